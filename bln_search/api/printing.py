@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 from rich.console import Console
-from rich.table import Table
+
+from bln_search.reports.terminal.fitted_table import FittedTable, Kind, legend_text
 
 _WIDTH = 160
 """Columns of a printed table."""
 
 
-def table_text(table: Table, sentences: Sequence[str]) -> str:
+def table_text(table: FittedTable, sentences: Sequence[str]) -> str:
     """The table and the sentences as text."""
     out = io.StringIO()
     Console(file=out, width=_WIDTH).print(table, *sentences, sep="\n", markup=False)
     return out.getvalue()
 
 
-def table_html(table: Table, sentences: Sequence[str]) -> str:
+def table_html(table: FittedTable, sentences: Sequence[str]) -> str:
     """The table as an HTML table, the sentences as paragraphs."""
-    styles = [f' style="text-align: {column.justify}"' for column in table.columns]
-    header = [str(column.header) for column in table.columns]
-    body = zip(*(map(str, column.cells) for column in table.columns), strict=True)
+    columns = table.columns_with_values
+    styles = [f' style="text-align: {"right" if column.kind is Kind.NUMBER else "left"}"' for column in columns]
+    body = zip(*(map(str, column.cells) for column in columns), strict=True)
+    header = [column.full_heading for column in columns]
     lines = [_html_row("th", header, styles), "</thead><tbody>", *(_html_row("td", row, styles) for row in body)]
-    paragraphs = [f"<p>{escape(sentence)}</p>" for sentence in sentences]
+    notes = filter(None, (*table.notes, legend_text(columns)))
+    paragraphs = [f"<p>{escape(sentence)}</p>" for sentence in (*notes, *sentences)]
     return "\n".join(["<table><thead>", *lines, "</tbody></table>", *paragraphs])
 
 
-def without_accuracy(table: Table) -> Table:
+def without_accuracy(table: FittedTable) -> FittedTable:
     """The table without its columns of accuracy, for scores that have none."""
-    kept = [column for column in table.columns if "accuracy" not in str(column.header)]
-    reduced = Table(*kept, title=table.title, caption=table.caption, header_style="bold", box=table.box)
-    reduced.title_justify, reduced.rows = table.title_justify, list(table.rows)
-    return reduced
+    return replace(table, columns=[column for column in table.columns if "accuracy" not in column.name])
 
 
 def _html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:

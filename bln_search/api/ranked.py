@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
-from rich.table import Table
 
 from bln_search.api.printing import table_html, table_text, without_accuracy
 from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
@@ -27,8 +26,9 @@ from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend
 from bln_search.reports.formatting import compared_rows
-from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.reports.sentences.baseline_check import baseline_warning
+from bln_search.reports.sentences.result import summarize
+from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
 
 
@@ -227,12 +227,13 @@ class RankedConfigurations:
         """The table in a notebook."""
         return table_html(*self._table_with_sentences())
 
-    def _table_with_sentences(self) -> tuple[Table, list[str]]:
+    def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         analysis = Analysis(
             comparison=self.comparison,
             recommendation=self.recommendation,
             no_better_than_class_prior=self._no_better_than_class_prior,
         )
-        table = leaderboard_table(self.board, compared=compared_rows(analysis))
-        sentences = analysis_sentences(analysis, with_accuracy=self.has_accuracy)
-        return table if self.has_accuracy else without_accuracy(table), [*unranked_reasons(self.board), *sentences]
+        recommended = None if self.recommendation is None else self.recommendation.key
+        table = leaderboard_table(self.board, compared=compared_rows(analysis), recommended=recommended)
+        lines = [*unranked_reasons(self.board), *summarize(analysis, with_accuracy=self.has_accuracy).lines]
+        return table if self.has_accuracy else without_accuracy(table), lines

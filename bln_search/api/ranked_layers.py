@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from rich.table import Table
 
 from bln_search.api.apply import LayeredConfiguration
 from bln_search.api.printing import table_html, table_text, without_accuracy
@@ -17,6 +16,7 @@ from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.norms.statistics import LayerPopulation, select_population
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.sentences.per_layer import per_layer_sentences
+from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.per_layer import layer_table
 
 
@@ -76,7 +76,7 @@ class RankedLayers:
         """The table in a notebook."""
         return table_html(*self._table_with_sentences())
 
-    def _table_with_sentences(self) -> tuple[Table, list[str]]:
+    def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         table = layer_table(self.result)
         sentences = per_layer_sentences(self.result, unit=self.unit)
         return table if self.has_accuracy else without_accuracy(table), sentences

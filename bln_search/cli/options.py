@@ -82,6 +82,9 @@ OutputOption = Annotated[
 LimitOption = Annotated[
     int | None, typer.Option("--limit", min=1, metavar="N", help="Largest number of rows, in every format.")
 ]
+DetailsOption = Annotated[
+    bool, typer.Option("--details", help="Print every column, and the statistics behind the recommendation.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 DataOption = Annotated[
     Path | None,

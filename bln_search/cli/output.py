@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,14 +11,26 @@ from enum import StrEnum
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from bln_search.core.errors import OutputError
 from bln_search.core.files import write_atomically
+from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
 
 _PIPE_WIDTH = 160
-results = Console(width=None if sys.stdout.isatty() else max(_PIPE_WIDTH, shutil.get_terminal_size().columns))
+"""Width in characters of output that is not a terminal, unless COLUMNS is set."""
+
+_NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
+
+
+def output_width(environment: Mapping[str, str], *, is_terminal: bool) -> int | None:
+    """Width in characters of the results; None for that of the terminal. A terminal and a pipe respect COLUMNS."""
+    columns = environment.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    return None if is_terminal else _PIPE_WIDTH
+
+
+results = Console(width=output_width(os.environ, is_terminal=sys.stdout.isatty()))
 errors = Console(stderr=True)
 
 
@@ -91,11 +103,23 @@ def write_output(content: bytes, to: Path | None) -> None:
     sys.stdout.buffer.flush()
 
 
-def print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
+def print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "") -> None:
     """Print rows as a table on standard output."""
-    table = Table(header_style="bold")
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*(Text("" if row[column] is None else str(row[column])) for column in columns))
-    results.print(table)
+    results.print(rows_table(rows, columns, title))
+
+
+def rows_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "") -> FittedTable:
+    """A table of rows: numbers on the right, text folded, columns without a value dropped.
+
+    Args:
+        rows: Values by column.
+        columns: Columns from left to right.
+        title: Line above the table.
+    """
+    return FittedTable([_column(name, [row[name] for row in rows]) for name in columns], title)
+
+
+def _column(name: str, values: Sequence[object]) -> Column:
+    cells = ["" if value is None else str(value) for value in values]
+    is_number = all(_NUMBER.fullmatch(cell) for cell in cells if cell)
+    return Column(name, cells, Kind.NUMBER if is_number else Kind.TEXT)

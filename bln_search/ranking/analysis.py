@@ -12,7 +12,7 @@ from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.stored_model import StoredModel
 from bln_search.ranking.study_effects import ConditionEffects, VarianceShares
 
-ANALYSIS_FORMAT = 4
+ANALYSIS_FORMAT = 5
 """Version of the stored form; an analysis of another version is computed again."""
 
 

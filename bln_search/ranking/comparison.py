@@ -14,6 +14,29 @@ MAX_COMPARED_ROWS = 40
 """Number of rows, from the best one down, that are compared with one another."""
 
 
+POWER = 0.8
+"""Probability of a significant difference for which the required number of seeds is computed."""
+
+MAX_REQUIRED_SEEDS = 100
+"""Largest required number of seeds that is named."""
+
+
+class RequiredSeeds(StoredModel):
+    """Number of seeds with which the first two rows would differ significantly, if the observed difference is true.
+
+    Attributes:
+        seeds: Number of seeds; None for more than `MAX_REQUIRED_SEEDS`.
+        level: Two-sided level of the test: 5 % over the number of pairs that Holm's correction has not rejected.
+        power: Probability of a significant difference.
+        limited_by_examples: No number of seeds suffices on so few examples.
+    """
+
+    seeds: int | None
+    level: float
+    power: float = POWER
+    limited_by_examples: bool = False
+
+
 class MeanDifference(StoredModel):
     """Mean difference of two rows (first − second) with its 95 % confidence interval.
 
@@ -129,6 +152,8 @@ class Comparison(StoredModel):
             was selected for a low mean loss.
         draws: Number of bootstrap draws.
         flips: Number of random sign flips of the permutation test.
+        required_seeds: Number of seeds that would separate the first two rows; None for one seed, equal rows, and rows
+            that differ significantly.
     """
 
     split: Split
@@ -141,6 +166,7 @@ class Comparison(StoredModel):
     optimism: float
     draws: int
     flips: int
+    required_seeds: RequiredSeeds | None = None
 
     @property
     def top_group(self) -> tuple[ComparedRow, ...]:

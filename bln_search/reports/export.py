@@ -1,4 +1,4 @@
-"""The leaderboard as CSV and JSON."""
+"""The leaderboard as CSV, JSON and JSON lines."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import csv
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration, Statistic
 from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, MeanStd, SplitMetrics
 from bln_search.reports.leaderboard_columns import METRICS, SPLIT_METRICS, SPLITS, metric_of
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason
@@ -30,28 +34,108 @@ COLUMNS = (
 )
 
 
-def leaderboard_csv(board: Leaderboard) -> str:
-    """CSV with a header and one line per row; missing values are empty."""
+COMPARISON_COLUMNS = (
+    "condition",
+    "recommended",
+    "group",
+    "rank_low",
+    "rank_high",
+    "loss_above_best",
+    "loss_above_best_low",
+    "loss_above_best_high",
+    "p_value",
+    "p_best",
+)
+"""Columns from the analysis of a study; they have no value in rows that were not compared."""
+
+
+class RowComparisons:
+    """What the analysis of a study says about each row.
+
+    Args:
+        analysis: None for a study that is not analyzed.
+    """
+
+    def __init__(self, analysis: Analysis | None) -> None:
+        comparison = None if analysis is None else analysis.comparison
+        recommendation = None if analysis is None else analysis.recommendation
+        self._recommended = None if recommendation is None else recommendation.key
+        self._differences = {} if comparison is None else _differences(comparison)
+        self._rows = {} if comparison is None else {row.key: row for row in comparison.rows}
+
+    def flat(self, row: LeaderboardRow) -> dict[str, Any]:
+        """The values of COMPARISON_COLUMNS."""
+        compared, difference = self._rows.get(row.key), self._differences.get(row.key)
+        loss_above_best = None if compared is None else 0.0 if difference is None else difference.mean
+        return {
+            "condition": condition_id(row.key),
+            "recommended": None if self._recommended is None else row.key == self._recommended,
+            "group": None if compared is None else compared.letters,
+            "rank_low": None if compared is None else compared.lowest_rank,
+            "rank_high": None if compared is None else compared.highest_rank,
+            "loss_above_best": loss_above_best,
+            "loss_above_best_low": None if difference is None else difference.low,
+            "loss_above_best_high": None if difference is None else difference.high,
+            "p_value": None if difference is None else difference.p_value,
+            "p_best": None if compared is None else compared.first_share,
+        }
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """Mean loss of a row above that of the best one, with the 95 % interval of the pair and Holm's p-value."""
+
+    mean: float
+    low: float
+    high: float
+    p_value: float
+
+
+def _differences(comparison: Comparison) -> dict[RowKey, _Difference]:
+    return {
+        comparison.rows[pair.second].key: _Difference(
+            -pair.loss.mean, -pair.loss.high, -pair.loss.low, pair.loss.adjusted
+        )
+        for pair in comparison.pairs
+        if pair.first == 0
+    }
+
+
+def condition_id(key: RowKey) -> str:
+    """What rows with other configurations have in common with this one: arm, point, estimate and batch size."""
+    parts = {"arm": key.arm, "parameters": key.point, "population": key.estimate, "batch_size": key.batch_size}
+    return ";".join(f"{name}={value}" for name, value in parts.items() if value)
+
+
+def leaderboard_csv(board: Leaderboard, comparisons: RowComparisons | None = None) -> str:
+    """CSV with a header and one line per row; missing values are empty. `comparisons` adds COMPARISON_COLUMNS."""
+    columns = COLUMNS if comparisons is None else (*COLUMNS, *COMPARISON_COLUMNS)
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, (*COLUMNS, "ranked_on"), lineterminator="\n")
+    writer = csv.DictWriter(buffer, (*columns, "ranked_on"), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**flat_row(row), "ranked_on": board.ranked_on} for row in board.rows)
+    writer.writerows({**flat_row(row, comparisons), "ranked_on": board.ranked_on} for row in board.rows)
     return buffer.getvalue()
 
 
-def leaderboard_json(board: Leaderboard, header: dict[str, Any]) -> str:
+def leaderboard_json(board: Leaderboard, header: dict[str, Any], comparisons: RowComparisons | None = None) -> str:
     """JSON object of `header`, the split that ranks, the warning, and the rows."""
     content = {
         **header,
         "ranked_on": board.ranked_on,
         "warning": leaderboard_warning(board),
-        "rows": [flat_row(row) for row in board.rows],
+        "rows": [flat_row(row, comparisons) for row in board.rows],
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
 
 
-def flat_row(row: LeaderboardRow) -> dict[str, Any]:
-    """A row as JSON values by COLUMNS."""
+def leaderboard_jsonl(board: Leaderboard, header: dict[str, Any], comparisons: RowComparisons | None = None) -> str:
+    """JSON lines: one object per row, of `header`, the split that ranks, and the row."""
+    rows = ({**header, "ranked_on": board.ranked_on, **flat_row(row, comparisons)} for row in board.rows)
+    return "".join(f"{json.dumps(row, allow_nan=False, ensure_ascii=False)}\n" for row in rows)
+
+
+def flat_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> dict[str, Any]:
+    """A row as JSON values by COLUMNS, and by COMPARISON_COLUMNS where `comparisons` is given."""
     flat: dict[str, Any] = {
         "rank": row.rank,
         "arm": row.arm,
@@ -68,7 +152,7 @@ def flat_row(row: LeaderboardRow) -> dict[str, Any]:
         value = metric_of(row, split, metric)
         flat[f"{split}_{metric}_mean"] = None if value is None else value.mean
         flat[f"{split}_{metric}_deviation"] = None if value is None else value.deviation
-    return flat
+    return flat if comparisons is None else {**flat, **comparisons.flat(row)}
 
 
 def row_from_flat(flat: Mapping[str, Any]) -> LeaderboardRow:

@@ -10,14 +10,17 @@ from pyarrow import parquet
 
 from bln_search.core.version import VERSION
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import COLUMNS, flat_row
+from bln_search.reports.export import COLUMNS, COMPARISON_COLUMNS, RowComparisons, flat_row
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
 
-_INTEGER_COLUMNS = ("rank", "batch_size", "seeds")
+_INTEGER_COLUMNS = ("rank", "batch_size", "seeds", "rank_low", "rank_high")
+_FLOAT_COLUMNS = ("loss_above_best", "loss_above_best_low", "loss_above_best_high", "p_value", "p_best")
 _FLOAT_SUFFIXES = ("_mean", "_deviation")
 
 
-def leaderboard_parquet(board: Leaderboard, metadata_fields: Mapping[str, str]) -> bytes:
+def leaderboard_parquet(
+    board: Leaderboard, metadata_fields: Mapping[str, str], comparisons: RowComparisons | None = None
+) -> bytes:
     """The columns of the CSV export; missing values are null. The same leaderboard gives the same bytes.
 
     The file's metadata holds `metadata_fields`, ranked_on, the warning if there is one, and the version of bln-search.
@@ -26,16 +29,20 @@ def leaderboard_parquet(board: Leaderboard, metadata_fields: Mapping[str, str]) 
     warning = leaderboard_warning(board)
     if warning is not None:
         metadata["warning"] = warning
-    schema = pyarrow.schema([(name, _column_type(name)) for name in COLUMNS], metadata=metadata)
-    rows = [flat_row(row) for row in board.rows]
-    table = pyarrow.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=schema)
+    columns = COLUMNS if comparisons is None else (*COLUMNS, *COMPARISON_COLUMNS)
+    schema = pyarrow.schema([(name, _column_type(name)) for name in columns], metadata=metadata)
+    rows = [flat_row(row, comparisons) for row in board.rows]
+    table = pyarrow.table({name: [row[name] for row in rows] for name in columns}, schema=schema)
     buffer = io.BytesIO()
     parquet.write_table(table, buffer, compression="snappy")
     return buffer.getvalue()
 
 
 def _column_type(column: str) -> pyarrow.DataType:
-    """int32 for counts and ranks, float64 for losses (nats) and accuracies (fractions), else string."""
+    """int32 for counts and ranks, float64 for losses (nats) and fractions, bool for a flag, else string."""
     if column in _INTEGER_COLUMNS:
         return pyarrow.int32()
-    return pyarrow.float64() if column.endswith(_FLOAT_SUFFIXES) else pyarrow.string()
+    if column == "recommended":
+        return pyarrow.bool_()
+    is_float = column in _FLOAT_COLUMNS or column.endswith(_FLOAT_SUFFIXES)
+    return pyarrow.float64() if is_float else pyarrow.string()

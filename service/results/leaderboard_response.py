@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bln_search.core.version import VERSION
@@ -17,7 +17,11 @@ MEDIA_TYPES = {
     "markdown": "text/markdown; charset=utf-8",
     "latex": "application/x-latex",
 }
-_FORMATTERS = {"csv": leaderboard_csv, "latex": leaderboard_latex, "markdown": leaderboard_markdown}
+_FORMATTERS: Mapping[str, Callable[[Leaderboard], str]] = {
+    "csv": leaderboard_csv,
+    "latex": leaderboard_latex,
+    "markdown": leaderboard_markdown,
+}
 
 
 def leaderboard_etag(study_id: int, revision: int, results: int, query: Sequence[Any]) -> str:

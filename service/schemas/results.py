@@ -78,7 +78,7 @@ class Curve(BaseModel):
 
 
 class LeaderboardPage(BaseModel):
-    """A page of the leaderboard; rows as `bln-search leaderboard --format json` prints them."""
+    """A page of the leaderboard; rows as `bln-search leaderboard --format json` prints them, without the analysis."""
 
     study: str
     id: int

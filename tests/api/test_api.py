@@ -17,7 +17,9 @@ from bln_search import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.states import EvaluationState
-from bln_search.reports.sentences.recommendation import recommendation_text
+from bln_search.reports.sentences.leaderboard import sentence
+from bln_search.reports.sentences.recommendation import recommendation_headline
+from bln_search.reports.sentences.significance import significance_fact
 from tests.api.own_network import make_loader, make_network
 
 
@@ -48,7 +50,7 @@ def test_recommended_row_of_the_first_group_is_deterministic():
     chosen = ranked.recommended
     assert str(chosen.configuration) in (deterministic_codes or top_codes)
     assert chosen.row.key == ranked.recommendation.key
-    assert recommendation_text(ranked.recommendation) in " ".join(str(ranked).split())
+    assert recommendation_headline(ranked.recommendation) in str(ranked)
     inputs = torch.randn(10, 6)
     bln_search.apply_configuration(network, chosen).eval()
     single_outputs = torch.cat([network(example[None]) for example in inputs])
@@ -267,7 +269,7 @@ def test_printed_table_shows_significantly_different_rows():
     compared = ranked.comparison
     assert (compared.seeds, compared.examples, len(compared.rows)) == (1, 120, 16)
     assert compared.rows[0].configuration == str(ranked.best.configuration)
-    assert "over examples of one network" in " ".join(str(ranked).split())
+    assert sentence(significance_fact(compared)) in " ".join(str(ranked).split())
     assert compared is ranked.comparison
 
 
@@ -278,4 +280,4 @@ def test_one_validation_example_has_no_comparison():
     ranked = bln_search.evaluate_configurations(network, DataLoader(data, batch_size=3), DataLoader(single_example))
     assert ranked.comparison is None
     assert len(ranked) == 4
-    assert "share" not in str(ranked)
+    assert "Recommended" not in str(ranked)

@@ -36,8 +36,8 @@ def test_rows_of_one_arm_keep_their_ranks_in_the_full_table(world):
 
 def test_sentences_about_hidden_rows_are_not_printed(world):
     output = call("leaderboard", "two", check=0).stdout
-    assert "Use " in output or "significantly different" in output
+    assert "Recommended: " in output or "not compared" in output
     of_one = call("leaderboard", "two", "--arm", "other", check=0).stdout
     assert "Only rows of other; ranks and groups are those among all rows." in of_one
-    assert "Use " not in of_one
-    assert "significantly different" not in of_one
+    assert "Recommended: " not in of_one
+    assert "•" not in of_one

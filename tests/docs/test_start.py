@@ -27,7 +27,7 @@ def test_from_a_study_file_to_a_network_with_its_configuration(tmp_path):
     ]
     printed = run_calls(calls, where=tmp_path)
     assert "9 trials, 72 evaluations" in printed
-    assert "\nUse " in printed
+    assert "\nRecommended: " in printed
     assert (tmp_path / "best" / "model.onnx").is_file()
     assert (tmp_path / "manifest.json").is_file()
     assert (tmp_path / "report.html").is_file()

@@ -31,15 +31,18 @@ def finished(tmp_path_factory):
 
 def test_run_prints_groups_and_the_recommendation(finished):
     _, printed = finished
-    assert "group" in printed
-    assert "Use bln " in printed
-    assert "Holm over 120 pairs" in " ".join(printed.split())
+    (headline,) = [line for line in printed.splitlines() if line.startswith("Recommended: bln ")]
+    (marked,) = [line for line in printed.splitlines() if line.startswith("*  ")]
+    assert headline.split()[2] in marked
+    assert "Holm's correction" not in printed
+    detailed = call("leaderboard", "small", "--details", home=finished[0], check=0).stdout
+    assert "Holm's correction over 120 pairs" in " ".join(detailed.split())
 
 
 def test_analyze_says_it_again_with_every_difference_and_as_json(finished):
     home, printed = finished
     table = call("analyze", "small", home=home, check=0).stdout
-    assert next(line for line in printed.splitlines() if line.startswith("Use bln")) in table
+    assert next(line for line in printed.splitlines() if line.startswith("Recommended: bln")) in table
     document = json.loads(call("analyze", "small", "--format", "json", home=home, check=0).stdout)
     assert len(document["comparison"]["pairs"]) == 120
     assert document["recommendation"]["configuration"] in [

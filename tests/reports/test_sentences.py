@@ -12,7 +12,6 @@ from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.paired import compare
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
 from bln_search.ranking.selection.recommendation import CurrentRow, recommend
-from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.charts.comparison import critical_difference_chart
@@ -22,18 +21,8 @@ from bln_search.reports.sentences.leaderboard import leaderboard_warning
 from bln_search.reports.sentences.recommendation import recommendation_text
 from tests.ranking.comparisons import compared
 from tests.ranking.tables import ROWS, draw
+from tests.reports.selections import SELECTED
 
-SELECTED = SelectedRowPerformance(
-    chosen_on=Split.VALIDATION,
-    reported_on=Split.TEST,
-    loss=0.5,
-    other_loss=0.6,
-    other_accuracy=0.9,
-    other_rank=2,
-    ranked_rows=4,
-    regret=0.01,
-    accuracy_regret=0.0,
-)
 CURRENT = CurrentRow(configuration="TTFF", estimate=PopulationEstimate.FROZEN, gain=0, low=0, high=0)
 
 

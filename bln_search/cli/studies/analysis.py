@@ -12,6 +12,7 @@ from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
     DatabaseOption,
     DataOption,
+    DetailsOption,
     DeviceOption,
     DocumentFormatOption,
     FormatOption,
@@ -23,10 +24,11 @@ from bln_search.cli.options import (
 from bln_search.cli.output import DocumentFormat, Format, errors, results
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import open_source
+from bln_search.cli.studies.leaderboard import study_title
 from bln_search.cli.studies.probe_records import print_probes
 from bln_search.ranking.analysis import Analysis
-from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.reports.terminal.comparison import comparison_table
+from bln_search.reports.terminal.result import ResultLines
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import ProbesSpec
@@ -39,18 +41,14 @@ def analyze(
     server: ServerOption = None,
     token: TokenOption = None,
     output_format: DocumentFormatOption = DocumentFormat.TABLE,
+    details: DetailsOption = False,
 ) -> None:
     """Print which rows differ significantly, which row is recommended, and its selection bias."""
     study_record, analysis = load_analysis(study, database, server, token)
     if output_format is DocumentFormat.JSON:
         typer.echo(analysis.model_dump_json(indent=1))
         return
-    _print(
-        analysis,
-        f"{study_record.name} ({study_record.state}): {study_record.spec.title}"
-        if study_record.spec.title
-        else study_record.name,
-    )
+    _print(analysis, study_title(study_record), details=details)
 
 
 def load_analysis(
@@ -66,11 +64,13 @@ def load_analysis(
     return study_record, analysis
 
 
-def _print(analysis: Analysis, title: str) -> None:
+def _print(analysis: Analysis, title: str, *, details: bool) -> None:
     if analysis.comparison is not None:
-        results.print(comparison_table(analysis.comparison, title))
-    for line in analysis_sentences(analysis, standalone=True):
-        results.print(line, markup=False, highlight=False, soft_wrap=True)
+        recommended = None if analysis.recommendation is None else analysis.recommendation.key
+        results.print(
+            comparison_table(analysis.comparison, title, recommended=recommended, all_columns=details, has_details=True)
+        )
+    results.print(ResultLines(analysis, details=details, standalone=True))
 
 
 def probe(

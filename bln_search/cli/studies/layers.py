@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import typer
 from pydantic import TypeAdapter
-from rich import box
-from rich.table import Table
 
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
@@ -26,6 +24,7 @@ from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.page import blocks
 from bln_search.reports.page.per_layer import effects_table
 from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences, result_label
+from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
 from bln_search.reports.terminal.per_layer import layer_table
 from bln_search.specs.records import StudyRecord
 
@@ -122,11 +121,12 @@ def _print(result: PerLayerResult, limit: int, title: str) -> None:
         results.print(_terminal_table(effects))
 
 
-def _terminal_table(page_table: blocks.Table) -> Table:
+def _terminal_table(page_table: blocks.Table) -> FittedTable:
     """Convert a table of the report for a terminal."""
-    table = Table(header_style="bold", box=box.SIMPLE_HEAD)
-    for column in page_table.columns:
-        table.add_column(column.label, justify="right" if column.kind is blocks.Kind.NUMBER else "left")
-    for row in page_table.rows:
-        table.add_row(*row.cells)
-    return table
+    cells = zip(*(row.cells for row in page_table.rows), strict=True)
+    return FittedTable(
+        [
+            Column(column.label, values, Kind.NUMBER if column.kind is blocks.Kind.NUMBER else Kind.TEXT)
+            for column, values in zip(page_table.columns, cells, strict=True)
+        ]
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from rich.console import Console
 
 from bln_search.cli.options import (
     DatabaseOption,
+    DetailsOption,
     LimitOption,
     OutputOption,
     ServerOption,
@@ -28,15 +29,12 @@ from bln_search.core.errors import MissingPackageError
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import flat_row, leaderboard_csv, leaderboard_json
+from bln_search.reports.export import RowComparisons, leaderboard_csv, leaderboard_json, leaderboard_jsonl
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
-from bln_search.reports.sentences.analysis import analysis_sentences
-from bln_search.reports.terminal.leaderboard import compact_table, leaderboard_table, unranked_reasons
+from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
+from bln_search.reports.terminal.result import ResultLines
 from bln_search.specs.records import StudyRecord
-
-_FULL_WIDTH = 140
-"""Width in characters of a terminal that shows all columns."""
 
 _FILE_WIDTH = 1_000
 """Width of a table in a file, so that no cell is wrapped."""
@@ -56,6 +54,7 @@ def leaderboard(
     ] = None,
     split: SplitOption = None,
     limit: LimitOption = None,
+    details: DetailsOption = False,
 ) -> None:
     """Print the ranked table of a study, or write it to a file."""
     if output is not None:
@@ -68,7 +67,8 @@ def leaderboard(
         _parquet_writer()
     on = None if split is None else Split(split)
     with open_source(database, server, token) as source:
-        print_leaderboard(source, source.find(study), output_format, to=output, arm=arm, on=on, limit=limit)
+        study_record = source.find(study)
+        print_leaderboard(source, study_record, output_format, to=output, arm=arm, on=on, limit=limit, details=details)
 
 
 def print_leaderboard(
@@ -80,6 +80,7 @@ def print_leaderboard(
     arm: str | None = None,
     on: Split | None = None,
     limit: int | None = None,
+    details: bool = False,
 ) -> None:
     """Print a leaderboard, or write it to a file.
 
@@ -91,26 +92,29 @@ def print_leaderboard(
         arm: Only the rows of this arm.
         on: Split that ranks the rows; by default the study's.
         limit: Largest number of rows.
+        details: Print all columns and the statistics behind the recommendation.
     """
     labels = [spec.label for spec in study.spec.arms]
     if arm is not None and arm not in labels:
         raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
     board = source.leaderboard(study, arm, on)
     leaderboard_format = LeaderboardFormat(output)
-    is_table = leaderboard_format is LeaderboardFormat.TABLE
-    analysis = source.analysis(study) if is_table and _is_study_split(study, on) else None
-    if not is_table:
-        write_output(_FORMATTERS[leaderboard_format](Leaderboard(board.ranked_on, board.rows[:limit]), study), to)
-    elif to is not None:
+    analysis = source.analysis(study) if _is_study_split(study, on) else None
+    if leaderboard_format is not LeaderboardFormat.TABLE:
+        rows = Leaderboard(board.ranked_on, board.rows[:limit])
+        write_output(_FORMATTERS[leaderboard_format](rows, study, analysis), to)
+        return
+    result = _Result(board, study, analysis, limit=limit, arm=arm, details=details)
+    if to is not None:
         text = io.StringIO()
-        _print_table(Console(file=text, width=_FILE_WIDTH), board, study, limit, analysis, arm)
+        _print_table(Console(file=text, width=_FILE_WIDTH), result)
         write_output(text.getvalue().encode(), to)
     elif not board.rows:
         hint = "; `bln-search run` resumes it" if study.state is StudyState.INTERRUPTED else ""
         hint += _older_hint(source, study)
         errors.print(f"study {study.name} is {study.state} and has no result yet{hint}", soft_wrap=True)
     else:
-        _print_table(results, board, study, limit, analysis, arm)
+        _print_table(results, result)
 
 
 def _is_study_split(study: StudyRecord, on: Split | None) -> bool:
@@ -129,55 +133,81 @@ def _older_hint(source: StudySource, study: StudyRecord) -> str:
     return "" if complete is None else f"; an older study of this name is complete: `bln-search leaderboard {complete}`"
 
 
-def _print_table(
-    console: Console,
-    board: Leaderboard,
-    study: StudyRecord,
-    limit: int | None,
-    analysis: Analysis | None,
-    arm: str | None,
-) -> None:
-    is_wide = console.width >= _FULL_WIDTH
-    groups = compared_rows(analysis)
-    console.print((leaderboard_table if is_wide else compact_table)(board, _title(study), limit, groups))
-    if arm is not None:  # the analysis is about all rows
-        lines = [f"Only rows of {arm}; ranks and groups are those among all rows."]
-    else:
-        lines = [] if analysis is None else analysis_sentences(analysis)
-    for line in [*unranked_reasons(board), *lines]:
+@dataclass(frozen=True)
+class _Result:
+    """What a table is printed of.
+
+    Attributes:
+        board: The leaderboard.
+        study: The study.
+        analysis: None where rows are not compared, or on another split.
+        limit: Largest number of rows.
+        arm: Arm whose rows are printed; None for all.
+        details: Print all columns and the statistics behind the recommendation.
+    """
+
+    board: Leaderboard
+    study: StudyRecord
+    analysis: Analysis | None
+    limit: int | None
+    arm: str | None
+    details: bool
+
+
+def _print_table(console: Console, result: _Result) -> None:
+    recommendation = None if result.analysis is None else result.analysis.recommendation
+    console.print(
+        leaderboard_table(
+            result.board,
+            study_title(result.study),
+            result.limit,
+            compared_rows(result.analysis),
+            recommended=None if recommendation is None else recommendation.key,
+            all_columns=result.details,
+            has_details=True,
+        )
+    )
+    for line in unranked_reasons(result.board):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if result.arm is not None:  # the analysis is about all rows
+        line = f"Only rows of {result.arm}; ranks and groups are those among all rows."
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    elif result.analysis is not None:
+        console.print(ResultLines(result.analysis, details=result.details))
 
 
-def _title(study: StudyRecord) -> str:
+def study_title(study: StudyRecord) -> str:
+    """Name, state and title of a study."""
     return f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
 
 
-def _csv(board: Leaderboard, _study: StudyRecord) -> bytes:
-    return leaderboard_csv(board).encode()
+def _csv(board: Leaderboard, _study: StudyRecord, analysis: Analysis | None) -> bytes:
+    return leaderboard_csv(board, RowComparisons(analysis)).encode()
 
 
-def _json(board: Leaderboard, study: StudyRecord) -> bytes:
+def _json(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
     header = {"study": study.name, "id": study.id, "state": study.state}
-    return (leaderboard_json(board, header) + "\n").encode()
+    return (leaderboard_json(board, header, RowComparisons(analysis)) + "\n").encode()
 
 
-def _jsonl(board: Leaderboard, _study: StudyRecord) -> bytes:
-    return "".join(f"{json.dumps(flat_row(row), allow_nan=False)}\n" for row in board.rows).encode()
+def _jsonl(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
+    return leaderboard_jsonl(board, {"study": study.name, "id": study.id}, RowComparisons(analysis)).encode()
 
 
-def _latex(board: Leaderboard, study: StudyRecord) -> bytes:
-    return leaderboard_latex(board, _title(study)).encode()
+def _latex(board: Leaderboard, study: StudyRecord, _analysis: Analysis | None) -> bytes:
+    return leaderboard_latex(board, study_title(study)).encode()
 
 
-def _markdown(board: Leaderboard, _study: StudyRecord) -> bytes:
+def _markdown(board: Leaderboard, _study: StudyRecord, _analysis: Analysis | None) -> bytes:
     return leaderboard_markdown(board).encode()
 
 
-def _parquet(board: Leaderboard, study: StudyRecord) -> bytes:
-    return _parquet_writer()(board, {"study": study.name, "id": str(study.id), "state": study.state.value})
+def _parquet(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
+    metadata = {"study": study.name, "id": str(study.id), "state": study.state.value}
+    return _parquet_writer()(board, metadata, RowComparisons(analysis))
 
 
-def _parquet_writer() -> Callable[[Leaderboard, Mapping[str, str]], bytes]:
+def _parquet_writer() -> Callable[[Leaderboard, Mapping[str, str], RowComparisons], bytes]:
     """Return the function that writes Parquet. Raises MissingPackageError without pyarrow."""
     try:
         from bln_search.reports.parquet import leaderboard_parquet
@@ -186,7 +216,7 @@ def _parquet_writer() -> Callable[[Leaderboard, Mapping[str, str]], bytes]:
     return leaderboard_parquet
 
 
-_FORMATTERS: Mapping[LeaderboardFormat, Callable[[Leaderboard, StudyRecord], bytes]] = {
+_FORMATTERS: Mapping[LeaderboardFormat, Callable[[Leaderboard, StudyRecord, Analysis | None], bytes]] = {
     LeaderboardFormat.CSV: _csv,
     LeaderboardFormat.JSON: _json,
     LeaderboardFormat.JSONL: _jsonl,

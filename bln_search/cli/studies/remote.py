@@ -21,6 +21,7 @@ from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import ServiceSource, open_client
 from bln_search.cli.studies.events import EPOCH, TrialLabels, event_line
 from bln_search.cli.studies.leaderboard import print_leaderboard
+from bln_search.cli.studies.progress import EventProgress
 from bln_search.cli.studies.remarks import print_failures
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
@@ -67,10 +68,13 @@ def watch(
 def _follow(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
     """Print events until the study ends or waits for a user, then what `run` prints."""
     print_line = line_printer(quiet=quiet)
-    labels = TrialLabels(source, study_id)
+    labels, progress = TrialLabels(source, study_id), EventProgress(source.find(str(study_id)))
     for event in source.follow_events(study_id):
         if event.kind != EPOCH:  # epochs are too frequent
             print_line(event_line(event, labels))
+        line = progress.count(event)
+        if line is not None:
+            print_line(line)
     final = source.find(str(study_id))
     if final.state is StudyState.COMPLETE and output_format is Format.TABLE:
         _wait_for_analysis(source, study_id, print_line)

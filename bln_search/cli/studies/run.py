@@ -11,6 +11,7 @@ from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
     DatabaseOption,
     DataOption,
+    DetailsOption,
     DeviceOption,
     ExecutorName,
     ExecutorOption,
@@ -21,12 +22,11 @@ from bln_search.cli.options import (
     StudyFileArgument,
     WorkersOption,
 )
-from bln_search.cli.output import Format, errors
+from bln_search.cli.output import Format
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import LedgerSource
 from bln_search.cli.studies.leaderboard import print_leaderboard
-from bln_search.cli.studies.progress import PlainProgress, TerminalProgress
-from bln_search.cli.studies.quiet_progress import QuietProgress
+from bln_search.cli.studies.progress import progress_watcher
 from bln_search.cli.studies.remarks import print_failures, print_remarks
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
@@ -45,6 +45,7 @@ def run(
     gpus_per_trial: GpusOption = None,
     output_format: FormatOption = Format.TABLE,
     quiet: QuietOption = False,
+    details: DetailsOption = False,
 ) -> None:
     """Train and evaluate the remaining trials of a study, then print its ranked table.
 
@@ -64,18 +65,12 @@ def run(
         ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
         study_id = ledger.studies.accept(study)
         ledger.checkpoints.claim_store(environment.checkpoints)
-        with _make_progress(quiet=quiet) as watcher:
+        with progress_watcher(trial_executor.worker_count, quiet=quiet) as watcher:
             state = run_study(ledger, study_id, trial_executor, watcher)
         if state is StudyState.COMPLETE:
             options = AnalysisOptions(line_printer(quiet=quiet), workers)
             get_or_create_analysis(ledger, study_id, environment, options)
-        print_leaderboard(LedgerSource(ledger), ledger.studies.get(study_id), output_format)
+        print_leaderboard(LedgerSource(ledger), ledger.studies.get(study_id), output_format, details=details)
         if state is not StudyState.COMPLETE:
             print_failures(ledger.trials.list_trials(study_id))
             raise typer.Exit(ExitCode.INCOMPLETE)
-
-
-def _make_progress(*, quiet: bool) -> TerminalProgress | PlainProgress | QuietProgress:
-    if quiet:
-        return QuietProgress()
-    return TerminalProgress() if errors.is_terminal else PlainProgress()

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from rich.table import Table
-from rich.text import Text
-
 from bln_search.cli.options import FormatOption, StudyFileArgument
-from bln_search.cli.output import Format, results
+from bln_search.cli.output import Format, print_table, results
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.studies.remarks import print_remarks
 from bln_search.core.registry import plugin_models
@@ -58,12 +55,7 @@ def _arm_records(study: StudySpec) -> list[Record]:
 
 
 def _print_plan(study: StudySpec, records: list[Record]) -> None:
-    table = Table(title=Text(f"{study.name}: {study.title}"), title_justify="left")
-    for column in _TABLE_COLUMNS:
-        table.add_column(column)
-    for record in records:
-        table.add_row(*(str(record[column]) for column in _TABLE_COLUMNS))
-    results.print(table)
+    print_table(records, _TABLE_COLUMNS, f"{study.name}: {study.title}")
     if study.search is not None and study.sampled:
         count = study.sampled_points * len(study.seeds)
         results.print(

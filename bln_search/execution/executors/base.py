@@ -33,6 +33,9 @@ class Executor(Protocol):
     def run(self, next_task: NextTask, on_message: OnMessage, on_tick: OnTick, trials: int = 1) -> None:
         """Run every task of `next_task`. trials: the approximate number of trials."""
 
+    def worker_count(self, trials: int) -> int:
+        """Largest number of trials that `run` runs in parallel. trials: the approximate number of trials."""
+
 
 def classify_failure(error: Exception) -> TaskFailed:
     """The failure that an exception of a trial stands for.

@@ -76,11 +76,8 @@ class LocalExecutor:
             ProcessLossError: Several processes in a row were lost and no trial is running.
         """
         self.losses = ProcessLosses()
-        side_by_side = max(1, available_cores() // self.environment.threads)
         self.devices = devices_for(self.environment.device)
-        self.workers = self.requested_workers or len(self.devices) * choose_workers(
-            self.environment.device, trials, side_by_side
-        )
+        self.workers = self.worker_count(trials)
         live: list[_Worker] = []
         try:
             while True:
@@ -97,6 +94,14 @@ class LocalExecutor:
                 on_tick([worker.task.token for worker in live if worker.task is not None])
         finally:
             _end(live)
+
+    def worker_count(self, trials: int) -> int:
+        """Number of worker processes for this number of trials."""
+        if self.requested_workers is not None:
+            return self.requested_workers
+        device = self.environment.device
+        side_by_side = max(1, available_cores() // self.environment.threads)
+        return len(devices_for(device)) * choose_workers(device, trials, side_by_side)
 
     def _assign_tasks(self, live: list[_Worker], next_task: NextTask, on_message: OnMessage) -> bool:
         """Assign a trial to every process that can take one; returns whether `next_task` has none left."""

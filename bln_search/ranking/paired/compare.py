@@ -8,7 +8,14 @@ import numpy as np
 
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison, FriedmanTest, MeanDifference
+from bln_search.ranking.comparison import (
+    ComparedPair,
+    ComparedRow,
+    Comparison,
+    FriedmanTest,
+    MeanDifference,
+    RequiredSeeds,
+)
 from bln_search.ranking.paired.bootstrap import (
     BOOTSTRAP_DRAWS,
     BootstrapMeans,
@@ -20,6 +27,7 @@ from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.paired.friedman import MeanRanks, friedman
 from bln_search.ranking.paired.per_seed_tests import FLIPS, per_seed_tests
+from bln_search.ranking.paired.required_seeds import required_seeds
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.statistics.intervals import ALPHA, holm
 from bln_search.ranking.statistics.letter_display import compact_letter_display, rank_intervals
@@ -75,7 +83,16 @@ def compare(
         optimism=selection_bias(table, random=random),
         draws=BOOTSTRAP_DRAWS,
         flips=FLIPS,
+        required_seeds=_required_seeds(table, pairs),
     )
+
+
+def _required_seeds(table: OutcomeTable, pairs: Sequence[ComparedPair]) -> RequiredSeeds | None:
+    """Number of seeds that would separate the first two rows; None where they differ significantly."""
+    if not pairs or pairs[0].is_significant:
+        return None
+    rejected = sum(pair.is_significant for pair in pairs)
+    return required_seeds(table, ALPHA / (len(pairs) - rejected))
 
 
 def _pairwise_differences(table: OutcomeTable, metric: str, bootstrap: BootstrapMeans) -> list[MeanDifference]:

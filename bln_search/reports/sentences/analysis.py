@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.comparison import Comparison, FriedmanTest
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, sentence
-from bln_search.reports.sentences.recommendation import recommendation_text
+from bln_search.reports.sentences.recommendation import recommendation_text, row_label
+from bln_search.reports.sentences.significance import method_detail, significance_fact
 from bln_search.specs.space import format_point_json
 
 _MIN_WRITTEN_SHARE = 0.005
@@ -33,21 +34,32 @@ def analysis_sentences(analysis: Analysis, *, standalone: bool = False, with_acc
         sentences.append(sentence(RANKED_ON_TEST))
     if comparison is None:
         return [*sentences, f"Rows are not compared: {analysis.reason}."] if analysis.reason else sentences
-    sentences.append(_significance(comparison))
-    if comparison.friedman is not None:
-        sentences.append(
-            f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
-            f"chi² = {comparison.friedman.statistic:.1f}, p = {comparison.friedman.p:.2g}; mean ranks that differ by "
-            f"more than {comparison.friedman.critical_difference:.2f} are significantly different (Nemenyi, 5 %)."
-        )
-    sentences += [
+    sentences.append(f"{sentence(significance_fact(comparison))} {method_detail(comparison)}")
+    sentences += statistics_sentences(analysis)
+    if analysis.selection is not None:
+        sentences.append(selection_sentence(analysis.selection, comparison))
+    return sentences
+
+
+def statistics_sentences(analysis: Analysis) -> list[str]:
+    """Friedman's test and the variance shares of the compared loss."""
+    comparison = analysis.comparison
+    if comparison is None:
+        return []
+    shares = [
         _variance_shares(shares)
         for shares in analysis.shares
         if (shares.split, shares.metric) == (comparison.split, "loss")
     ]
-    if analysis.selection is not None:
-        sentences.append(selection_sentence(analysis.selection, comparison))
-    return sentences
+    return shares if comparison.friedman is None else [_friedman(comparison, comparison.friedman), *shares]
+
+
+def _friedman(comparison: Comparison, test: FriedmanTest) -> str:
+    return (
+        f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
+        f"chi² = {test.statistic:.1f}, p = {test.p:.2g}; mean ranks that differ by more than "
+        f"{test.critical_difference:.2f} are significantly different (Nemenyi, 5 %)."
+    )
 
 
 def _recommendation(analysis: Analysis, *, with_accuracy: bool) -> list[str]:
@@ -58,29 +70,6 @@ def _recommendation(analysis: Analysis, *, with_accuracy: bool) -> list[str]:
     if check is None:
         return sentences
     return [baseline_warning(check), *sentences] if check.all_arms else [*sentences, baseline_warning(check)]
-
-
-def _significance(comparison: Comparison) -> str:
-    size = len(comparison.top_group)
-    group_text = (
-        "The first row is significantly better than the next"
-        if size == 1
-        else f"No significant difference among the first {size} rows"
-    )
-    if comparison.inconclusive_below:
-        group_text += (
-            f" ({comparison.inconclusive_below} further down vary too much for a significant difference from the first)"
-        )
-    scope = "over examples of one network" if comparison.seeds == 1 else f"over {comparison.seeds} seeds and examples"
-    not_compared = f"; {comparison.not_compared} further rows were not compared" if comparison.not_compared else ""
-    text = (
-        f"{group_text}: rows that share a letter are not significantly different in {comparison.split} loss {scope} "
-        f"({comparison.examples} examples, 5 %, Holm over {len(comparison.pairs)} pairs){not_compared}."
-    )
-    if any(pair.is_significant for pair in comparison.pairs):
-        return text
-    data = "one network" if comparison.seeds == 1 else f"{comparison.seeds} seeds"
-    return f"{text} With {data} no pair differs significantly; this does not show that the rows are equal."
 
 
 def _variance_shares(shares: VarianceShares) -> str:
@@ -100,7 +89,7 @@ def selection_sentence(performance: SelectedRowPerformance, comparison: Comparis
         else ""
     )
     return (
-        f"The row of lowest {performance.chosen_on} loss, {comparison.rows[0].key.label}, has {performance.loss:.4f} "
+        f"The row of lowest {performance.chosen_on} loss, {row_label(comparison.rows[0])}, has {performance.loss:.4f} "
         f"there{bias} and {performance.other_loss:.4f} on {performance.reported_on}: rank {performance.other_rank} of "
         f"{performance.ranked_rows}, {performance.regret:.4f} above the best."
     )

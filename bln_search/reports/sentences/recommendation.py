@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from bln_search.core.enums import Split
+from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.selection.recommendation import (
     Confidence,
     CurrentRow,
     DeterministicAlternative,
     Recommendation,
 )
+from bln_search.reports.sentences.leaderboard import sentence
+from bln_search.specs.space import format_point_json
 
 
 def recommendation_text(recommendation: Recommendation, *, with_accuracy: bool = True) -> str:
@@ -17,76 +21,104 @@ def recommendation_text(recommendation: Recommendation, *, with_accuracy: bool =
         recommendation: The recommendation.
         with_accuracy: Whether predictions are correct or not, so that accuracies can be compared.
     """
-    parts = (
-        f"Use {_label(recommendation)}.",
-        _recommendation_reason(recommendation),
-        _improvement(recommendation.current),
-        _batch_sizes(recommendation),
-        _loss_above_best(recommendation),
-        "One seed: this applies to that network only." if recommendation.confidence is Confidence.ONE_SEED else "",
-        _deterministic_alternative(recommendation, with_accuracy=with_accuracy),
+    is_obvious = not recommendation.is_best or not recommendation.deterministic  # the reason or the limits say it
+    facts = (
+        recommendation_headline(recommendation),
+        recommendation_reason(recommendation),
+        None if is_obvious else "it is independent of the mini-batch",
+        loss_excess(recommendation),
+        *recommendation_limits(recommendation, with_accuracy=with_accuracy),
     )
-    return " ".join(part for part in parts if part)
+    return " ".join(sentence(fact) for fact in facts if fact is not None)
 
 
-def _label(row: Recommendation | DeterministicAlternative) -> str:
-    return " ".join(part for part in (row.arm, row.configuration, row.estimate) if part)
+def recommendation_headline(recommendation: Recommendation) -> str:
+    """The recommended row."""
+    return f"Recommended: {row_label(recommendation)}"
 
 
-def _recommendation_reason(recommendation: Recommendation) -> str:
+def recommendation_figures(recommendation: Recommendation, split: Split) -> str:
+    """Its loss, what it gives away to the best row, and whether it depends on the mini-batch."""
+    distance = "the lowest" if recommendation.is_best else f"{recommendation.loss_above_best:.4f} above the best row"
+    dependence = "independent of" if recommendation.deterministic else "depends on"
+    return f"{split} loss {recommendation.loss:.4f}, {distance}, {dependence} the mini-batch"
+
+
+def row_label(row: Recommendation | DeterministicAlternative | ComparedRow) -> str:
+    """Arm, parameters, configuration and estimate: `bln TTTT (frozen)`."""
+    estimate = f"({row.estimate})" if row.estimate else ""
+    return " ".join(part for part in (row.arm, format_point_json(row.point), row.configuration, estimate) if part)
+
+
+def recommendation_reason(recommendation: Recommendation) -> str:
+    """Why the row is recommended."""
     current = recommendation.current
     if current is not None and current.is_recommended:
         if current.significantly_better:
-            return "This is the current configuration of the network: it is near the lowest mean loss."
-        return "This is the current configuration of the network: no other is significantly better (5 %, Holm)."
+            return "this is the current configuration of the network: it is near the lowest mean loss"
+        return "this is the current configuration of the network: no other is significantly better (5 %, Holm)"
     if recommendation.is_best and recommendation.confidence is Confidence.SIGNIFICANT:
         others = recommendation.compared_rows - 1
         other_rows = "the other row" if others == 1 else f"all {others} other rows"
-        return f"It has the lowest mean loss and is significantly better than {other_rows} (5 %, Holm)."
+        return f"it has the lowest mean loss and is significantly better than {other_rows} (5 %, Holm)"
     if recommendation.is_best:
         return (
-            f"It has the lowest mean loss, and the lowest in {recommendation.first_share:.0%} of the bootstrap draws "
-            "of seeds and examples."
+            f"it has the lowest mean loss, and the lowest in {recommendation.first_share:.0%} of the bootstrap draws "
+            "of seeds and examples"
         )
-    group = f"Of the {recommendation.near_best_rows} rows near the lowest mean loss"
+    group = f"of the {recommendation.near_best_rows} rows near the lowest mean loss"
     if recommendation.deterministic:
-        return f"{group} it is the cheapest that is independent of the mini-batch."
-    return f"{group} it is the cheapest (none of them is independent of the mini-batch)."
+        return f"{group} it is the cheapest that is independent of the mini-batch"
+    return f"{group} it is the cheapest (none of them is independent of the mini-batch)"
 
 
-def _improvement(current: CurrentRow | None) -> str:
-    if current is None or current.is_recommended:
-        return ""
-    name = " ".join(part for part in (current.configuration, current.estimate) if part)
-    return (
-        f"Its mean loss is {current.gain:.4f} lower than that of the current configuration of the network, {name} "
-        f"(95 % confidence interval {current.low:.4f} to {current.high:.4f})."
+def recommendation_limits(recommendation: Recommendation, *, with_accuracy: bool = True) -> list[str]:
+    """What a user must know besides: the current configuration, batch sizes, a single seed, the alternative."""
+    facts = (
+        _improvement(recommendation.current),
+        _batch_sizes(recommendation),
+        "one seed: this applies to that network only" if recommendation.confidence is Confidence.ONE_SEED else None,
+        _deterministic_alternative(recommendation, with_accuracy=with_accuracy),
     )
+    return [fact for fact in facts if fact is not None]
 
 
-def _batch_sizes(recommendation: Recommendation) -> str:
-    if recommendation.batch_sizes is None:
-        return "It is independent of the mini-batch." if recommendation.is_best else ""
-    sizes = ", ".join(str(size) for size in recommendation.batch_sizes)
-    return f"It depends on the mini-batch: measured to be best, or near the best row, with mini-batches of {sizes}."
-
-
-def _loss_above_best(recommendation: Recommendation) -> str:
+def loss_excess(recommendation: Recommendation) -> str | None:
+    """The loss that it gives away; None for the best row."""
     if recommendation.is_best:
-        return ""
+        return None
     return (
-        f"Its mean loss is {recommendation.loss_above_best:.4f} above the lowest (upper end of the 95 % confidence "
-        f"interval: {recommendation.loss_above_best_upper:.4f})."
+        f"its mean loss is {recommendation.loss_above_best:.4f} above the lowest (upper end of the 95 % confidence "
+        f"interval: {recommendation.loss_above_best_upper:.4f})"
     )
 
 
-def _deterministic_alternative(recommendation: Recommendation, *, with_accuracy: bool) -> str:
+def _improvement(current: CurrentRow | None) -> str | None:
+    if current is None or current.is_recommended:
+        return None
+    name = " ".join(
+        part for part in (current.configuration, f"({current.estimate})" if current.estimate else "") if part
+    )
+    return (
+        f"its mean loss is {current.gain:.4f} lower than that of the current configuration of the network, {name} "
+        f"(95 % confidence interval {current.low:.4f} to {current.high:.4f})"
+    )
+
+
+def _batch_sizes(recommendation: Recommendation) -> str | None:
+    if recommendation.batch_sizes is None:
+        return None
+    sizes = ", ".join(str(size) for size in recommendation.batch_sizes)
+    return f"it depends on the mini-batch: measured to be best, or near the best row, with mini-batches of {sizes}"
+
+
+def _deterministic_alternative(recommendation: Recommendation, *, with_accuracy: bool) -> str | None:
     alternative = recommendation.alternative
     if alternative is None:
-        return ""
+        return None
     difference = alternative.loss - recommendation.loss
     accuracy = f", its accuracy {alternative.accuracy:.1%} instead of {recommendation.accuracy:.1%}"
     return (
-        f"The best row that is independent of the mini-batch is {_label(alternative)}: its mean loss is "
-        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy if with_accuracy else ''}."
+        f"the best row that is independent of the mini-batch is {row_label(alternative)}: its mean loss is "
+        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy if with_accuracy else ''}"
     )

@@ -2,31 +2,79 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-from rich.text import Text
-
+from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison
-from bln_search.reports.formatting import difference_cells, group_mark
-from bln_search.specs.space import format_point_json
+from bln_search.reports.formatting import difference_cells
+from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.row_columns import (
+    group_column,
+    rank_range_column,
+    recommended_column,
+    row_identity_columns,
+)
+
+_DROP_ACCURACY, _DROP_P_BEST, _DROP_POPULATION, _DROP_LOSS, _DROP_GROUP, _DROP_RANK_RANGE, _DROP_P = range(1, 8)
 
 
-def comparison_table(comparison: Comparison, title: str = "") -> Table:
-    """Every row with its letters, rank interval and difference to the best row."""
-    table = Table(title=Text(title) if title else None, title_justify="left", header_style="bold")
-    has_arms = len({row.arm for row in comparison.rows}) > 1
-    has_points = any(row.point for row in comparison.rows)
-    has_batch_sizes = len({row.batch_size for row in comparison.rows}) > 1
-    identity = [name for name, is_shown in (("arm", has_arms), ("parameters", has_points)) if is_shown]
-    for column in ("place", "group", *identity, "configuration", "population", *(["batch"] if has_batch_sizes else [])):
-        table.add_column(column, justify="right" if column in ("place", "batch") else "left")
-    for column in (f"{comparison.split} loss", "less the best (95 %)", "p (Holm)", "accuracy %", "ranks", "first"):
-        table.add_column(column, justify="right")
-    for index, row in enumerate(comparison.rows):
-        cells = [str(index + 1), group_mark(row)]
-        cells += [row.arm] if has_arms else []
-        cells += [format_point_json(row.point)] if has_points else []
-        cells += [row.configuration, row.estimate or "–", *([str(row.batch_size)] if has_batch_sizes else [])]
-        cells += [f"{row.loss:.4f}", *difference_cells(comparison.pair(0, index)), f"{row.accuracy:.2%}".rstrip("%")]
-        cells += [f"{row.lowest_rank}–{row.highest_rank}", f"{row.first_share:.0%}"]
-        table.add_row(*cells, style="bold" if row.in_top_group else None)
-    return table
+def comparison_table(
+    comparison: Comparison,
+    title: str = "",
+    *,
+    recommended: RowKey | None = None,
+    all_columns: bool = False,
+    has_details: bool = False,
+) -> FittedTable:
+    """Every row with its group, rank range and difference to the best row.
+
+    Args:
+        comparison: The comparison.
+        title: Title of the table.
+        recommended: Row to mark.
+        all_columns: Print columns that do not fit in further tables.
+        has_details: The note on columns that do not fit mentions the option --details.
+    """
+    rows = comparison.rows
+    differences, p_values = zip(
+        *(difference_cells(comparison.pair(0, index)) for index in range(len(rows))), strict=True
+    )
+    columns = [
+        recommended_column([row.key == recommended for row in rows]),
+        Column("rank", [str(place) for place in range(1, len(rows) + 1)], Kind.NUMBER, is_key=True),
+        group_column(rows, _DROP_GROUP),
+        *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
+        Column(f"{comparison.split} loss", [f"{row.loss:.4f}" for row in rows], Kind.NUMBER, drop_order=_DROP_LOSS),
+        Column(
+            "difference to the best (95 %)",
+            differences,
+            Kind.NUMBER,
+            legend="difference to the best: mean loss above that of the best row, with the 95 % confidence interval of "
+            "this pair alone",
+        ),
+        Column(
+            "p (Holm)",
+            p_values,
+            Kind.NUMBER,
+            legend=f"p (Holm): p-value of that difference, corrected for {len(comparison.pairs)} pairs",
+            drop_order=_DROP_P,
+        ),
+        Column("accuracy %", [f"{100 * row.accuracy:.2f}" for row in rows], Kind.NUMBER, drop_order=_DROP_ACCURACY),
+        rank_range_column(rows, _DROP_RANK_RANGE),
+        Column(
+            "P(best)",
+            [f"{row.first_share:.0%}" for row in rows],
+            Kind.NUMBER,
+            legend="P(best): share of bootstrap draws in which the row has the lowest loss",
+            drop_order=_DROP_P_BEST,
+        ),
+    ]
+    return FittedTable(
+        [column for column in columns if column is not None],
+        title,
+        row_styles=["bold" if row.in_top_group else None for row in rows] if _has_separation(comparison) else None,
+        all_columns=all_columns,
+        has_details=has_details,
+    )
+
+
+def _has_separation(comparison: Comparison) -> bool:
+    return len(comparison.top_group) < len(comparison.rows)

@@ -2,107 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
-
-from bln_search.core.configuration import Source, Statistic
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.reports.formatting import group_mark
-from bln_search.reports.leaderboard_columns import SPLITS, identity_columns, mean_and_deviation
-from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason
+from bln_search.reports.leaderboard_columns import (
+    SPLIT_METRICS,
+    mean_and_deviation,
+    mean_only,
+    metric_of,
+)
+from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason, sentence
+from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.row_columns import recommended_column, row_identity_columns, significance_column
 
 ComparedRows = Mapping[RowKey, ComparedRow]
 _NOT_COMPARED: ComparedRows = {}
 
+_SHORTEN_ORDER = {
+    (Split.VALIDATION, "accuracy"): 1,
+    (Split.TEST, "accuracy"): 2,
+    (Split.TEST, "loss"): 4,
+    (Split.VALIDATION, "loss"): 6,
+}
+"""Order in which metrics lose their deviation over seeds, within the order of `_DROP_ORDER`."""
+
+_DROP_ORDER = {
+    (Split.VALIDATION, "accuracy"): 3,
+    (Split.TEST, "loss"): 5,
+    (Split.TEST, "accuracy"): 8,
+    (Split.VALIDATION, "loss"): 9,
+}
+_DROP_POPULATION, _DROP_GROUP = 7, 10
+
 
 def leaderboard_table(
-    board: Leaderboard, title: str = "", limit: int | None = None, compared: ComparedRows = _NOT_COMPARED
-) -> Table:
+    board: Leaderboard,
+    title: str = "",
+    limit: int | None = None,
+    compared: ComparedRows = _NOT_COMPARED,
+    *,
+    recommended: RowKey | None = None,
+    all_columns: bool = False,
+    has_details: bool = False,
+) -> FittedTable:
     """Ranked rows, then rows without a rank.
 
     Args:
         board: The leaderboard.
         title: Title of the table.
         limit: Maximum number of rows; None for all.
-        compared: Compared rows, whose letters of the compact letter display are shown.
+        compared: Compared rows, whose groups are shown.
+        recommended: Row to mark.
+        all_columns: Print columns that do not fit in further tables.
+        has_details: The note on columns that do not fit mentions the option --details.
     """
-    table = Table(
-        title=Text(title) if title else None,
-        title_justify="left",
-        header_style="bold",
-        caption=leaderboard_warning(board),
+    rows = board.rows[:limit]
+    warning = leaderboard_warning(board)
+    columns = [
+        recommended_column([row.key == recommended for row in rows]),
+        Column("rank", [str(row.rank) if row.rank else "–" for row in rows], Kind.NUMBER, is_key=True),
+        significance_column([compared.get(row.key) for row in rows], _DROP_GROUP) if compared else None,
+        *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
+        *(_metric_column(board, rows, split, metric) for split, metric in SPLIT_METRICS),
+        _state_column(rows),
+        _seeds_column(rows),
+    ]
+    return FittedTable(
+        [column for column in columns if column is not None],
+        title,
+        [] if warning is None else [sentence(warning)],
+        [None if row.rank else "dim" for row in rows],
+        all_columns=all_columns,
+        has_details=has_details,
     )
-    identity = identity_columns(board.rows)
-    has_batch_sizes = len({row.batch_size for row in board.rows}) > 1
-    table.add_column("rank", justify="right")
-    if compared:
-        table.add_column("group")
-    for heading, _ in identity:
-        table.add_column(heading.lower())
-    for statistic in Statistic:
-        table.add_column(statistic.value, justify="center")
-    table.add_column("population")
-    if has_batch_sizes:
-        table.add_column("batch", justify="right")
-    for split in SPLITS:
-        mark = " ▲" if split is board.ranked_on else ""
-        table.add_column(f"{split} loss{mark}", justify="right")
-        table.add_column(f"{split} accuracy %", justify="right")
-    table.add_column("seeds", justify="right")
-    for row in board.rows[:limit]:
-        cells: list[Text | str] = [str(row.rank) if row.rank else "–"]
-        cells += [_group_text(row, compared)] if compared else []
-        cells += [str(getattr(row, attribute)) for _, attribute in identity]
-        cells += [_switch_cell(row.configuration.source(statistic)) for statistic in Statistic]
-        cells.append(row.estimate or "–")
-        cells += [str(row.batch_size)] if has_batch_sizes else []
-        cells += _metric_cells(row)
-        table.add_row(*cells, str(row.seeds), style=None if row.rank else "dim")
-    return table
 
 
-_COMPACT_METRIC_COLUMNS = ("batch", "val. loss", "test loss", "test %", "seeds")
-
-
-def compact_table(
-    board: Leaderboard, title: str = "", limit: int | None = None, compared: ComparedRows = _NOT_COMPARED
-) -> Table:
-    """The leaderboard for a narrow terminal: one column for the configuration, means without deviation."""
-    heading = Text(title) if title else None
-    table = Table(
-        title=heading,
-        title_justify="left",
-        caption=leaderboard_warning(board),
-        box=box.SIMPLE,
-        padding=(0, 1, 0, 0),
+def _metric_column(board: Leaderboard, rows: Sequence[LeaderboardRow], split: Split, metric: str) -> Column:
+    """Means over seeds with their deviation; the loss that ranks the rows is never dropped."""
+    ranks = split is board.ranked_on and metric == "loss"
+    values = [metric_of(row, split, metric) for row in rows]
+    has_deviation = any(value is not None and value.deviation is not None for value in values)
+    name = f"{split} {metric}" + (" %" if metric == "accuracy" else "")
+    return Column(
+        name,
+        ["–" if value is None else mean_and_deviation(value, metric) for value in values],
+        Kind.NUMBER,
+        heading=f"{name} ▲" if ranks else name,
+        legend=f"{_mean_legend(rows, has_deviation=has_deviation)}; ▲ ranks the rows" if ranks else "",
+        drop_order=None if ranks else _DROP_ORDER[split, metric],
+        short_cells=["–" if value is None else mean_only(value, metric) for value in values] if has_deviation else None,
+        shorten_order=_DROP_ORDER[split, metric] if ranks else _SHORTEN_ORDER[split, metric],
+        short_note=f"± of {name.removesuffix(' %')}",
     )
-    has_points = any(row.parameters for row in board.rows)
-    left_aligned = ("arm", "parameters", "config", "population")
-    for column in (
-        "rank",
-        *(left_aligned if has_points else (left_aligned[0], *left_aligned[2:])),
-        *_COMPACT_METRIC_COLUMNS,
-    ):
-        table.add_column(column, justify="left" if column in left_aligned else "right", no_wrap=column != "parameters")
-    for row in board.rows[:limit]:
-        validation, test = row.metrics.get(Split.VALIDATION), row.metrics.get(Split.TEST)
-        metrics = [
-            f"{validation.loss.mean:.4f}" if validation else "–",
-            f"{test.loss.mean:.4f}" if test else "–",
-            f"{test.accuracy.mean:.2%}".removesuffix("%") if test else "–",
-        ]
-        configuration, population = str(row.configuration), row.estimate or "–"
-        rank = " ".join(part for part in (str(row.rank) if row.rank else "–", _group_text(row, compared)) if part)
-        identity = [row.arm, row.parameters, configuration] if has_points else [row.arm, configuration]
-        table.add_row(rank, *identity, population, str(row.batch_size), *metrics, str(row.seeds))
-    return table
+
+
+def _mean_legend(rows: Sequence[LeaderboardRow], *, has_deviation: bool) -> str:
+    """Over how many seeds metrics are means, and what ± is."""
+    counts = {row.seeds for row in rows}
+    seeds = "seeds" if len(counts) > 1 else "one seed" if counts == {1} else f"{counts.pop()} seeds"
+    return f"metrics: mean{' ± standard deviation' if has_deviation else ''} over {seeds}"
+
+
+def _state_column(rows: Sequence[LeaderboardRow]) -> Column:
+    """States of rows without a value; empty where every row is measured."""
+    return Column("state", ["" if row.state is EvaluationState.MEASURED else str(row.state) for row in rows], Kind.CODE)
+
+
+def _seeds_column(rows: Sequence[LeaderboardRow]) -> Column | None:
+    """Numbers of seeds; None where they are equal and the legend names them."""
+    if len({row.seeds for row in rows}) < 2:
+        return None
+    return Column("seeds", [str(row.seeds) for row in rows], Kind.NUMBER, drop_order=_DROP_POPULATION)
 
 
 def unranked_reasons(board: Leaderboard) -> list[str]:
@@ -117,28 +131,3 @@ def unranked_reasons(board: Leaderboard) -> list[str]:
 
 def _configuration_list(rows: list[LeaderboardRow]) -> str:
     return ", ".join(dict.fromkeys(str(row.configuration) for row in rows))
-
-
-_STYLES = {Source.POPULATION: "bold green", Source.MEMORY: "bold cyan", Source.MINI_BATCH: "yellow"}
-
-
-def _switch_cell(source: Source) -> Text:
-    if source is Source.ABSENT:
-        return Text("-", style="dim")
-    return Text(source.value, style=_STYLES[source])
-
-
-def _group_text(row: LeaderboardRow, compared: ComparedRows) -> str:
-    compared_row = compared.get(row.key)
-    return "" if compared_row is None else group_mark(compared_row)
-
-
-def _metric_cells(row: LeaderboardRow) -> list[str]:
-    cells: list[str] = []
-    for split in SPLITS:
-        metrics = row.metrics.get(split)
-        if metrics is None:
-            cells += ["–" if row.state is EvaluationState.MEASURED else str(row.state), ""]
-        else:
-            cells += [mean_and_deviation(metrics.loss, "loss"), mean_and_deviation(metrics.accuracy, "accuracy")]
-    return cells

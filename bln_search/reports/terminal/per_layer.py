@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
-
 from bln_search.core.per_layer import SEPARATOR
 from bln_search.ranking.per_layer import PerLayerResult, PerLayerRow
 from bln_search.reports.formatting import rounded
 from bln_search.reports.sentences.per_layer import accuracy_of, loss_of
+from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
 
 _LAYERS_PER_LINE = 12
 
 
-def layer_table(result: PerLayerResult, top: int = 10, title: str = "") -> Table:
+def layer_table(result: PerLayerResult, top: int = 10, title: str = "") -> FittedTable:
     """The best per-layer configurations, which can be copied, and the best uniform one.
 
     Args:
@@ -22,16 +19,18 @@ def layer_table(result: PerLayerResult, top: int = 10, title: str = "") -> Table
         top: Number of per-layer configurations.
         title: Title of the table.
     """
-    table = Table(title=Text(title), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
-    table.add_column("place", justify="right")
-    table.add_column("configuration", overflow="fold")
-    for name in ("validation loss", "accuracy %"):
-        table.add_column(name, justify="right")
-    for position, row in enumerate(result.rows[:top], start=1):
-        table.add_row(str(position), _wrap_configuration(row), *_metric_cells(row))
-    for row in result.uniform[:1]:
-        table.add_row("uniform", f"{row.configuration} in all layers", *_metric_cells(row), style="bold")
-    return table
+    best, uniform = result.rows[:top], result.uniform[:1]
+    rows = [*best, *uniform]
+    columns = [
+        Column("rank", [*map(str, range(1, len(best) + 1)), *("uniform" for _ in uniform)], Kind.NUMBER),
+        Column(
+            "configuration",
+            [*map(_wrap_configuration, best), *(f"{row.configuration} in all layers" for row in uniform)],
+        ),
+        Column("validation loss", [rounded(loss_of(row)) for row in rows], Kind.NUMBER),
+        Column("accuracy %", [rounded(accuracy_of(row), 100, 2) for row in rows], Kind.NUMBER),
+    ]
+    return FittedTable(columns, title, row_styles=[*(None for _ in best), *("bold" for _ in uniform)])
 
 
 def _wrap_configuration(row: PerLayerRow) -> str:
@@ -39,7 +38,3 @@ def _wrap_configuration(row: PerLayerRow) -> str:
     configurations = row.configuration.split(SEPARATOR)
     starts = range(0, len(configurations), _LAYERS_PER_LINE)
     return f"{SEPARATOR}\n".join(SEPARATOR.join(configurations[start : start + _LAYERS_PER_LINE]) for start in starts)
-
-
-def _metric_cells(row: PerLayerRow) -> tuple[str, str]:
-    return rounded(loss_of(row)), rounded(accuracy_of(row), 100, 2)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
-from rich.text import Text
-
 from bln_search.core.records import RowKey
 from bln_search.ranking.selection.cross_study import SharedRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import rounded, signed
+from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
 from bln_search.specs.space import format_point_json
 
 
@@ -21,7 +19,7 @@ def recommended_table(
     losses: Sequence[ConfidenceInterval | None],
     differences: Sequence[ConfidenceInterval | None],
     split: str,
-) -> Table:
+) -> FittedTable:
     """The recommended row of each study; every argument but the last has one element per study.
 
     Args:
@@ -32,17 +30,17 @@ def recommended_table(
         differences: Their mean losses minus that of the first study.
         split: Name of the split.
     """
-    table = Table(title="Recommended rows", title_justify="left", header_style="bold")
-    for heading in ("study", "state", "recommended row"):
-        table.add_column(heading)
-    for heading in (f"{split} loss", "less the first (95 %)"):
-        table.add_column(heading, justify="right")
-    for study, state, row, loss, difference in zip(studies, states, rows, losses, differences, strict=True):
-        table.add_row(study, state, "–" if row is None else row_label(row), rounded(loss), _difference(difference))
-    return table
+    columns = [
+        Column("study", studies),
+        Column("state", states),
+        Column("recommended row", ["–" if row is None else row_label(row) for row in rows]),
+        Column(f"{split} loss", [rounded(loss) for loss in losses], Kind.NUMBER),
+        Column("less the first (95 %)", [_difference(difference) for difference in differences], Kind.NUMBER),
+    ]
+    return FittedTable(columns, "Recommended rows")
 
 
-def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: str) -> Table:
+def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: str) -> FittedTable:
     """Rows that two studies or more have, with their losses and the differences to the first study.
 
     Args:
@@ -50,18 +48,13 @@ def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: 
         rows: The rows.
         split: Name of the split.
     """
-    table = Table(title=f"Shared rows, {split} loss", title_justify="left", header_style="bold")
-    table.add_column("row")
-    for position, study in enumerate(studies):
-        table.add_column(Text(study), justify="right")
-        if position:
-            table.add_column("less the first (95 %)", justify="right")
-    for row in rows:
-        cells = [rounded(row.losses[0])]
-        for loss, difference in zip(row.losses[1:], row.differences[1:], strict=True):
-            cells += [rounded(loss), _difference(difference)]
-        table.add_row(row_label(row.key), *cells)
-    return table
+    columns = [Column("row", [row_label(row.key) for row in rows])]
+    for index, study in enumerate(studies):
+        columns.append(Column(study, [rounded(row.losses[index]) for row in rows], Kind.NUMBER))
+        if index:
+            differences = [_difference(row.differences[index]) for row in rows]
+            columns.append(Column("less the first (95 %)", differences, Kind.NUMBER))
+    return FittedTable(columns, f"Shared rows, {split} loss")
 
 
 def row_label(key: RowKey) -> str:

@@ -35,7 +35,7 @@ def test_analysis_is_the_stored_one_with_sentences(client, analysed):
     study_id, analysis = analysed
     response = client.get(f"/api/v1/studies/{study_id}/analysis")
     assert response.json()["analysis"] == analysis.model_dump(mode="json")
-    assert response.json()["sentences"][0].startswith("Use bln ")
+    assert response.json()["sentences"][0].startswith("Recommended: bln ")
     conditional = client.get(
         f"/api/v1/studies/{study_id}/analysis", headers={"If-None-Match": response.headers["etag"]}
     )

@@ -97,8 +97,7 @@ class RayExecutor:
         assert self._cluster is not None
         self._cluster.check()
         self._check_capacity(self._cluster)
-        workers = self._workers(self._cluster, trials)
-        _TuneRun(self, self._cluster, next_task, on_message, on_tick).run(workers)
+        _TuneRun(self, self._cluster, next_task, on_message, on_tick).run(self.worker_count(trials))
 
     def _check_capacity(self, cluster: Cluster) -> None:
         cluster.check_capacity(min(float(self.threads), cluster.cpus), self.gpus)
@@ -113,13 +112,14 @@ class RayExecutor:
         """CPU cores that one trial uses."""
         return 1 if self.gpus else self.environment.threads
 
-    def _workers(self, cluster: Cluster, trials: int) -> int:
-        """The number of trials side by side."""
+    def worker_count(self, trials: int) -> int:
+        """Number of parallel trials for this number of trials."""
+        assert self._cluster is not None
         if self.max_workers is not None:
             return self.max_workers
         if self.gpus:
-            return max(1, int(cluster.gpus / self.gpus))
-        return choose_workers("cpu", trials, max(1, int(cluster.cpus) // self.threads))
+            return max(1, int(self._cluster.gpus / self.gpus))
+        return choose_workers("cpu", trials, max(1, int(self._cluster.cpus) // self.threads))
 
 
 def cpu_share(cpus: float, workers: int, most: int = 1) -> float:

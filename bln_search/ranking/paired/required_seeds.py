@@ -1,0 +1,98 @@
+"""Number of seeds that would separate two rows, from the variances of their observed difference.
+
+The test of two rows (`crossed_anova`) rejects where D² > t²(S−1)·s²/S + t²(N−1)·v. D is their mean difference, s² the
+variance of the differences of single seeds, and v the variance that examples add to D, which more seeds do not reduce.
+For normal seed effects D has the variance s²/S + v, and (S−1)·s² is chi-squared. The power is the expectation of the
+probability of rejection over that distribution. With v = 0 it is the power of the paired t test (noncentral t).
+
+The observed difference and variances are used as the true ones, so the number is an estimate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, POWER, RequiredSeeds
+from bln_search.ranking.paired.table import Floats, OutcomeTable
+
+_NODES = 2_000
+"""Number of quantiles of the chi-squared distribution over which the power is averaged."""
+
+
+def required_seeds(table: OutcomeTable, level: float) -> RequiredSeeds | None:
+    """Number of seeds with which the first two rows would differ significantly with a probability of 80 %.
+
+    Args:
+        table: Outcomes of the rows; the first two are tested on `loss`.
+        level: Two-sided level of the test.
+
+    Returns:
+        None for one seed, one row, or rows that differ by nothing.
+    """
+    if table.seeds < 2 or table.rows < 2:
+        return None
+    differences = table.losses[:, 0].astype(np.float64) - table.losses[:, 1]
+    mean, of_seeds = float(differences.mean()), float(differences.mean(axis=1).var(ddof=1))
+    of_examples = _example_variance(differences)
+    if mean == 0 or of_seeds + of_examples == 0:
+        return None
+    if _limit_power(mean, of_examples, level, table.examples) < POWER:
+        return RequiredSeeds(seeds=None, level=level, limited_by_examples=True)
+    low, high = 1, MAX_REQUIRED_SEEDS + 1  # too few seeds, and enough or too many to name
+    while high - low > 1:
+        middle = (low + high) // 2
+        is_enough = crossed_test_power(mean, of_seeds, of_examples, level, middle, table.examples) >= POWER
+        low, high = (low, middle) if is_enough else (middle, high)
+    return RequiredSeeds(seeds=None if high > MAX_REQUIRED_SEEDS else high, level=level)
+
+
+def crossed_test_power(
+    mean: float, of_seeds: float, of_examples: float, level: float, seeds: int, examples: int
+) -> float:
+    """Probability that the crossed test rejects equal means.
+
+    Args:
+        mean: True mean difference.
+        of_seeds: Variance of the difference of a single seed.
+        of_examples: Variance that examples add to the mean difference.
+        level: Two-sided level of the test.
+        seeds: Number of seeds S, at least two.
+        examples: Number of examples N.
+    """
+    upper_tails = (np.arange(_NODES) + 0.5) / _NODES
+    scaled = special.chdtri(seeds - 1, upper_tails) / (seeds - 1)
+    reach = _quantile(level, seeds - 1) ** 2 * of_seeds * scaled / seeds
+    critical = np.sqrt(reach + _quantile(level, examples - 1) ** 2 * of_examples)
+    deviation = np.sqrt(of_seeds / seeds + of_examples)
+    return float(_outside(critical, mean, deviation).mean())
+
+
+def _limit_power(mean: float, of_examples: float, level: float, examples: int) -> float:
+    """Power for any number of seeds at most."""
+    if of_examples == 0:
+        return 1.0
+    deviation = np.sqrt(of_examples)
+    critical = np.asarray([_quantile(level, examples - 1) * deviation])
+    return float(_outside(critical, mean, deviation)[0])
+
+
+def _outside(critical: Floats, mean: float, deviation: float) -> Floats:
+    """Probability that a normal value lies outside ± `critical`."""
+    outside: Floats = special.ndtr((mean - critical) / deviation) + special.ndtr((-mean - critical) / deviation)
+    return outside
+
+
+def _quantile(level: float, degrees: int) -> float:
+    return float(-special.stdtrit(degrees, level / 2))
+
+
+def _example_variance(differences: Floats) -> float:
+    """max(MS_example − MS_residual, 0)/(S·N) of differences (S, N)."""
+    seeds, examples = differences.shape
+    of_example = differences.mean(axis=0)
+    residuals = differences - differences.mean(axis=1, keepdims=True) - of_example + differences.mean()
+    ms_example = seeds * float(of_example.var(ddof=1))
+    ms_residual = float((residuals**2).sum()) / ((seeds - 1) * (examples - 1))
+    variance: float = max(0.0, ms_example - ms_residual) / (seeds * examples)
+    return variance

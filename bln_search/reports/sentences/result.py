@@ -1,0 +1,105 @@
+"""The result of a study in a few lines: the recommended row and the facts that belong to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bln_search.core.enums import Split
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.selection.recommendation import Recommendation
+from bln_search.reports.sentences.analysis import selection_sentence, statistics_sentences
+from bln_search.reports.sentences.baseline_check import baseline_warning
+from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, sentence
+from bln_search.reports.sentences.recommendation import (
+    recommendation_figures,
+    recommendation_headline,
+    recommendation_limits,
+    recommendation_reason,
+)
+from bln_search.reports.sentences.significance import method_detail, required_seeds_detail, significance_fact
+
+
+@dataclass(frozen=True)
+class ResultSummary:
+    """The result of a study as text.
+
+    Attributes:
+        warnings: What a reader must know first, in sentences.
+        headline: The recommended row; None without a recommendation.
+        figures: Its loss, what it gives away to the best row, and whether it depends on the mini-batch.
+        facts: Why it is recommended, how far rows are separated, and the selection bias; in sentences.
+        details: Statistics behind the facts, in sentences.
+    """
+
+    warnings: tuple[str, ...]
+    headline: str | None
+    figures: str
+    facts: tuple[str, ...]
+    details: tuple[str, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """Warnings, the recommended row, and facts as bullets."""
+        headline = [] if self.headline is None else [f"{self.headline} – {self.figures}"]
+        return [*(f"Warning: {text}" for text in self.warnings), *headline, *(f"• {text}" for text in self.facts)]
+
+
+def summarize(analysis: Analysis, *, standalone: bool = False, with_accuracy: bool = True) -> ResultSummary:
+    """Summarize an analysis.
+
+    Args:
+        analysis: The analysis.
+        standalone: Whether no table next to the text says on which split rows are ranked.
+        with_accuracy: Whether predictions are correct or not, so that accuracies can be compared.
+    """
+    comparison, recommendation = analysis.comparison, analysis.recommendation
+    if comparison is None:
+        facts = () if analysis.reason is None else (sentence(f"rows are not compared: {analysis.reason}"),)
+        return ResultSummary(_warnings(analysis, standalone=False), None, "", facts, ())
+    return ResultSummary(
+        warnings=_warnings(analysis, standalone=standalone),
+        headline=None if recommendation is None else recommendation_headline(recommendation),
+        figures="" if recommendation is None else recommendation_figures(recommendation, comparison.split),
+        facts=tuple(_facts(analysis, comparison, recommendation, with_accuracy=with_accuracy)),
+        details=tuple(_details(analysis, comparison)),
+    )
+
+
+def _warnings(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
+    warnings = []
+    if standalone and analysis.comparison is not None and analysis.comparison.split is Split.TEST:
+        warnings.append(sentence(RANKED_ON_TEST))
+    if analysis.no_better_than_class_prior is not None:
+        warnings.append(baseline_warning(analysis.no_better_than_class_prior))
+    return tuple(warnings)
+
+
+def _facts(
+    analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None, *, with_accuracy: bool
+) -> list[str]:
+    facts = [] if recommendation is None else [sentence(_reason(recommendation))]
+    facts.append(sentence(significance_fact(comparison)))
+    if analysis.selection is not None:
+        facts.append(selection_sentence(analysis.selection, comparison))
+    if recommendation is None:
+        return facts
+    return [*facts, *map(sentence, recommendation_limits(recommendation, with_accuracy=with_accuracy))]
+
+
+def _reason(recommendation: Recommendation) -> str:
+    """Why it is recommended; for a row that is not the best one, with the upper bound of what it gives away."""
+    reason = recommendation_reason(recommendation)
+    if recommendation.is_best:
+        return reason
+    upper = recommendation.loss_above_best_upper
+    return f"{reason}; its loss is at most {upper:.4f} above the lowest (95 % confidence interval)"
+
+
+def _details(analysis: Analysis, comparison: Comparison) -> list[str]:
+    required = required_seeds_detail(comparison)
+    return [
+        method_detail(comparison),
+        *([] if required is None else [required]),
+        *statistics_sentences(analysis),
+    ]

@@ -1,0 +1,84 @@
+"""Text about significant differences between the first rows."""
+
+from __future__ import annotations
+
+from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, Comparison
+
+
+def significance_fact(comparison: Comparison) -> str:
+    """How far the first rows are separated, and how many seeds would separate the first two.
+
+    It says "no significant difference" only where every confidence interval of a pair contains 0, too: intervals are
+    those of single pairs, significance is corrected for all pairs.
+    """
+    size = len(comparison.top_group)
+    text = _separation(comparison) if size == 1 else f"{_no_separation(comparison)} ({seeds_text(comparison)})"
+    parts = [text]
+    if comparison.inconclusive_below:
+        parts.append(
+            f"{comparison.inconclusive_below} rows further down vary too much for a significant difference from the "
+            "first"
+        )
+    if comparison.not_compared:
+        parts.append(f"{comparison.not_compared} further rows were not compared")
+    return "; ".join(parts)
+
+
+def _separation(comparison: Comparison) -> str:
+    if len(comparison.rows) == 1:
+        return "one row was compared"
+    pair = comparison.pair(0, 1)
+    p = "" if pair is None else f"p = {pair.loss.adjusted:.2g}, "
+    return f"the first row is significantly better than the second ({p}Holm, {len(comparison.pairs)} comparisons)"
+
+
+def _no_separation(comparison: Comparison) -> str:
+    size = len(comparison.top_group)
+    pairs = [pair for pair in comparison.pairs if pair.second < size]
+    excluding = [pair for pair in pairs if pair.loss.low > 0 or pair.loss.high < 0]
+    from_first = sum(pair.first == 0 for pair in excluding)
+    others, of_them = ("the second", "") if size == 2 else (f"the next {size - 1}", f" for {from_first} of them")
+    if from_first:
+        return (
+            f"after correction for {len(comparison.pairs)} comparisons the first row is not separated from {others}, "
+            f"although the 95 % interval of the difference to it, taken alone, excludes 0{of_them}"
+        )
+    if excluding or any(pair.is_significant for pair in pairs):
+        return f"the first row does not differ significantly from {others}"
+    return f"no significant difference between {size} rows"
+
+
+def seeds_text(comparison: Comparison) -> str:
+    """The number of seeds, and the number that would separate the first two rows."""
+    if comparison.seeds == 1:
+        return "1 seed: without the variance between seeds the required number of seeds is unknown"
+    text = f"{comparison.seeds} seeds"
+    required = comparison.required_seeds
+    if required is None or comparison.seeds >= MAX_REQUIRED_SEEDS:
+        return text
+    if required.limited_by_examples:
+        return f"{text}; on {comparison.examples} examples more seeds alone would not separate the first two"
+    if required.seeds is None:
+        return f"{text}; more than {MAX_REQUIRED_SEEDS} would be needed to separate the first two"
+    return f"{text}; about {required.seeds} would separate the first two"
+
+
+def required_seeds_detail(comparison: Comparison) -> str | None:
+    """Assumptions of the required number of seeds; None where it is not given."""
+    required = comparison.required_seeds
+    if required is None:
+        return None
+    return (
+        f"Required seeds: for a power of {required.power:.0%} at level {required.level:.2g} (5 % corrected for the "
+        "pairs without a significant difference), if the observed difference of the first two rows and its variances "
+        "are the true ones."
+    )
+
+
+def method_detail(comparison: Comparison) -> str:
+    """How rows were compared."""
+    scope = "examples of one network" if comparison.seeds == 1 else f"{comparison.seeds} seeds and examples"
+    return (
+        f"Significance: {comparison.split} loss over {scope} ({comparison.examples} examples), level 5 %, Holm's "
+        f"correction over {len(comparison.pairs)} pairs. No significant difference does not show that rows are equal."
+    )

@@ -1,0 +1,96 @@
+"""The result of a study for a terminal: the recommended row in one line, facts below it, statistics on request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.text import Text
+
+from bln_search.core.configuration import Statistic
+from bln_search.core.enums import Split
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.statistics.intervals import ConfidenceInterval
+from bln_search.ranking.study_effects import ConditionEffects
+from bln_search.reports.formatting import signed
+from bln_search.reports.sentences.result import summarize
+from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.specs.space import format_point_json
+
+_BULLET = "• "
+
+
+@dataclass(frozen=True)
+class ResultLines:
+    """The summary of an analysis as lines; with details also its statistics.
+
+    Attributes:
+        analysis: The analysis.
+        details: Print the statistics behind the facts.
+        standalone: No table next to the lines says on which split rows are ranked.
+    """
+
+    analysis: Analysis
+    details: bool = False
+    standalone: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield warnings, recommendation, facts and details."""
+        summary = summarize(self.analysis, standalone=self.standalone)
+        yield ""
+        yield from (Text(f"Warning: {warning}", style="bold yellow") for warning in summary.warnings)
+        if summary.headline is not None:
+            yield Text.assemble((summary.headline, "bold green"), (f" – {summary.figures}", "bold"))
+        for text in (*summary.facts, *(summary.details if self.details else ())):
+            yield _bullet(text, console, options.max_width)
+        if self.details:
+            yield from _effects(self.analysis)
+
+
+def _bullet(text: str, console: Console, width: int) -> Text:
+    """A line with a hanging indent."""
+    lines = Text(text).wrap(console, max(1, width - len(_BULLET)))
+    indent = f"\n{' ' * len(_BULLET)}"
+    return Text(f"{_BULLET}{indent.join(line.plain.rstrip() for line in lines)}")
+
+
+def _effects(analysis: Analysis) -> Iterator[RenderableType]:
+    """A table of the main effects of the switches on the compared loss; nothing without effects."""
+    comparison = analysis.comparison
+    effects = [
+        condition
+        for condition in analysis.effects
+        if comparison is not None and (condition.split, condition.metric) == (comparison.split, "loss")
+    ]
+    if comparison is not None and effects:
+        yield ""
+        yield effects_table(effects, comparison.split)
+
+
+def effects_table(effects: Sequence[ConditionEffects], split: Split) -> FittedTable:
+    """Main effect of each switch under each condition, with its 95 % confidence interval over seeds."""
+    identity = {
+        "arm": [condition.arm for condition in effects],
+        "parameters": [format_point_json(condition.point) for condition in effects],
+        "population": [condition.estimate or "–" for condition in effects],
+        "batch": [str(condition.batch_size) for condition in effects],
+    }
+    keys = [Column(name, cells, is_key=True) for name, cells in identity.items() if len(set(cells)) > 1]
+    switches = [
+        Column(statistic, [_effect_cell(condition, statistic) for condition in effects], Kind.NUMBER)
+        for statistic in Statistic
+    ]
+    note = (
+        f"Effect of a switch: mean {split} loss at T minus that at F, ± half the 95 % confidence interval over seeds."
+    )
+    return FittedTable([*keys, *switches], "Effects of the switches", [note], all_columns=True)
+
+
+def _effect_cell(condition: ConditionEffects, statistic: Statistic) -> str:
+    """Effect of one switch; a dash for a statistic that the method does not have."""
+    effect = next((effect for effect in condition.effects if effect.switches == statistic), None)
+    if effect is None:
+        return "–"
+    half = None if effect.high is None else effect.high - effect.mean
+    return signed(ConfidenceInterval(effect.mean, half, 0))

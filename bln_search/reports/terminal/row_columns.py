@@ -1,0 +1,118 @@
+"""Columns that the tables of rows share: configuration, group of rows without a significant difference, rank range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from bln_search.core.configuration import InferenceConfiguration, Source
+from bln_search.core.records import RowKey
+from bln_search.ranking.comparison import ComparedRow
+from bln_search.reports.terminal.fitted_table import Column, Kind
+from bln_search.specs.space import format_point_json
+
+_MAX_LETTERS = 4
+"""Number of letters of a row up to which the group column is readable."""
+
+_STYLES = {
+    Source.POPULATION: "bold green",
+    Source.MEMORY: "bold cyan",
+    Source.MINI_BATCH: "yellow",
+    Source.ABSENT: "dim",
+}
+_MEANINGS = {
+    Source.POPULATION: "T population",
+    Source.MINI_BATCH: "F mini-batch",
+    Source.MEMORY: "M memory",
+    Source.ABSENT: "- absent",
+}
+
+
+def row_identity_columns(keys: Sequence[RowKey], drop_population: int) -> list[Column]:
+    """Columns that tell rows apart: arm, parameters and batch size where they differ, configuration, population.
+
+    Args:
+        keys: Identity of each row.
+        drop_population: Order in which the population is dropped; it is kept where rows have several estimates.
+    """
+    columns = []
+    if len({key.arm for key in keys}) > 1:
+        columns.append(Column("arm", [key.arm for key in keys], is_key=True))
+    if any(key.point for key in keys):
+        columns.append(Column("parameters", [format_point_json(key.point) for key in keys], is_key=True))
+    columns.append(_configuration_column([key.configuration for key in keys]))
+    has_estimates = len({key.estimate for key in keys} - {None}) > 1
+    columns.append(
+        Column(
+            "population",
+            [key.estimate or "–" for key in keys],
+            Kind.CODE,
+            is_key=has_estimates,
+            drop_order=None if has_estimates else drop_population,
+        )
+    )
+    if len({key.batch_size for key in keys}) > 1:
+        columns.append(Column("batch", [str(key.batch_size) for key in keys], Kind.NUMBER, is_key=True))
+    return columns
+
+
+def _configuration_column(configurations: Sequence[InferenceConfiguration]) -> Column:
+    """The four letters of each row; the legend explains those that occur."""
+    sources = {source for configuration in configurations for source in configuration.sources.values()}
+    meanings = ", ".join(meaning for source, meaning in _MEANINGS.items() if source in sources)
+    return Column(
+        "configuration",
+        [_code_text(configuration) for configuration in configurations],
+        Kind.CODE,
+        legend=f"configuration: sources of E_B, Std_B, E_F, Std_F ({meanings})",
+        is_key=True,
+    )
+
+
+def recommended_column(is_recommended: Sequence[bool]) -> Column:
+    """A mark at the recommended row."""
+    cells = ["*" if recommended else "" for recommended in is_recommended]
+    return Column("recommended", cells, Kind.CODE, heading="", legend="* recommended")
+
+
+def group_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
+    """Letters of the compact letter display.
+
+    Returns:
+        None where letters add nothing: all rows are in one group, or rows are in so many groups that their letters
+        cannot be read.
+    """
+    letters = [None if row is None else row.letters for row in rows]
+    shown = {letter for letter in letters if letter}
+    if len(shown) < 2 or max(map(len, shown)) > _MAX_LETTERS:
+        return None
+    return Column(
+        "group",
+        [letter or "" for letter in letters],
+        Kind.CODE,
+        legend="group: rows that share a letter do not differ significantly (5 %, Holm)",
+        drop_order=drop_order,
+    )
+
+
+def significance_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
+    """Letters where they can be read, otherwise rank ranges; None where no row differs significantly from another."""
+    return group_column(rows, drop_order) or rank_range_column(rows, drop_order)
+
+
+def rank_range_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
+    """Simultaneous 95 % confidence intervals of the ranks; None where all rows have the same."""
+    if len({(row.lowest_rank, row.highest_rank) for row in rows if row is not None}) < 2:
+        return None
+    return Column(
+        "rank range",
+        ["" if row is None else f"{row.lowest_rank}–{row.highest_rank}" for row in rows],
+        Kind.NUMBER,
+        legend="rank range: 95 % confidence interval of the rank",
+        drop_order=drop_order,
+    )
+
+
+def _code_text(configuration: InferenceConfiguration) -> Text:
+    return Text.assemble(*((source.value, _STYLES[source]) for source in configuration.sources.values()))

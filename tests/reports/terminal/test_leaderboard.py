@@ -1,0 +1,68 @@
+"""The leaderboard in a terminal: figures, spread, reasons, and what a narrow terminal keeps."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from bln_search.core.enums import Split
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
+from tests.reports.leaderboards import make_board
+
+
+def printed(table, width=200):
+    out = io.StringIO()
+    Console(file=out, width=width).print(table)
+    return out.getvalue()
+
+
+def names(board, **more):
+    return [column.name for column in leaderboard_table(board, **more).columns if not column.is_empty]
+
+
+def test_the_table_shows_figures_spread_and_reasons():
+    text = printed(leaderboard_table(make_board(), "title"))
+    assert text.startswith("title")
+    assert "0.3125 ± 0.0884" in text
+    assert "50.00" in text
+    assert "undefined" in text
+    assert unranked_reasons(make_board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
+
+
+def test_every_metric_is_shown_at_a_hundred_columns():
+    board = make_board()
+    measured = Leaderboard(board.ranked_on, tuple(row for row in board.rows if row.rank))
+    text = printed(leaderboard_table(measured), width=100)
+    assert "Not shown" not in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_narrow_terminal_keeps_the_loss_that_ranks():
+    for width in (80, 60, 50):
+        text = printed(leaderboard_table(make_board()), width=width)
+        assert "0.3125" in text
+        assert "…" not in text
+        assert max(map(len, text.splitlines())) <= width
+        assert "Not shown at" in text
+
+
+def test_the_recommended_row_is_marked():
+    board = make_board()
+    assert "recommended" not in names(board)
+    assert "recommended" in names(board, recommended=board.rows[1].key)
+    text = printed(leaderboard_table(board, recommended=board.rows[1].key))
+    (marked,) = [line for line in text.splitlines() if line.startswith("*  ")]
+    assert str(board.rows[1].configuration) in marked
+
+
+def test_ranking_on_test_has_a_warning():
+    assert "optimistic" in printed(leaderboard_table(make_board(Split.TEST)))
+    assert "optimistic" not in printed(leaderboard_table(make_board()))
+
+
+def test_the_legend_names_seeds_and_the_split_that_ranks():
+    text = printed(leaderboard_table(make_board()))
+    assert "± standard deviation over 2 seeds; ▲ ranks the rows" in text
+    assert "seeds" not in names(make_board())

@@ -1,0 +1,78 @@
+"""The leaderboard as CSV, JSON and JSON lines holds the same rows, with what the table shows of the analysis."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate
+from bln_search.core.records import RowKey
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.selection.recommendation import recommend
+from bln_search.reports import leaderboard_csv, leaderboard_json
+from bln_search.reports.export import COLUMNS, COMPARISON_COLUMNS, RowComparisons, condition_id, leaderboard_jsonl
+from tests.ranking.comparisons import compared
+from tests.reports.leaderboards import make_board
+
+
+def test_csv_and_json_have_the_same_rows():
+    lines = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board()))))
+    document = json.loads(leaderboard_json(make_board(), {"study": "s"}))
+    assert [line["configuration"] for line in lines] == ["FFFF", "TTFF", "FTFF"]
+    assert tuple(lines[0]) == (*COLUMNS, "ranked_on")
+    for line, row in zip(lines, document["rows"], strict=True):
+        assert line.pop("ranked_on") == document["ranked_on"] == "validation"
+        assert {key: "" if value is None else str(value) for key, value in row.items()} == line
+    assert document["rows"][2]["validation_loss_mean"] is None
+    assert document["study"] == "s"
+
+
+@pytest.fixture
+def analysis():
+    """The first two rows of the leaderboard compared; the second is recommended."""
+    comparison = compared("FFFF", "TTFF", step=0.001)
+    return Analysis(comparison=comparison, recommendation=recommend(comparison, {}))
+
+
+def test_rows_carry_what_the_table_shows(analysis):
+    rows = json.loads(leaderboard_json(make_board(), {}, RowComparisons(analysis)))["rows"]
+    best, recommended, not_compared = rows
+    row, pair = analysis.comparison.rows[1], analysis.comparison.pairs[0]
+    assert [entry["recommended"] for entry in rows] == [False, True, False]
+    assert (best["group"], best["rank_low"], best["rank_high"], best["loss_above_best"]) == ("a", 1, 2, 0.0)
+    assert best["loss_above_best_low"] is best["p_value"] is None
+    interval = -pair.loss.high, -pair.loss.low
+    assert (recommended["loss_above_best_low"], recommended["loss_above_best_high"]) == interval
+    assert recommended["loss_above_best"] == -pair.loss.mean
+    assert (recommended["p_value"], recommended["p_best"]) == (pair.loss.adjusted, row.first_share)
+    assert [name for name in COMPARISON_COLUMNS if not_compared[name] is not None] == ["condition", "recommended"]
+
+
+def test_csv_json_and_json_lines_hold_the_same_comparison(analysis):
+    comparisons = RowComparisons(analysis)
+    rows = json.loads(leaderboard_json(make_board(), {}, comparisons))["rows"]
+    lines = [json.loads(line) for line in leaderboard_jsonl(make_board(), {"study": "s"}, comparisons).splitlines()]
+    assert lines == [{"study": "s", "ranked_on": "validation", **row} for row in rows]
+    table = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board(), comparisons))))
+    assert tuple(table[0]) == (*COLUMNS, *COMPARISON_COLUMNS, "ranked_on")
+    for line, row in zip(table, rows, strict=True):
+        assert line.pop("ranked_on") == "validation"
+        assert {name: "" if value is None else str(value) for name, value in row.items()} == line
+
+
+def test_without_an_analysis_there_are_no_values():
+    rows = json.loads(leaderboard_json(make_board(), {}, RowComparisons(None)))["rows"]
+    assert all(row[name] is None for row in rows for name in COMPARISON_COLUMNS if name != "condition")
+
+
+def test_configurations_under_one_condition_share_its_identity():
+    first, second = (
+        RowKey("bln", "", InferenceConfiguration(code), PopulationEstimate.FROZEN, 25) for code in ("TTFF", "FTFF")
+    )
+    assert condition_id(first) == condition_id(second) == "arm=bln;population=frozen;batch_size=25"
+    assert condition_id(first._replace(batch_size=1)) != condition_id(first)
+    assert condition_id(first._replace(point='{"training.epochs": 2}')) != condition_id(first)
