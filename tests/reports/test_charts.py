@@ -13,7 +13,6 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import Drift, RowKey
 from bln_search.ranking.grouping import Condition
-from bln_search.ranking.statistics.importance import parameter_importance
 from bln_search.reports.charts.conditions import best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
@@ -165,25 +164,6 @@ def test_a_point_that_diverged_under_some_seeds_is_not_the_best():
 def test_points_of_different_parameters_stand_in_one_table():
     made = [PointResult("a", {"x": 1}, 0.5, 1.0), PointResult("b", {"y": 2}, 0.4, 2.0)]
     assert pareto_chart(made).csv.splitlines()[0].split(",") == ["arm", "x", "seconds", "loss", "front", "y"]
-
-
-def test_importance_is_the_analysis_of_variance():
-    """Epsilon squared written out with SciPy's F: (k-1)(F-1) / ((k-1)F + n-k)."""
-    from scipy import stats
-
-    names = [{"kind": "abc"[place % 3]} for place in range(30)]
-    values = [("abc".index(point["kind"]) + float(RNG.normal())) for point in names]
-    groups = ([v for p, v in zip(names, values, strict=True) if p["kind"] == kind] for kind in "abc")
-    f = stats.f_oneway(*groups).statistic
-    assert parameter_importance(names, values)["kind"] == pytest.approx(max(0, 2 * (f - 1) / (2 * f + 27)))
-
-
-def test_importance_finds_the_parameter_that_matters():
-    made = [{"good": float(RNG.random()), "idle": float(RNG.random())} for _ in range(60)]
-    found = parameter_importance(made, [point["good"] ** 2 for point in made])
-    assert list(found) == ["good", "idle"]
-    assert found["good"] > 0.7
-    assert found["idle"] < 0.2
 
 
 def test_schedules_are_laid_out():
