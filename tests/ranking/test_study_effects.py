@@ -35,13 +35,14 @@ def evaluations():
     ]
 
 
-def test_values_are_those_of_the_given_arms(evaluations):
-    values = values_by_row(evaluations, {("bn", "")})
+@pytest.mark.parametrize("arm", METHODS)
+def test_values_are_those_of_the_given_arms(evaluations, arm):
+    values = values_by_row(evaluations, {(arm, "")})
     assert set(values) == {(Split.VALIDATION, "loss"), (Split.VALIDATION, "accuracy")}
     losses = values[Split.VALIDATION, "loss"]
-    assert {row.arm for row in losses} == {"bn"}
+    assert {row.arm for row in losses} == {arm}
     expected = {
-        (item.evaluation.key.configuration, item.seed): item.evaluation.loss for item in evaluations if item.arm == "bn"
+        (item.evaluation.key.configuration, item.seed): item.evaluation.loss for item in evaluations if item.arm == arm
     }
     assert {(row.configuration, seed): loss for row, by_seed in losses.items() for seed, loss in by_seed.items()} == (
         expected
@@ -51,7 +52,7 @@ def test_values_are_those_of_the_given_arms(evaluations):
 def test_rows_without_a_value_are_omitted(evaluations):
     key = EvaluationKey(all_configurations(Method.LN)[0], None, 25, Split.VALIDATION)
     undefined = TrialEvaluation("ln", 0, Evaluation.undefined(key, "it has no value"))
-    assert values_by_row([*evaluations, undefined], {("bn", ""), ("ln", "")}) == values_by_row(
+    assert values_by_row([undefined, *evaluations], {("bn", ""), ("ln", "")}) == values_by_row(
         evaluations, {("bn", "")}
     )
 

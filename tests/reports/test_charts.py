@@ -13,7 +13,6 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import Drift, RowKey
 from bln_search.ranking.grouping import Condition
-from bln_search.ranking.statistics.importance import parameter_importance
 from bln_search.reports.charts.conditions import best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
@@ -167,29 +166,6 @@ def test_point_that_diverged_under_some_seeds_is_not_the_best():
 def test_points_with_different_parameters_share_one_table():
     results = [PointResult("a", {"x": 1}, 0.5, 1.0), PointResult("b", {"y": 2}, 0.4, 2.0)]
     assert pareto_chart(results).csv.splitlines()[0].split(",") == ["arm", "x", "seconds", "loss", "front", "y"]
-
-
-def test_importance_is_the_analysis_of_variance():
-    """Epsilon squared written out with SciPy's F: (k-1)(F-1) / ((k-1)F + n-k)."""
-    from scipy import stats
-
-    parameters = [{"kind": "abc"[index % 3]} for index in range(30)]
-    values = [("abc".index(point["kind"]) + float(RNG.normal())) for point in parameters]
-    groups = (
-        [value for point, value in zip(parameters, values, strict=True) if point["kind"] == kind] for kind in "abc"
-    )
-    f_statistic = stats.f_oneway(*groups).statistic
-    assert parameter_importance(parameters, values)["kind"] == pytest.approx(
-        max(0, 2 * (f_statistic - 1) / (2 * f_statistic + 27))
-    )
-
-
-def test_importance_ranks_the_relevant_parameter_first():
-    parameters = [{"good": float(RNG.random()), "idle": float(RNG.random())} for _ in range(60)]
-    importance = parameter_importance(parameters, [point["good"] ** 2 for point in parameters])
-    assert list(importance) == ["good", "idle"]
-    assert importance["good"] > 0.7
-    assert importance["idle"] < 0.2
 
 
 def test_schedules_are_flattened_into_columns():

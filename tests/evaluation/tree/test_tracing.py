@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from bln_search.evaluation.tree.tracing import NotTraceableError, trace_network
 from torch import nn
 
+from bln_search.evaluation.tree.graph.tracing import NotTraceableError, trace_network
 from bln_search.norms import BN
 
 
