@@ -44,7 +44,7 @@ check: $(READY)  ## format, lint, types, architecture, prose
 	$(BIN)/python -m bench.documents.prose
 
 docs: $(READY)  ## make pages of docs/ in build/docs
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 dist: $(READY)  ## wheel and source distribution in dist/
 	$(BIN)/python -m build --no-isolation

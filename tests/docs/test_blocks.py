@@ -141,6 +141,13 @@ def test_a_command_that_does_not_end_is_the_last_of_its_block(name):
         assert not [words for words in others if never_ends(words)], f"{name}, line {block.line}"
 
 
+@pytest.mark.parametrize("name", [name for name in with_language("bash") if name != "commands.md"])
+def test_folders_are_written_as_paths_not_as_placeholders(name):
+    """`DIR` would be the name of a folder, and `PATH` reads as the variable."""
+    words = {word for block in blocks(TEXTS[name], "bash") for line in shell_lines(block.text) for word in line}
+    assert not {"DIR", "PATH", "FOLDER"} & words
+
+
 @pytest.mark.parametrize("name", with_language("text"))
 def test_what_a_text_block_shows_has_a_test(name):
     for block in blocks(TEXTS[name], "text"):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from types import ModuleType
 
 import bln_search
-from bln_search import client
+from bln_search import client, norms
 from bln_search.core import errors
 
 _CLIENT = ("Client", "ServiceError")
@@ -18,15 +18,28 @@ def python_section() -> str:
     parts = [
         ("Functions", _directives(bln_search, [name for name in public if name.islower()])),
         ("Results", _directives(bln_search, [name for name in public if not name.islower() and not name.isupper()])),
-        ("Normalization layers", _directives(bln_search, [name for name in public if name.isupper()])),
+        ("Normalization layers", _layers([name for name in public if name.isupper()])),
         ("Client of a service", _directives(client, _CLIENT)),
         ("Errors", _directives(errors, error_names())),
     ]
     return "\n".join(f"## {title}\n\n{directives}" for title, directives in parts)
 
 
-def _directives(package: ModuleType, names: Iterable[str]) -> str:
-    """A directive for each name of a package; its heading is the name under which it is imported."""
+def _layers(names: Iterable[str]) -> str:
+    """The base class with the arguments of all layers, and the layers; their methods are for the evaluation."""
+    return "\n".join(
+        [_directives(norms, ["Normalization"], members=False), _directives(bln_search, names, members=False)]
+    )
+
+
+def _directives(package: ModuleType, names: Iterable[str], *, members: bool = True) -> str:
+    """A directive for each name of a package.
+
+    Args:
+        package: Package that the name is imported from; the heading contains it.
+        names: Public names of the package.
+        members: Whether methods and properties of classes are shown.
+    """
     lines = []
     for name in names:
         value = getattr(package, name)
@@ -34,7 +47,9 @@ def _directives(package: ModuleType, names: Iterable[str]) -> str:
             f"::: {value.__module__}.{value.__qualname__}",
             "    options:",
             f"      heading: {package.__name__}.{name}",
-            f"      toc_label: {name}\n",
+            f"      toc_label: {name}",
+            *([] if members else ["      members: false"]),
+            "",
         ]
     return "\n".join(lines)
 
