@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
 import pytest
+from pydantic import TypeAdapter
 
 from bln_search.cli import main
 from bln_search.core.checkpoints import Folder
 from bln_search.core.enums import LayerSearch
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
+from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
@@ -101,6 +104,18 @@ def test_finished_search_is_not_repeated(finished_home, call):
     assert analysis_of(finished_home).layers == before
 
 
+def test_results_are_printed_as_layers_prints_them(finished_home, call):
+    code, output, messages = call(finished_home, "layered", "--quiet", "--format", "json")
+    assert (code, messages) == (0, "")
+    results = TypeAdapter(tuple[PerLayerResult, ...]).validate_python(json.loads(output))
+    assert results == analysis_of(finished_home).layers
+    _, lines, _ = call(finished_home, "layered", "--quiet", "--format", "jsonl")
+    rows = [json.loads(line) for line in lines.splitlines()]
+    assert [row["configuration"] for row in rows if row["arm"] == "bln" and not row["uniform"]] == [
+        row.configuration for row in results[1].rows
+    ]
+
+
 def test_options_override_the_search_of_the_study(home, call):
     latencies = analysis_of(home).latencies
     code, output, messages = call(
@@ -128,7 +143,7 @@ def test_options_override_the_search_of_the_study(home, call):
         (("layered", "--group", "early"), 2, "'early' is not a group such as early=features.*"),
         (("layered", "--group", "=x"), 2, "'=x' is not a group such as early=features.*"),
         (("layered", "--group", "x="), 2, "'x=' is not a group such as early=features.*"),
-        (("layered", "--estimate", "memory"), 2, "configurations with M read the memory"),
+        (("layered", "--estimate", "memory"), 2, "'frozen', 'epoch', 'moving'"),
         (("layered", "--estimate", "epoch"), 2, "the arm ln has no estimate `epoch`: it has frozen"),
         (("layered", "--search", "best"), 2, "--search"),
         (("layered", "--evaluations", "3"), 2, "16"),

@@ -72,7 +72,7 @@ def test_probe_does_not_train_and_keeps_earlier_results(finished):
         (("probe", "small", "--batch-sizes", "100000"), "larger than the data"),
         (("probe", "nothing", "--batch-sizes", "1"), "no study 'nothing'"),
         (("analyze", "nothing"), "no study 'nothing'"),
-        (("analyze", "small", "--format", "csv"), "choose table or json"),
+        (("analyze", "small", "--format", "csv"), "not one of 'table', 'json'"),
     ],
 )
 def test_a_mistake_is_one_sentence(finished, words, sentence):
