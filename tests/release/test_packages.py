@@ -20,6 +20,7 @@ from tests.conftest import ROOT
 from tests.docs.monitoring import expressions, selectors
 from tests.docs.pages import PAGES, blocks
 from tests.release.environments import (
+from tests.support.printed_tables import printed_ranks
     Environment,
     contents_of_wheel,
     names_in_source,
@@ -207,7 +208,7 @@ class TestTraining:
     def test_quickstart_of_the_repository_runs_from_the_wheel(self, training):
         text = (ROOT / "studies" / "quickstart.yaml").read_text(encoding="utf-8")
         done = run_study(training, shortened(text))
-        assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
+        assert printed_ranks(done.stdout) == list(range(1, 17))
 
     def test_a_study_is_submitted_over_rest_and_ranked(self, packages, training):
         """With a worker: the extras of a service are added to the environment."""
