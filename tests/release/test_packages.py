@@ -20,13 +20,13 @@ from tests.conftest import ROOT
 from tests.docs.monitoring import expressions, selectors
 from tests.docs.pages import PAGES, blocks
 from tests.release.environments import (
-from tests.support.printed_tables import printed_ranks
     Environment,
     contents_of_wheel,
     names_in_source,
     plain,
     read_source_file,
 )
+from tests.support.printed_tables import printed_ranks
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]  # built once
 WHEEL = f"bln_search-{VERSION}-py3-none-any.whl"
