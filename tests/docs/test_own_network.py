@@ -28,17 +28,20 @@ def printed_by_recipes(tmp_path_factory):
     return printed.split("=====\n")[:-1]
 
 
+@pytest.mark.slow
 def test_every_recipe_is_run(printed_by_recipes):
     headings = re.findall(r"^### (.*)$", written(PAGE).partition("## Recipes")[2], re.MULTILINE)
     assert len(printed_by_recipes) == len(RECIPES) == len(headings) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "by_chance"), [(0, 0.1), (1, 0.5)])
 def test_a_classifier_of_a_recipe_learns(printed_by_recipes, recipe, by_chance):
     accuracy = float(re.search(r"test accuracy ([\d.]+)", printed_by_recipes[recipe])[1])
     assert accuracy > by_chance + 0.25
 
 
+@pytest.mark.slow
 def test_the_regression_of_a_recipe_learns_and_has_no_accuracy(printed_by_recipes):
     printed = printed_by_recipes[2]
     assert float(re.search(r"test error ([\d.]+)", printed)[1]) < 0.8  # 1 for predicting the mean
