@@ -34,7 +34,7 @@ def assert_counts(lines):
 
 def state(folder):
     output = call("data", "list", "--data", folder, check=0).stdout
-    return re.search(r"^imdb .* (\S+) *$", output, re.MULTILINE)[1]
+    return re.search(r"^imdb .* {2}(\S.*?) *$", output, re.MULTILINE)[1]
 
 
 def test_list_shows_which_data_sets_are_present(tmp_path):

@@ -76,7 +76,7 @@ def _follow(source: ServiceSource, study_id: int, output_format: Format, *, quie
         if line is not None:
             print_line(line)
     final = source.find(str(study_id))
-    if final.state is StudyState.COMPLETE:
+    if final.state is StudyState.COMPLETE:  # every format has the groups and the recommendation
         _wait_for_analysis(source, study_id, print_line)
     print_leaderboard(source, final, output_format)
     if final.state is not StudyState.COMPLETE:

@@ -22,10 +22,10 @@ def test_the_table_has_groups_and_the_recommendation(world, invoke, service):
 def test_without_an_analysis_the_table_says_when_it_is_there(world, invoke, service, monkeypatch):
     monkeypatch.setattr(remote, "_ANALYSIS_TIMEOUT", 0.01)
     study_id = world.complete("done")
-    watched = invoke("watch", "done", *service)
-    assert watched.exit_code == 0
-    assert f"`bln-search analyze {study_id}`" in watched.stderr
-    assert "analyze" not in invoke("watch", "done", "--format", "csv", *service).stderr
+    for output_format in ("table", "csv"):
+        watched = invoke("watch", "done", "--format", output_format, *service)
+        assert watched.exit_code == 0
+        assert f"`bln-search analyze {study_id}`" in watched.stderr
 
 
 def test_failed_trials_are_told_as_run_tells_them(world, invoke, service):
