@@ -90,12 +90,12 @@ def stored(engine):
 
 
 def assert_close(csv_text, other):
-    """The same rows in the same order; figures differ in digits that the older version rounded otherwise."""
+    """The same rows in the same order; figures, some of them differences of losses, differ in the last digits."""
     lines, others = (list(csv.reader(io.StringIO(one))) for one in (csv_text, other))
     assert len(lines) == len(others) == 1 + 16
     for line, expected in zip(lines, others, strict=True):
         for cell, wanted in zip(line, expected, strict=True):
-            assert cell == wanted or float(cell) == pytest.approx(float(wanted), rel=1e-6), (line, expected)
+            assert cell == wanted or float(cell) == pytest.approx(float(wanted), rel=1e-6, abs=1e-7), (line, expected)
 
 
 def test_study_begun_by_an_older_version_is_completed(old_code, url, file, tmp_path, monkeypatch):
