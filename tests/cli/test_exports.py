@@ -102,3 +102,10 @@ def test_interrupt_reports_that_nothing_was_written(room, arguments, monkeypatch
         main.main()
     assert end.value.code == 130
     assert capsys.readouterr().err.split() == ["interrupted;", "nothing", "was", "written"]
+
+
+@pytest.mark.parametrize("option", [("--arm", "bln"), ("--estimate", "frozen"), ("--batch-size", "25")])
+def test_options_that_describe_a_row_need_a_configuration(option, world, invoke, tmp_path):
+    world.complete("done")
+    assert invoke("export", "done", "--output", tmp_path / "out", *option).exit_code == 2
+    assert not (tmp_path / "out").exists()
