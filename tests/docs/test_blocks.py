@@ -54,7 +54,7 @@ TEXT_BLOCKS = {
     "y = γ": "norms/test_layer.py",
     "√((σ² + ε)": "norms/test_invariances.py",
     "prometheus --config.file": "docs/test_monitoring.py",
-    "backups/": "contracts/test_backups.py",
+    "backups/": "contracts/backups/test_creation.py",
     "bln-search serve": "docs/test_blocks.py",
     "openapi-python-client generate": "end_to_end/test_generated_client.py",
     "quickstart (complete)": "end_to_end/test_readme.py",

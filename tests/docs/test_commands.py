@@ -33,7 +33,7 @@ def rows(first):
 
 def test_every_verb_is_listed_with_its_sentence_and_options():
     told = {}
-    for name, sentence, options in rows(r"`[a-z].*`"):
+    for name, sentence, options in (cells for cells in rows(r"`[a-z].*`") if len(cells) == 3):
         words = [word for word in name.strip("`").split() if word.islower()]
         told[" ".join(words)] = (sentence, set(re.findall(r"`(--[\w-]+)`", options)))
     expected = {}

@@ -80,6 +80,7 @@ def test_the_doors_lead_to_every_page(text, folder):
     assert led_to | {"index.md"} >= set(PAGES)
 
 
+@pytest.mark.slow
 def test_pages_build_and_load_nothing_from_other_hosts(tmp_path):
     for package in ("material", "mkdocstrings_handlers"):
         if importlib.util.find_spec(package) is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 
 import numpy as np
 import pytest
 
 from tests.docs.pages import PAGES, blocks, run_calls, shell_lines
+from tests.support.printed_tables import printed_ranks
 
 pytestmark = pytest.mark.slow
 
@@ -51,4 +51,4 @@ def test_study_runs_with_model_and_data_of_the_plugin(tmp_path):
     (tmp_path / "bad.yaml").write_text(study.text.replace("[12, 6]", "[12]").replace("own_study", "bad_study"))
     with pytest.raises(AssertionError, match=r"own_net of an installed package cannot be made .* widths: .12"):
         run_calls([call], where=tmp_path)
-    assert len(re.findall(r"^│ +\d+ │", printed, re.MULTILINE)) == 20
+    assert len(printed_ranks(printed)) == 20

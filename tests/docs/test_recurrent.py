@@ -11,6 +11,7 @@ import pytest
 from bln_search.core.registry import MODELS
 from bln_search.specs import parse_study
 from tests.conftest import ROOT
+from tests.support.printed_tables import printed_ranks
 
 PAGE = (ROOT / "docs" / "recurrent.md").read_text(encoding="utf-8")
 
@@ -24,7 +25,7 @@ def test_python_block_prints_a_table_of_sixteen_rows():
     (code,) = blocks("python")
     process = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
     assert process.returncode == 0, process.stderr
-    assert len(re.findall(r"^│ +\d+ │", process.stdout, re.MULTILINE)) == 16
+    assert printed_ranks(process.stdout) == list(range(1, 17))
 
 
 def test_the_study_is_valid():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -16,6 +15,7 @@ from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_ledger
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
+from tests.support.printed_tables import printed_ranks
 
 SMALL = """
 name: small
@@ -43,7 +43,7 @@ def test_the_table_has_sixteen_ranked_rows_in_every_format(finished):
     document = json.loads(call("leaderboard", "small", "--format", "json", home=finished, check=0).stdout)
     assert (document["study"], document["state"], len(document["rows"])) == ("small", "complete", 16)
     table = call("leaderboard", "1", "--limit", "3", home=finished, check=0).stdout
-    assert len(re.findall(r"^│ +\d+ │", table, re.MULTILINE)) == 3
+    assert printed_ranks(table) == [1, 2, 3]
 
 
 def test_list_and_show(finished):

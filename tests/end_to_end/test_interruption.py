@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import signal
 import time
+from contextlib import closing
 
 import psutil
 import pytest
 
+from bln_search.core.states import TrialState
 from bln_search.storage.ledger import open_ledger
 from tests.end_to_end.commands import call, start
 
@@ -68,7 +70,7 @@ def assert_whole(home, table, study):
     ledger.close()
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_killed_at_random_moments(seed, study, uninterrupted, tmp_path):
     table, seconds = uninterrupted
     rng = random.Random(seed)
@@ -82,13 +84,23 @@ def test_killed_at_random_moments(seed, study, uninterrupted, tmp_path):
     assert_whole(tmp_path, table, study)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def wait_for_a_finished_trial(home):
+    deadline = time.monotonic() + 240
+    url = f"sqlite:///{home / 'ledger.sqlite3'}"
+    while time.monotonic() < deadline:
+        if (home / "ledger.sqlite3").exists():
+            with closing(open_ledger(url)) as ledger:
+                if any(trial.state is TrialState.FINISHED for trial in ledger.trials.list_trials(1)):
+                    return
+        time.sleep(0.05)
+    pytest.fail("no trial has finished")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_by_a_signal(number, study, uninterrupted, tmp_path):
     table, _ = uninterrupted
     running = start("run", study, home=tmp_path)
-    for line in running.stderr:
-        if "done (1/4" in line:
-            break
+    wait_for_a_finished_trial(tmp_path)
     running.send_signal(number)
     _, said = running.communicate(timeout=240)
     assert running.returncode == 130

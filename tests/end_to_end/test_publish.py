@@ -72,7 +72,7 @@ def test_a_file_holds_what_is_printed(finished, write, form, tmp_path):
 
 def test_a_table_goes_into_a_file_and_is_cut_where_asked(write):
     text = write("leaderboard", "--limit", 3).decode()
-    assert "validation loss ▲" in text
+    assert "loss ▲" in text
     assert "no rank for" in text
     lines = write("leaderboard", "--format", "markdown", "--limit", 3).decode().splitlines()
     assert sum(line.startswith("| ") for line in lines) == 2 + 3

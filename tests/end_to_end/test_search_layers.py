@@ -75,6 +75,7 @@ def forget(home):
     ledger.close()
 
 
+@pytest.mark.slow
 def test_run_searches_layers_prints_the_table_and_stores_results(ran):
     home, done = ran
     assert "\nln seed 0: layers searched in " in done.stderr

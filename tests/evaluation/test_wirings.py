@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api.evaluate import collect_estimates, split_batches
+from bln_search.api.evaluate import collect_estimates
+from bln_search.api.loaders import split_batches
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.scoring import cross_entropy

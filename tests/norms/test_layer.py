@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 
 import numpy as np
 import pytest
@@ -202,3 +203,11 @@ def test_a_missing_population_is_an_error():
     layer.configure(all_configurations(Method.BLN)[0])
     with pytest.raises(ModelError, match=r"TTTT .* E_B .* population"):
         layer(torch.randn(2, 3))
+
+
+def test_the_epsilon_of_a_layer_equals_no_other():
+    """Torch's encoder layers bypass two norms of equal ε."""
+    layer, other = BLN(3), BLN(3)
+    assert operator.ne(layer.eps, other.eps)
+    assert not operator.eq(layer.eps, other.eps)
+    assert float(layer.eps) == 1e-4

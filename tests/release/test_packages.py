@@ -26,6 +26,7 @@ from tests.release.environments import (
     plain,
     read_source_file,
 )
+from tests.support.printed_tables import printed_ranks
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]  # built once
 WHEEL = f"bln_search-{VERSION}-py3-none-any.whl"
@@ -207,7 +208,7 @@ class TestTraining:
     def test_quickstart_of_the_repository_runs_from_the_wheel(self, training):
         text = (ROOT / "studies" / "quickstart.yaml").read_text(encoding="utf-8")
         done = run_study(training, shortened(text))
-        assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
+        assert printed_ranks(done.stdout) == list(range(1, 17))
 
     def test_a_study_is_submitted_over_rest_and_ranked(self, packages, training):
         """With a worker: the extras of a service are added to the environment."""

@@ -83,6 +83,7 @@ def test_weights_equal_dense_adam_across_changes_of_activity():
     )
 
 
+@pytest.mark.slow
 def test_a_row_resumes_after_a_long_idle_time():
     rare, frequent = torch.tensor([7, 7]), torch.tensor([1, 2, 3])
     for gap in (1, 63, 64, 199, 200, 201, 500):

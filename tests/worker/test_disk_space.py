@@ -70,6 +70,7 @@ def line(worker, study_id):
     return worker.ledger.listing.find_study(study_id)
 
 
+@pytest.mark.slow
 def test_no_study_starts_without_disk_space(worker, disk, caplog):
     """The log says it once."""
     study_id = worker.ledger.queue.submit(STUDY, "ada").study_id

@@ -42,6 +42,7 @@ def test_every_trial_is_finished_with_all_its_evaluations(ledger, environment):
     assert second_watcher.messages == []
 
 
+@pytest.mark.slow
 def test_divergence_is_a_result_and_the_study_continues(ledger, environment):
     diverging = parse_study(SMALL_STUDY.replace("LR", "1.0e+30").replace("{epochs: 2,", "{epochs: 2, optimizer: sgd,"))
     study_id = ledger.studies.accept(diverging)

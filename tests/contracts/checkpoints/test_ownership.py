@@ -26,7 +26,7 @@ def test_store_of_two_databases_is_not_cleaned(later_ledger, store, tmp_path):
     later_ledger.checkpoints.claim_store(store)
     store.write(name(1), b"of nobody")
     assert clean(later_ledger, store) == (1, 9)
-    other_engine = make_engine(f"sqlite:///{tmp_path / 'other_engine.sqlite3'}")
+    other_engine = make_engine(f"sqlite:///{tmp_path / 'other.sqlite3'}")
     write_ownership_marker(store, other_engine.url)
     store.write(name(2), b"of the other database")
     with pytest.raises(LedgerError, match=r"has networks of the database .*other\.sqlite3.*delete \S+ and") as error:

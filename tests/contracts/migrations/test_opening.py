@@ -15,7 +15,8 @@ from bln_search.storage.upgrade import alembic_config
 AT_ONCE = 4
 
 
-@pytest.mark.parametrize("before", ["0003", pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [None, "0003"])
 def test_concurrent_processes_open_an_empty_database(url, before):
     if before is not None:
         bring_to(url, before)

@@ -151,6 +151,13 @@ def test_plain_evaluation_replaces_a_failed_traversal():
     assert_equal_to_plain_passes(evaluator, [evaluator.space.digits_at(index) for index in range(16)])
 
 
+def test_one_mini_batch_suffices_for_plain_evaluation():
+    network = build_network(Looping, "ln")
+    with pytest.warns(UserWarning, match="one by one"):
+        evaluator = select_evaluator(network, n=SIZE)
+    assert (evaluator.examples, len(evaluator.batches)) == (SIZE, 1)
+
+
 def test_unsupported_networks_are_an_error():
     class Unreached(Looping):
         def forward(self, x):

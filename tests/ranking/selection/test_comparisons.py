@@ -65,6 +65,19 @@ def test_rows_within_seed_variance_are_in_the_top_group():
     assert {row_key("TTTT"), row_key("TTFF")} <= set(sharing)
 
 
+def test_top_group_has_adjusted_p_values_of_paired_t_tests():
+    rng = np.random.default_rng(3)
+    table = 1 + 0.01 * np.arange(3)[:, None] + rng.normal(0, 0.05, (3, 5))
+    losses = {row_key(str(BLN[row])): dict(enumerate(table[row])) for row in range(3)}
+    order = np.argsort(table.mean(1))
+    p = [stats.ttest_rel(table[row], table[order[0]]).pvalue for row in order[1:]]
+    first, second = sorted((0, 1), key=p.__getitem__)
+    adjusted = {first: min(1.0, 2 * p[first]), second: max(min(1.0, 2 * p[first]), p[second])}
+    result = top_group_by_seeds(losses)
+    assert list(result) == [row_key(str(BLN[row])) for row in order]
+    assert list(result.values()) == pytest.approx([1.0, adjusted[0], adjusted[1]])
+
+
 def test_top_group_ends_before_the_first_significant_row():
     losses = {
         row_key("TTTT"): {0: 1.0, 1: 1.1, 2: 0.9},

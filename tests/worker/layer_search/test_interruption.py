@@ -183,7 +183,8 @@ def test_analysis_reports_the_progress_of_its_search(analysed, ledger_copy, envi
     assert len(progress_lines) == 4
 
 
-@pytest.mark.parametrize("slice_seconds", [0.0, pytest.param(60.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("slice_seconds", [0.0, 60.0])
 def test_parallel_search_equals_sequential_search(analysed, ledger_copy, environment, monkeypatch, slice_seconds):
     """Processes hand back what they have added up after every slice, and are given it to go on with."""
     monkeypatch.setattr(worker_layers, "_SLICE_SECONDS", slice_seconds)

@@ -1,0 +1,40 @@
+"""Zeros at padded positions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bln_search.norms.padding import zero_padded_positions
+
+INF = float("-inf")
+AT_END = torch.tensor([[0, 0, INF], [0, 0, 0], [0, INF, INF]])
+INSIDE = torch.tensor([[0, 0, INF], [0, INF, 0], [0, INF, INF]])
+AT_START = torch.tensor([[0, 0, INF], [INF, 0, 0], [0, INF, INF]])
+
+
+def zero(mask, *, output=None, requires_grad=True, mask_check=True, src=None):
+    output = torch.ones(3, 3, 2) if output is None else output
+    return zero_padded_positions(output, output if src is None else src, mask, requires_grad, mask_check)
+
+
+@pytest.mark.parametrize(("mask", "mask_check"), [(AT_END, True), (AT_END, False), (INSIDE, False), (AT_START, False)])
+def test_padded_positions_are_zero(mask, mask_check):
+    with torch.no_grad():
+        output = zero(mask, mask_check=mask_check)
+    assert torch.equal(output, (mask == 0).float().unsqueeze(-1).expand(3, 3, 2))
+
+
+@pytest.mark.parametrize("mask", [INSIDE, AT_START])
+def test_the_mask_check_needs_padding_at_the_end_of_all_examples(mask):
+    with torch.no_grad():
+        assert torch.equal(zero(mask), torch.ones(3, 3, 2))
+
+
+def test_outputs_without_a_fast_path_are_unchanged():
+    with torch.no_grad():
+        assert (zero(AT_END != 0) == 1).all()
+        assert (zero(AT_END, output=torch.ones(3, 3)) == 1).all()
+    assert (zero(AT_END) == 1).all()
+    assert (zero(AT_END, requires_grad=False, src=torch.ones(3, 3, 2, requires_grad=True)) == 1).all()
+    assert (zero(AT_END, requires_grad=False) == 0).any()
