@@ -38,6 +38,8 @@ class ResultLines:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield warnings, recommendation, facts and details."""
         summary = summarize(self.analysis, standalone=self.standalone)
+        if not summary.lines:
+            return
         yield ""
         yield from (Text(f"Warning: {warning}", style="bold yellow") for warning in summary.warnings)
         if summary.headline is not None:
