@@ -1,4 +1,4 @@
-"""The benchmark of networks of libraries: what it compares, on networks that torch alone makes."""
+"""The benchmark of library networks, on networks of torch alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table in every format says the same."""
+"""The leaderboard in the terminal, as CSV and as JSON."""
 
 from __future__ import annotations
 
