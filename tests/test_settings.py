@@ -1,4 +1,4 @@
-"""Settings from environment and file: the database's password in a file of its own, and what is said of mistakes."""
+"""Settings from environment and file; the password file of the database; errors with their source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a network of one's own to the ranked table, and back into the network."""
+"""A network of the user is ranked under every configuration, and the chosen one is applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network that `convert(method="same")` made is a row of its own table, and is given up only for a better one."""
+"""The current configuration of a network is a row of its table, replaced only by a better one."""
 
 from __future__ import annotations
 

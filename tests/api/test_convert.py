@@ -1,4 +1,4 @@
-"""What `convert` leaves, or would spoil, it says."""
+"""`convert` reports layers that it cannot replace, and what a conversion would invalidate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoders of torch compute a LayerNorm by themselves where they may; layers of ours are called."""
+"""Encoders of torch have a fused path that skips LayerNorm modules; BLN layers in them are called."""
 
 from __future__ import annotations
 

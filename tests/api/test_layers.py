@@ -1,4 +1,4 @@
-"""A researcher's own network gets a code for each of its layers."""
+"""Per-layer searches of a network of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values gathered for one network are not taken for another's, and words go to the layers that they are of."""
+"""Moments and configurations are assigned to layers by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bln-search backup` and `restore`: whatever is wrong with a place is one clear line."""
+"""`bln-search backup` and `restore`: every problem of an archive is one clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bln-search checkpoints clean`, and what the other verbs say of networks that were given up."""
+"""`bln-search checkpoints clean`, and removed networks in other commands."""
 
 from __future__ import annotations
 

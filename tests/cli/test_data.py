@@ -1,4 +1,4 @@
-"""The verbs about data know the set that comes in several forms."""
+"""`bln-search data`: list, fetch and verify."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which row of a ranked table is meant; and Ctrl-C in a verb that keeps nothing."""
+"""The row that `bln-search export` selects, and the interruption of a command."""
 
 from __future__ import annotations
 

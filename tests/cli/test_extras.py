@@ -1,4 +1,4 @@
-"""A part that was not installed is one clear error."""
+"""A missing extra is one clear error."""
 
 from __future__ import annotations
 

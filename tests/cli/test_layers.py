@@ -1,4 +1,4 @@
-"""The verb `layers`: tables, JSON, and what it says where there is nothing."""
+"""`bln-search layers`: tables, JSON, and studies without a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bln-search leaderboard --arm`: a part of the whole table, the same from the database as from the service."""
+"""`bln-search leaderboard --arm`: rows of one arm with their ranks in the full table."""
 
 from __future__ import annotations
 

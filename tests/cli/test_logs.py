@@ -1,4 +1,4 @@
-"""Log files of the verbs that stay: one for the service, one for its worker, and no more than was asked for."""
+"""Log files of `serve` and `worker` are separate and bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bln-search search-layers`: options, mistakes, studies that are not complete."""
+"""`bln-search search-layers`: options, errors and incomplete studies."""
 
 from __future__ import annotations
 

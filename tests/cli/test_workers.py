@@ -1,4 +1,4 @@
-"""`bln-search workers` lists who is there; with --here it is the health check of a worker's container."""
+"""`bln-search workers`; with --here it is the health check of a worker's container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client against the real application, and against services that are not there or something else."""
+"""The client and servers that are unreachable, slow or foreign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the compose files promise, read off the files; `smoke.py` beside this tries them with a Docker engine."""
+"""Limits and secrets of the compose files; `smoke.py` runs them with a Docker engine."""
 
 from __future__ import annotations
 

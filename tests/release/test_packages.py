@@ -1,4 +1,4 @@
-"""Wheel and source distribution hold what they should, and what is installed from them works outside the tree."""
+"""Contents of wheel and source distribution, and installations outside the source tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version stands in one place, `bln_search/core/version.py`; everything that names it says the same."""
+"""The version is defined in `bln_search/core/version.py` only; every other place agrees."""
 
 from __future__ import annotations
 

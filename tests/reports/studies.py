@@ -1,4 +1,4 @@
-"""Studies made up for reports."""
+"""Synthetic studies for reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every chart is a figure that Plotly takes, and shows what its rows say."""
+"""Every chart is a valid Plotly figure with the values of its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest names everything that results rest on, and nothing else changes it."""
+"""The manifest identifies study, data, code and machine of the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a study: everything in one file, nothing from elsewhere, and nothing that a text could break out of."""
+"""The page of a study: one file without external resources, with escaped texts."""
 
 from __future__ import annotations
 

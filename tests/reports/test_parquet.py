@@ -1,4 +1,4 @@
-"""The leaderboard as Parquet says what the CSV says, in types."""
+"""The leaderboard as Parquet has the values of the CSV, with types."""
 
 from __future__ import annotations
 

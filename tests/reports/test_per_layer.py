@@ -1,4 +1,4 @@
-"""Per-layer configurations in words, tables and a chart."""
+"""Per-layer configurations in sentences, tables and a chart."""
 
 from __future__ import annotations
 

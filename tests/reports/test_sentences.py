@@ -1,4 +1,4 @@
-"""Text of results. Snapshots hold it whole: `pytest tests/reports --snapshot-update` accepts a new wording."""
+"""Text of results in snapshots: `pytest tests/reports --snapshot-update` accepts a new wording."""
 
 from __future__ import annotations
 

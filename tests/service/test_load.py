@@ -1,4 +1,4 @@
-"""More requests than the service can work on, on a real server: it says so at once, and stays there."""
+"""Requests over the limits of the service get an immediate response, on a real server."""
 
 from __future__ import annotations
 

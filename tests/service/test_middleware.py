@@ -1,4 +1,4 @@
-"""What is refused before the application sees it."""
+"""Requests that the middleware rejects before the application."""
 
 from __future__ import annotations
 

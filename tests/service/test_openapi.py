@@ -1,4 +1,4 @@
-"""The description of the API that is committed: it is true, and callers of the last one still work."""
+"""The committed API description is current and compatible with the released one."""
 
 from __future__ import annotations
 

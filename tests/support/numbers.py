@@ -1,4 +1,4 @@
-"""Numbers in a message, for tests of what a message states rather than of its wording."""
+"""Numbers in a message, to test what a message states instead of its wording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pruning gives up networks that are not recommended, and never a needed one."""
+"""Pruning removes networks that are not recommended, and never a needed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures are those of the network, and nothing is worked out twice."""
+"""Losses are those of the network, and none is computed twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is chosen on some examples is confirmed on others, recomputed here from every configuration's outcomes."""
+"""Choices of a search and their validation on other folds, against exhaustive evaluation."""
 
 from __future__ import annotations
 

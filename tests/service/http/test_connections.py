@@ -1,4 +1,4 @@
-"""What a connection may cost before anything is known of the client: bytes, headers, seconds. On a real server."""
+"""Limits of a connection before authentication: bytes, headers and seconds, on a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is what was asked for or a problem document."""
+"""Every error response is a problem document."""
 
 from __future__ import annotations
 

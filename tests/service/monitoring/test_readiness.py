@@ -1,4 +1,4 @@
-"""Anybody may ask whether the service is ready: it costs nothing more, however many do."""
+"""The readiness check needs no token, and concurrent checks share one query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages without a browser: what stands in them, for whom, and what bad input does."""
+"""The HTML pages: content, access and invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What results say, over HTTP and on pages: groups, recommendation, probes."""
+"""The analysis of a study over HTTP and on pages: groups, recommendation, probes."""
 
 from __future__ import annotations
 

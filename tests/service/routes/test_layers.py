@@ -1,4 +1,4 @@
-"""Per-layer configurations over HTTP and on pages: where there are any, and where there are none."""
+"""Per-layer configurations over HTTP and on pages."""
 
 from __future__ import annotations
 
