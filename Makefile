@@ -79,7 +79,7 @@ $(RUNNABLE): EXTRAS := train
 $(RUNNABLE): IMPLIED :=
 $(READY) $(INSTALLED) $(RUNNABLE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bln-search needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
-	@echo "setting up $(VENV) once, with the extras $(EXTRAS)"
+	@echo "setting up $(VENV) with the extras $(EXTRAS); this downloads packages, once"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python .ci/install.py --editable '.[$(EXTRAS)]'
 	@touch $@ $(IMPLIED)
