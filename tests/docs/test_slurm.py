@@ -116,7 +116,7 @@ def test_a_job_runs_a_study(tmp_path):
     )
     job = run_job("run.sbatch", ["small.yaml"], tmp_path)
     assert job.returncode == 0, job.stderr
-    assert "done (1/1)" in job.stderr
+    assert "1/1 trials done" in job.stderr
 
 
 def test_a_job_with_workers_ends_when_the_queue_is_empty(tmp_path):
