@@ -93,6 +93,18 @@ def shell_lines(text):
     return lines
 
 
+def verbs(command=COMMAND, name=""):
+    """Every verb by its name, those of groups by both words; hidden ones are left out."""
+    if not hasattr(command, "commands"):
+        return {name: command}
+    return {
+        full: verb
+        for word, inner in command.commands.items()
+        if not inner.hidden
+        for full, verb in verbs(inner, f"{name} {word}".strip()).items()
+    }
+
+
 def find_verb(words):
     """The verb that the words behind `bln-search` name, and the words behind the verb."""
     verb, rest = COMMAND, list(words)

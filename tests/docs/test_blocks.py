@@ -54,7 +54,7 @@ TEXT_BLOCKS = {
     "y = γ": "norms/test_layer.py",
     "√((σ² + ε)": "norms/test_invariances.py",
     "prometheus --config.file": "docs/test_monitoring.py",
-    "backups/": "contracts/backups/test_creation.py",
+    "backups/": "contracts/backups/test_manifest.py",
     "bln-search serve": "docs/test_blocks.py",
     "openapi-python-client generate": "end_to_end/test_generated_client.py",
     "quickstart (complete)": "end_to_end/test_readme.py",
@@ -141,7 +141,7 @@ def test_a_command_that_does_not_end_is_the_last_of_its_block(name):
         assert not [words for words in others if never_ends(words)], f"{name}, line {block.line}"
 
 
-@pytest.mark.parametrize("name", [name for name in with_language("bash") if name != "commands.md"])
+@pytest.mark.parametrize("name", with_language("bash"))
 def test_folders_are_written_as_paths_not_as_placeholders(name):
     """`DIR` would be the name of a folder, and `PATH` reads as the variable."""
     words = {word for block in blocks(TEXTS[name], "bash") for line in shell_lines(block.text) for word in line}

@@ -20,19 +20,7 @@ from bench.documents.reference.schema import (
 )
 from bln_search.core import errors
 from bln_search.settings import Settings
-from tests.docs.pages import COMMAND, OPENAPI_PATHS, PAGES, written
-
-
-def verbs(command=COMMAND, name=""):
-    """Every command by its full name."""
-    if not hasattr(command, "commands"):
-        return {name: command}
-    return {
-        full: verb
-        for word, inner in command.commands.items()
-        if not inner.hidden
-        for full, verb in verbs(inner, f"{name} {word}".strip()).items()
-    }
+from tests.docs.pages import OPENAPI_PATHS, PAGES, verbs, written
 
 
 def rows(text):
