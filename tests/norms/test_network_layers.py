@@ -6,7 +6,6 @@ import copy
 
 import pytest
 import torch
-from bln_search.norms.row_tensor import RowSpec
 from torch import nn
 
 from bln_search import convert
@@ -14,6 +13,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.norms import BLN, BN, BRN, LN
 from bln_search.norms.network_layers import find_norms, layer_estimates, row_before_conversion
+from bln_search.norms.row_batching.row_tensor import RowSpec
 
 MOVING = PopulationEstimate.MOVING
 

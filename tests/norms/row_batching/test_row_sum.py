@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from bln_search.norms.row_sum import RowSum
+
+from bln_search.norms.row_batching.row_sum import RowSum
 
 GROUPS, SIZE, FEATURES = 2, 3, 4
 
