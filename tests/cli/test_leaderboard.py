@@ -34,6 +34,7 @@ def test_rows_of_one_arm_keep_their_ranks_in_the_full_table(world):
     assert {row["configuration"]: row["rank"] for row in served if row["rank"]} == ranks
 
 
+@pytest.mark.slow
 def test_sentences_about_hidden_rows_are_not_printed(world):
     output = call("leaderboard", "two", check=0).stdout
     assert "Recommended: " in output or "not compared" in output

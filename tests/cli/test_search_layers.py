@@ -94,6 +94,7 @@ def sentences(text):
     return " ".join(text.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_finished_search_is_not_repeated(finished_home, call):
     before = analysis_of(finished_home).layers
     code, output, messages = call(finished_home, "layered")

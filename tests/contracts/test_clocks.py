@@ -82,6 +82,7 @@ def leases(ledger):
         return [*studies, *session.scalars(select(AttemptRow.lease_until)).all()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgres"])  # SQLite has no clock but that of the process
 @pytest.mark.parametrize("seconds", [90, -90])
 def test_worker_with_a_wrong_clock_claims_nothing(ledger, running, seconds):

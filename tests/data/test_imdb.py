@@ -206,9 +206,8 @@ def test_the_published_reviews_have_their_counts_and_remarks(published):
     assert published.remarks == REMARKS == CATALOG["imdb"].remarks
 
 
-@pytest.mark.parametrize(
-    ("fraction", "sizes"), [pytest.param(1.0, (20_000, 5_000), marks=pytest.mark.slow), (0.2, (4_000, 1_000))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("fraction", "sizes"), [(1.0, (20_000, 5_000)), (0.2, (4_000, 1_000))])
 def test_the_fraction_applies_to_training_and_validation(fraction, sizes, published):
     prepared = prepare(published, DataSpec(name="imdb", validation=0.2, fraction=fraction))
     assert tuple(len(prepared.splits[split][1]) for split in (Split.TRAIN, Split.VALIDATION)) == sizes

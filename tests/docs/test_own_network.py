@@ -13,6 +13,7 @@ PAGE = PAGES["own_network.md"]
 RECIPES = [block for block in blocks(PAGE, "python") if "\nimport bln_search\n" in block.text]
 
 
+@pytest.mark.slow
 def test_blocks_run_in_order_to_per_layer_configurations(tmp_path):
     texts = [block.text for block in blocks(PAGE, "python") if block not in RECIPES]
     printed = run_python("\n".join(texts), where=tmp_path, OMP_NUM_THREADS="1")

@@ -248,6 +248,7 @@ def test_a_variable_that_cannot_be_used_is_named(finished, monkeypatch):
     assert "BLN_SEARCH_THREADS" in refused.stderr
 
 
+@pytest.mark.slow
 def test_titles_are_text_not_markup(tmp_path):
     (tmp_path / "study.yaml").write_text(edited(("name: small", "name: small\ntitle: 'see [/b] there'")))
     assert "see [/b] there" in call("validate", tmp_path / "study.yaml", check=0).stdout

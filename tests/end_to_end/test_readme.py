@@ -23,6 +23,7 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_python_block_prints_a_table_of_sixteen_rows():
     (code,) = blocks("python")
     process = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
@@ -43,6 +44,7 @@ def test_the_readme_is_short():
     assert len(README.splitlines()) <= 120
 
 
+@pytest.mark.slow
 def test_the_quickstart_prints_the_table_shown(tmp_path):
     """The same rows in the same order with figures that agree to what another processor may round differently."""
     shown = re.search(r"<!-- quickstart -->\n```text\n(.*?)```", QUICKSTART, re.DOTALL).group(1)

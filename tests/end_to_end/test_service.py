@@ -43,6 +43,7 @@ def file(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_submit_and_wait_prints_what_run_prints(service, file, tmp_path):
     asked = ("--server", service.address)
     process = call("submit", file, "--wait", "--format", "csv", *asked, home=service.home, check=0)
@@ -201,6 +202,7 @@ def test_a_port_that_is_taken_is_one_clear_error(service, tmp_path):
     assert process.stderr.strip().splitlines()[-1].startswith("error: cannot listen on 127.0.0.1 port")
 
 
+@pytest.mark.slow
 def test_a_service_that_is_not_there_is_one_clear_error(tmp_path, file):
     process = call("submit", file, "--server", "http://127.0.0.1:9", home=tmp_path / "home")
     assert process.returncode == 1

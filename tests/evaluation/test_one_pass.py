@@ -25,18 +25,17 @@ from tests.evaluation.builders import (
 )
 from tests.evaluation.networks import NETWORKS
 from tests.evaluation.plain_passes import assert_equal_to_plain_passes, plain_losses
+from tests.support.tiers import latin
 
 
-@pytest.mark.parametrize("semantics", ["paper", "reference"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "semantics"), latin(NETWORKS, ["paper", "reference"]))
 def test_bln_losses_equal_plain_passes(name, semantics):
     network = build_network(name, semantics=semantics)
     populations = estimate_populations(network, name)
     assert_equal_to_plain_passes(network, name, populations, row_specs(network))
 
 
-@pytest.mark.parametrize("method", ["bn", "ln"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "method"), latin(NETWORKS, ["bn", "ln"]))
 def test_bn_and_ln_losses_equal_plain_passes(name, method):
     network = build_network(name, method=method)
     rows = row_specs(network)
@@ -67,8 +66,9 @@ def test_mbn_mixed_with_another_method_is_an_error():
         network_configurations(find_norms(network))
 
 
-@pytest.mark.parametrize("semantics", ["paper", "reference"])
-@pytest.mark.parametrize("name", ["lenet", "residual", "transformer", "shared"])
+@pytest.mark.parametrize(
+    ("name", "semantics"), latin(["lenet", "residual", "transformer", "shared"], ["paper", "reference"])
+)
 def test_per_slot_populations_equal_plain_passes(name, semantics):
     network = build_network(name, semantics=semantics)
     populations = estimate_populations(network, name, per_slot=True)

@@ -12,7 +12,7 @@ from bln_search.evaluation.batches import mini_batches
 from bln_search.norms.network_layers import find_norms, network_populations
 from tests.evaluation.builders import SIZE, row_specs
 from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, collect_moments_of, draw_sequences
-from tests.support.tiers import part
+from tests.support.tiers import latin, part
 
 METHODS = [(method, semantics) for method in ("bn", "ln", "bln") for semantics in ("paper", "reference")]
 METHODS += [("mbn", "paper"), ("brn", "paper")]
@@ -50,14 +50,12 @@ def test_normalized_cells_equal_row_by_row_evaluation(cell, method, semantics):
     assert len(mean_losses) == len(rows), "each configuration has its own loss"
 
 
-@pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn"])
-@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
+@pytest.mark.parametrize(("method", "cell"), latin(["bn", "ln", "bln", "mbn"], ["rnn", "lstm", "gru"]))
 def test_norms_after_recurrent_layers_equal_row_by_row(cell, method):
     assert_one_pass_equals_row_by_row(build_recurrent(cell, method, normalize="layers"))
 
 
-@pytest.mark.parametrize("normalize", ["layers", "cells"])
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("normalize", "classes"), latin(["layers", "cells"], [2, 3]))
 def test_token_ids_and_two_classes_equal_row_by_row(normalize, classes):
     network = build_recurrent("lstm", normalize=normalize, classes=classes, vocabulary=VOCABULARY)
     assert_one_pass_equals_row_by_row(network, classes, VOCABULARY)
@@ -77,6 +75,7 @@ def test_rounding_is_not_mistaken_for_mixing_with_token_ids():
     assert len(evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
 def test_a_network_with_normalized_cells_has_a_ranked_table(cell):
     network = build_recurrent(cell)

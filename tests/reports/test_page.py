@@ -105,6 +105,7 @@ def test_study_file_on_the_page_is_parsed_to_the_same_study(extra_text):
     assert parse_study(spec_yaml(spec)).digest == spec.digest
 
 
+@pytest.mark.slow
 def test_tables_of_a_large_study_are_truncated_with_a_note():
     trials = [trial(n, n) for n in range(12_600)]
     points = tuple(json.dumps({"training.learning_rate": n}) for n in range(200))

@@ -37,6 +37,7 @@ def following(world):
     return follow
 
 
+@pytest.mark.slow
 def test_many_streams_query_the_database_as_often_as_one(world, following):
     statements = []
     event.listen(

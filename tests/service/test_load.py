@@ -34,6 +34,7 @@ def client(service):
         yield client
 
 
+@pytest.mark.slow
 def test_requests_over_the_pending_limit_get_503(service, client):
     """Writers wait for a lock that this test holds: the answers of the first come when it is released."""
     with (
@@ -63,6 +64,7 @@ def test_requests_over_the_pending_limit_get_503(service, client):
     assert client.get("/api/v1/studies").status_code == 200
 
 
+@pytest.mark.slow
 def test_stream_limit_of_an_account_holds_under_concurrency(service, client):
     study = {"name": "s", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
     with closing(open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")) as ledger:

@@ -21,3 +21,14 @@ def latin(first, *other_axes):
         return all(index[value] == leading % len(index) for index, value in zip(indices[1:], case[1:], strict=True))
 
     return part(product(first, *other_axes), on_the_diagonal)
+
+
+def thinned(cases, step, start=0):
+    """Cases of `latin` or `part`, of which only every `step`-th fast one stays fast."""
+    thin, fast_so_far = [], -1
+    for case in cases:
+        is_param = hasattr(case, "marks")
+        fast_so_far += not is_param
+        is_fast = not is_param and fast_so_far % step == start
+        thin.append(case if is_fast or is_param else pytest.param(*case, marks=pytest.mark.slow))
+    return thin

@@ -65,6 +65,7 @@ def test_worker_analyses_its_completed_study(analysed):
     assert {code for code, size in measured if size == 10} == {row.configuration for row in analysis.comparison.rows}
 
 
+@pytest.mark.slow
 def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     worker, study_id = analysed
     assert worker.ledger.analyses.find(study_id).analysis.no_better_than_class_prior is None
@@ -177,6 +178,7 @@ def test_outcomes_are_read_in_batches(analysed, monkeypatch):
     assert all((all_outcomes[key].losses == parts[key].losses).all() for key in all_outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sections", "expected"),
     [

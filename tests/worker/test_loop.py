@@ -36,7 +36,10 @@ def test_waiting_studies_run_until_the_queue_is_empty(worker):
 
 @pytest.mark.parametrize(
     ("invalid_study", "reason"),
-    [(worker_study("bad", data="cifar10"), "--data or BLN_SEARCH_DATA"), (accepted_earlier(), "mini-batch")],
+    [
+        (worker_study("bad", data="cifar10"), "--data or BLN_SEARCH_DATA"),
+        pytest.param(accepted_earlier(), "mini-batch", marks=pytest.mark.slow),
+    ],
 )
 def test_invalid_study_fails_and_the_next_one_runs(worker, invalid_study, reason):
     invalid_id = worker.ledger.queue.submit(invalid_study, "ada").study_id
@@ -82,6 +85,7 @@ class TestUnexpectedErrors:
     def _no_waiting(self, monkeypatch):
         monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
 
+    @pytest.mark.slow
     def test_first_error_releases_the_study_for_a_retry(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, ZeroDivisionError("oh"))
@@ -89,6 +93,7 @@ class TestUnexpectedErrors:
         assert line(worker, study_id).state == StudyState.COMPLETE
         assert errors_seen(worker, study_id) == ["ZeroDivisionError: oh"]
 
+    @pytest.mark.slow
     def test_second_error_fails_the_study_not_the_worker(self, worker, caplog):
         failing_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, *[ZeroDivisionError("oh")] * 2)

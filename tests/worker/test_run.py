@@ -29,6 +29,7 @@ def workers():
     ]
 
 
+@pytest.mark.slow
 def test_every_trial_is_finished_with_all_its_evaluations(ledger, environment):
     study_id = ledger.studies.accept(small_study())
     watcher = RecordingWatcher()
@@ -51,6 +52,7 @@ def test_divergence_is_a_result_and_the_study_continues(ledger, environment):
     assert not environment.checkpoints.path.exists()
 
 
+@pytest.mark.slow
 def test_killed_process_is_replaced_and_its_trial_retried(ledger, environment):
     study_id = ledger.studies.accept(small_study())
     killed = []

@@ -117,6 +117,7 @@ class Stuck:
         pass
 
 
+@pytest.mark.slow
 def test_repeated_rejections_do_not_end_the_study(ledger, monkeypatch):
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}, {RATE}}}\nsearch: {{sampler: gp, trials: 6, startup: 2}}\n")
     study_id = ledger.studies.accept(spec)

@@ -40,6 +40,7 @@ def optuna_trials(ledger):
     return optuna.load_study(study_name=name, storage=url).trials
 
 
+@pytest.mark.slow
 def test_every_point_is_in_ledger_and_optuna(ledger, environment):
     study_id = ledger.studies.accept(study())
     watcher = RecordingWatcher()

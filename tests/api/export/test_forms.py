@@ -97,6 +97,7 @@ def test_per_slot_values_limit_the_mini_batch_size(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_inaccurate_affine_steps_are_not_folded(networks, tmp_path, monkeypatch):
     checkpoints, trained, data = networks("mlp paper")
     compare = export.compare

@@ -53,12 +53,18 @@ def different(*_):
 @pytest.mark.parametrize(
     ("name", "replacement", "error", "message"),
     [
-        ("read_onnx_program", different, ExportError, r"network \(onnxruntime by [\d.]+ at"),
+        pytest.param(
+            "read_onnx_program",
+            different,
+            ExportError,
+            r"network \(onnxruntime by [\d.]+ at",
+            marks=pytest.mark.slow,
+        ),
         ("write_programs", interrupted, KeyboardInterrupt, None),
         ("model_card", full, StorageFullError, "no disk space left"),
     ],
 )
-@pytest.mark.parametrize("before", ["absent", "an export"])
+@pytest.mark.parametrize("before", [pytest.param("absent", marks=pytest.mark.slow), "an export"])
 def test_failed_export_changes_no_file(
     name, replacement, error, message, before, exported, networks, tmp_path, monkeypatch
 ):
@@ -74,6 +80,7 @@ def test_failed_export_changes_no_file(
     assert [path.name for path in tmp_path.iterdir()] == ([] if before == "absent" else ["out"])
 
 
+@pytest.mark.slow
 def test_only_an_export_is_replaced_and_only_with_overwrite(exported, networks, tmp_path):
     checkpoints, trained, data = networks("mlp paper")
     row, target = row_of(trained, "FFFF")[0], tmp_path / "out"

@@ -9,6 +9,7 @@ import pytest
 from bln_search.core.enums import Split
 from bln_search.ranking.grouping import losses_by_row
 from tests.support.service_world import study
+from tests.support.tiers import latin
 
 ARMS = "[{method: bln}, {method: bln, name: other}]"
 
@@ -24,8 +25,7 @@ def mean_losses(world, study_id, split=Split.VALIDATION):
     return {(key.arm, str(key.configuration)): sum(by_seed.values()) / len(by_seed) for key, by_seed in losses.items()}
 
 
-@pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
-@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize(("split", "from_service"), latin(["validation", "test"], [False, True]))
 def test_losses_and_differences_are_those_of_the_studies(
     split, from_service, compared, world, in_every_format, service
 ):
@@ -45,6 +45,7 @@ def test_losses_and_differences_are_those_of_the_studies(
             assert record["difference"] == pytest.approx(second[row] - first[row])
 
 
+@pytest.mark.slow
 def test_recommended_rows_are_those_of_the_analyses(compared, in_every_format, invoke):
     studies = in_every_format("compare", *compared).json["studies"]
     for study_id, entry in zip(compared, studies, strict=True):
@@ -60,6 +61,7 @@ def analysis_of(invoke, study_id):
     return json.loads(invoke("analyze", study_id, "--format", "json").stdout)
 
 
+@pytest.mark.slow
 def test_rows_are_limited_best_of_the_first_study_first(compared, world, records):
     (best, second) = sorted(mean_losses(world, compared[0]).items(), key=lambda item: item[1])[:2]
     printed = records("compare", *compared, "--limit", 2)
@@ -69,6 +71,7 @@ def test_rows_are_limited_best_of_the_first_study_first(compared, world, records
     ]
 
 
+@pytest.mark.slow
 def test_a_study_without_results_has_no_recommended_row(compared, world, in_every_format, invoke):
     waiting = world.queue.submit(study("waiting"), "ada").study_id
     printed = in_every_format("compare", compared[0], waiting).json
@@ -77,6 +80,7 @@ def test_a_study_without_results_has_no_recommended_row(compared, world, in_ever
     assert invoke("compare", compared[0], waiting).exit_code == 0
 
 
+@pytest.mark.slow
 def test_the_table_names_every_study(compared, invoke):
     shown = invoke("compare", "first", "second", "--limit", "3").stdout
     for name in ("1: first", "2: second"):

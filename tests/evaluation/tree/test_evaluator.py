@@ -35,8 +35,7 @@ def test_200_random_configurations_equal_plain_passes(name, semantics):
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 200))
 
 
-@pytest.mark.parametrize("name", sorted(NETWORKS))
-@pytest.mark.parametrize("method", ["bln", "bn", "ln"])
+@pytest.mark.parametrize(("name", "method"), latin(sorted(NETWORKS), ["bln", "bn", "ln"]))
 def test_every_network_equals_plain_passes(name, method):
     tree = make_evaluator(name, method=method)
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 6))
@@ -56,6 +55,7 @@ def test_a_resnet_of_seven_layers_equals_plain_passes():
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "memory_limit"), latin(["mlp", "residual", "in place"], [0, TINY_LIMIT, 2**28]))
 def test_the_enumeration_does_not_depend_on_the_memory_limit(name, memory_limit):
     tree = make_evaluator(name, memory_limit=memory_limit)
@@ -117,6 +117,7 @@ def test_sums_do_not_depend_on_cached_prefixes(name, memory_limit):
         first_row = digits[0]
 
 
+@pytest.mark.slow
 def test_an_interrupted_enumeration_resumes():
     tree = make_evaluator("mlp", n=30, folds=[0, 1, 0, 1, 0], memory_limit=TINY_LIMIT)
     expected = tree.enumerate()

@@ -16,13 +16,14 @@ from tests.evaluation.tree.library_networks import (
     draw_sequences,
     frozen_populations,
 )
+from tests.support.tiers import latin
 
 
-@pytest.mark.parametrize(("method", "memory_limit"), [("bln", 2**28), ("ln", 0), ("bn", 3_000)])
-@pytest.mark.parametrize("name", LIBRARY_NETWORKS)
+@pytest.mark.parametrize(("name", "variant"), latin(LIBRARY_NETWORKS, [("bln", 2**28), ("ln", 0), ("bn", 3_000)]))
 @pytest.mark.parametrize("max_compared", [64, pytest.param(None, marks=pytest.mark.slow)])
-def test_all_configurations_equal_plain_passes(name, method, memory_limit, max_compared):
+def test_all_configurations_equal_plain_passes(name, variant, max_compared):
     """At most `max_compared` configurations are compared with plain passes; all are enumerated."""
+    method, memory_limit = variant
     network = build_network(LIBRARY_NETWORKS[name], method)
     batches = list(mini_batches(*draw_sequences(10), SIZE))
     tree = TreeEvaluator(network, batches, frozen_populations(network), TreeOptions(memory_limit=memory_limit))

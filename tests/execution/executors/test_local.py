@@ -37,6 +37,7 @@ def environment(tmp_path):
     return ExecutionEnvironment(data=tmp_path, cache=tmp_path, checkpoints=Folder(tmp_path / "checkpoints"))
 
 
+@pytest.mark.slow
 def test_process_with_accelerator_error_gets_no_further_trial(environment, monkeypatch):
     monkeypatch.setattr(local, "_work", fails)
     tasks = iter([Task(token, None) for token in (2, 4, 1, 3, 6)])

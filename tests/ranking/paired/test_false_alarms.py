@@ -87,12 +87,14 @@ def test_crossed_test_has_its_level_over_all_seed_effects(repetitions):
     assert low <= np.mean(rates) <= top
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize(("model", "metric"), [*metrics_of(BOTH), ("mixed", "loss")])
 def test_crossed_test_keeps_its_level_for_mixed_effects(model, metric, seeds, repetitions):
     assert crossed_rate(model, seeds, repetitions, metric) <= band(0.05, repetitions)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize(("model", "metric"), metrics_of(NO_SEED_EFFECT))
 def test_crossed_test_keeps_its_level_without_seed_effects(model, metric, seeds, repetitions):
@@ -105,11 +107,13 @@ def test_bootstrap_intervals_cover_95_percent_for_seed_effects(model, seeds, rep
     assert low <= bootstrap_rate(MODELS[model], seeds, repetitions) <= top
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "seeds"), [("seeds and examples", 10), ("skewed", 10)])
 def test_bootstrap_intervals_cover_mixed_effects(model, seeds, repetitions):
     assert bootstrap_rate(MODELS[model], seeds, repetitions) <= band(0.05, repetitions)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["noise", "examples"])
 def test_bootstrap_intervals_cover_without_seed_effects(model, repetitions):
     assert bootstrap_rate(MODELS[model], 5, repetitions) <= band(0.05, repetitions)[1]
@@ -120,6 +124,7 @@ def test_familywise_error_of_six_rows_with_ten_seeds(model, repetitions):
     assert family_rate(MODELS[model], 10, 6, repetitions) <= band(0.05, repetitions)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize("model", ["noise", "examples"])
 def test_familywise_error_of_six_rows_without_seed_effects(model, seeds, repetitions):

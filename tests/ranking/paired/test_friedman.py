@@ -42,6 +42,7 @@ def test_critical_difference_of_demsar_is_reproduced():
     assert 12 * 14 / (4 * 5) * ((ranks**2).sum() - 4 * 25 / 4) == pytest.approx(9.28, abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("random", range(6))
 def test_significant_pairs_equal_scikit_posthocs(random):
     import scikit_posthocs  # it loads matplotlib

@@ -99,6 +99,7 @@ def test_uniform_configurations_are_evaluated_first(kind, name):
     assert objective.best.loss <= objective.losses(np.array(uniform, np.uint8)).min()
 
 
+@pytest.mark.slow
 @every_search
 @pytest.mark.parametrize("name", SPACES)
 def test_every_search_of_any_space_ends(kind, name):

@@ -171,6 +171,7 @@ def test_resumed_sampler_does_not_repeat_points(url):
     assert len({str(point) for point in first}) == 3
 
 
+@pytest.mark.slow
 def test_sampler_with_lost_records_does_not_start_over(url, tmp_path):
     """Known points would only come once more: a random sampler that begins anew says the same as before."""
     sampler = make_sampler(url, sampler="random")

@@ -101,6 +101,7 @@ def test_request_head_at_the_limit_is_accepted(connect):
     assert connection.recv(65536).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start", [START + b"X: ", BODY + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nTrailer: "]
 )
@@ -117,6 +118,7 @@ def test_endless_body_is_cut_off_after_its_rejection(connect):
     assert connection.recv(12) in (b"HTTP/1.1 413", b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
@@ -134,6 +136,7 @@ def test_incomplete_request_times_out(connect, request_bytes, status):
     assert time.monotonic() - start > 0.9
 
 
+@pytest.mark.slow
 def test_slow_bytes_do_not_extend_the_timeout(connect):
     connection = connect(START)
     start = time.monotonic()
@@ -158,6 +161,7 @@ def test_oldest_incomplete_connection_is_closed_at_the_limit(connect, service):
     assert answer(half[0])[0] == 408
 
 
+@pytest.mark.slow
 def test_connections_above_the_limit_get_503_with_retry_after(connect, service):
     """Writers wait for a lock that this test holds."""
     post = BODY.replace(b"/session", b"/tokens") + b"Authorization: Bearer %s\r\n" % service.token.encode()

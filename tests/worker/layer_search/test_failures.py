@@ -19,7 +19,7 @@ from bln_search.worker.layer_search import search_layers
 from bln_search.worker.loop import Worker
 from tests.worker.layer_search.searched_study import STUDY, list_searches, silent
 
-pytestmark = pytest.mark.xdist_group("layer search")  # the networks are trained and searched once
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("layer search")]  # the networks are trained and searched once
 
 
 def test_damaged_outcomes_affect_only_their_study(analysed, ledger_copy, environment):

@@ -17,7 +17,7 @@ from bln_search.worker.presence import Presence
 from tests.storage.searches import assert_same
 from tests.worker.layer_search.searched_study import BATCHES, count_saved_steps, list_searches, silent
 
-pytestmark = pytest.mark.xdist_group("layer search")  # the networks are trained and searched once
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("layer search")]  # the networks are trained and searched once
 
 
 def test_later_search_reports_progress_and_equal_results(analysed, ledger_copy, environment):
@@ -87,6 +87,7 @@ def test_stopped_enumeration_resumes(analysed, ledger_copy, environment, monkeyp
     assert_same(search.record, uninterrupted[1][0].record)
 
 
+@pytest.mark.slow
 def test_progress_of_an_enumeration_is_saved(uninterrupted):
     progress_lines, _ = uninterrupted
     assert [line.split(",")[0] for line in progress_lines[:6]] == [

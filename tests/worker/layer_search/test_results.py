@@ -12,7 +12,7 @@ from bln_search.worker.analysis import compute_analysis
 from bln_search.worker.layer_search import search_layers
 from tests.worker.layer_search.searched_study import STUDY, list_searches, silent
 
-pytestmark = pytest.mark.xdist_group("layer search")  # the networks are trained and searched once
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("layer search")]  # the networks are trained and searched once
 
 
 def test_worker_searches_layers_of_every_network(analysed):
