@@ -6,7 +6,7 @@ READY     := $(VENV)/.ready
 INSTALLED := $(VENV)/.ready-install
 RUNNABLE  := $(VENV)/.ready-run
 NAME      ?= enumerate
-PYTEST     = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadgroup  # compiled tests are kept between runs
+PYTEST     = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist loadgroup  # compiled tests are kept between runs
 
 .DEFAULT_GOAL := help
 .PHONY: help run install test test-slow test-matrix browser check docs dist release format openapi serve bench clean

@@ -23,6 +23,7 @@ def build_network(method):
 ALL_PAIRS = pytest.mark.slow  # torch compiles the network again for each pair
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "step"),
     [

@@ -17,6 +17,7 @@ from bln_search.core.errors import ModelError
 from bln_search.norms import BLN, BN, LN, make_norm
 from bln_search.norms.moment_collection import collect_moments
 from tests.norms import oracle
+from tests.support.tiers import latin
 
 METHODS = ["bn", "ln", "bln"]
 SEMANTICS = ["paper", "reference"]
@@ -113,9 +114,7 @@ def test_a_mini_batch_of_one_never_yields_a_nan(method, semantics):
         np.testing.assert_allclose(outputs.detach().numpy(), formula(x.numpy()), rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("shape", "semantics", "method"), latin(tuple(SHAPES.values()), SEMANTICS, METHODS))
 def test_gradients_equal_finite_differences(method, semantics, shape):
     layer, _ = layer_and_formula(method, semantics, shape)
     x = random_input(shape).requires_grad_()

@@ -189,6 +189,7 @@ def test_another_epsilon_equals_dense_adam():
     torch.testing.assert_close(weights["table.weight"], expected["table.weight"], rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [TrainingSpec(weight_decay=0.1), TrainingSpec(optimizer="sgd", momentum=0.9)])
 def test_an_embedding_network_trains_with_every_optimizer(spec):
     network = Embedded(dtype=torch.float32)

@@ -169,6 +169,7 @@ def test_failed_analysis_is_stored_with_its_reason(analysed, monkeypatch):
     assert compute_analysis(worker.ledger, study_id, None).comparison is not None
 
 
+@pytest.mark.slow
 def test_outcomes_are_read_in_batches(analysed, monkeypatch):
     worker, _ = analysed
     all_outcomes = worker.ledger.results.load_outcomes(range(1, 40))

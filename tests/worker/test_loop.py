@@ -34,11 +34,12 @@ def test_waiting_studies_run_until_the_queue_is_empty(worker):
     assert worker.ledger.workers.list_live() == []  # it signed out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("invalid_study", "reason"),
     [
         (worker_study("bad", data="cifar10"), "--data or BLN_SEARCH_DATA"),
-        pytest.param(accepted_earlier(), "mini-batch", marks=pytest.mark.slow),
+        (accepted_earlier(), "mini-batch"),
     ],
 )
 def test_invalid_study_fails_and_the_next_one_runs(worker, invalid_study, reason):

@@ -73,6 +73,7 @@ def test_mcnemar_equals_statsmodels_on_many_examples(examples):
     assert expected.min() < 0.01 < expected.max()
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(tables())
 def test_wilcoxon_equals_scipy_on_few_examples(outcome_table):

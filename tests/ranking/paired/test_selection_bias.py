@@ -46,6 +46,7 @@ def test_estimate_is_unbiased_for_groups_of_equal_rows(seeds, effects):
     assert 0.85 < estimate / is_true < 1.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "effects"), SIMULATED)
 def test_estimate_is_slightly_too_large_for_close_rows(seeds, effects):
     estimate, is_true = said_and_true(AHEAD, seeds, effects)

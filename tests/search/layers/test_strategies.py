@@ -111,6 +111,7 @@ def test_every_search_of_any_space_ends(kind, name):
         assert space.index(objective.best.digits) == int(np.argmin(means))
 
 
+@pytest.mark.slow
 @every_search
 def test_search_is_reproducible_by_seed(kind):
     first, repeated = (run_search(kind, 130, seed=3) for _ in range(2))
