@@ -69,7 +69,7 @@ def prepare_network(
     inputs = torch.randn(examples, 3, 32, 32, dtype=dtype, device=device)
     targets = torch.randint(0, 10, (examples,), device=device)
     sample = (x for x, _ in mini_batches(inputs[:500], targets[:500], BATCH))
-    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, sample)}
+    gathered = {str(PopulationEstimate.FROZEN): collect_frozen_moments(network, sample)}
     populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     return network, inputs, targets, populations
 

@@ -63,7 +63,7 @@ def evaluate_cell(epochs: int, configuration: str, seed: int) -> dict[str, float
     inputs, targets = data.splits[Split.TRAIN]
     complete = len(inputs) // size * size
     batches = (x for x, _ in mini_batches(inputs[:complete], targets[:complete], size))
-    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, batches)}
+    gathered = {str(PopulationEstimate.FROZEN): collect_frozen_moments(network, batches)}
     populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
     for layer, estimates in populations.items():
         layer.configure(InferenceConfiguration(configuration), estimates[PopulationEstimate.FROZEN])

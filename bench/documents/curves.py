@@ -124,7 +124,7 @@ def _row_result(row: Any) -> dict[str, Any]:
     accuracy, loss = row.figures[Split.TEST].accuracy, row.figures[Split.TEST].loss
     return {
         "configuration": row.configuration.code,
-        "population": row.estimate.value if row.estimate else None,
+        "population": str(row.estimate) if row.estimate else None,
         "test_error": 100 * (1 - accuracy.mean),
         "test_error_deviation": 100 * accuracy.deviation,
         "test_loss": loss.mean,

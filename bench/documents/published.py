@@ -51,7 +51,7 @@ def compare_condition(
     losses = losses_by_row((record.scored for record in records), Split.TEST)
     by_configuration = {row.configuration.code: losses[row] for row in rows}
     return {
-        "population": estimate.value,
+        "population": str(estimate),
         "seeds": comparison.seeds,
         "examples": comparison.examples,
         "rows": [
@@ -179,7 +179,7 @@ def compare_with_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
         figures = row.metrics[Split.TEST]
         results[arm] = {
             "configuration": row.configuration.code,
-            "population": row.estimate.value if row.estimate else None,
+            "population": str(row.estimate) if row.estimate else None,
             "test_loss": figures.loss.mean,
             "test_accuracy": figures.accuracy.mean,
             "test_accuracy_deviation": figures.accuracy.deviation,

@@ -10,7 +10,7 @@ from torch import nn
 
 from bln_search.api.arguments import check_network
 from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
-from bln_search.core.configuration import InferenceConfiguration, Source
+from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import BatchDependenceWarning, ModelError
 from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
 from bln_search.evaluation.tree.graph.segments import split_at_norms
@@ -63,6 +63,7 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     check_network(network, "apply_configuration(network, choice)")
     layers = find_norms(network)
     configurations, populations = _configurations_by_layer(choice, network, list(layers))
+    blend = choice.blend if isinstance(choice, RankedConfiguration) else None
     unknown_layers = sorted((configurations.keys() | populations.keys()) - layers.keys())
     if unknown_layers:
         raise ModelError(
@@ -71,7 +72,7 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     snapshots = {layer: layer.layer_state() for layer in layers.values()}
     try:
         for name, configuration in configurations.items():
-            layers[name].configure(configuration, populations.get(name))
+            layers[name].configure(configuration, populations.get(name), blend)
         _check_values(layers.values())
     except BaseException:
         for layer, snapshot in snapshots.items():
@@ -113,9 +114,7 @@ def _check_values(layers: Iterable[Normalization]) -> None:
 def _missing_statistics(layer: Normalization) -> list[str] | None:
     """The population values that a layer reads and does not have; None if it reads none."""
     sources = {statistic: layer.configuration.source(statistic) for statistic in layer.method.statistics}
-    population_statistics = [
-        statistic for statistic, source in sources.items() if source in (Source.POPULATION, Source.MEMORY)
-    ]
+    population_statistics = [statistic for statistic, source in sources.items() if source.is_stored]
     return (
         [
             str(statistic)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from bln_search.api.arguments import CorrectionName, EstimateName, LayerSearchName, check_network
-from bln_search.api.evaluate import collect_estimates
+from bln_search.api.estimates import collect_estimates, named_populations
 from bln_search.api.loaders import Loader, split_batches
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.score import UserScore, has_correctness, is_in_nats, resolve_score
@@ -57,7 +57,7 @@ def search_layers(
     folds: int = 2,
     keep: int = 1_000,
     seed: int = 0,
-    gathered: Mapping[PopulationEstimate, Mapping[str, LayerMoments]] | None = None,
+    gathered: Mapping[str, Mapping[str, LayerMoments]] | None = None,
     estimate: EstimateName | PopulationEstimate = "frozen",
     correction: CorrectionName | Correction = "bessel",
     per_slot: bool = False,
@@ -114,7 +114,7 @@ def search_layers(
     )
     layers = find_norms(network)
     device = next(network.parameters()).device
-    estimates = collect_estimates(network, layers, train_loader, device, gathered)
+    estimates = collect_estimates(network, layers, named_populations(train_loader), device, gathered)
     if parsed_estimate not in estimates:
         raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
     populations = network_populations(layers, estimates, parsed_correction, per_slot=per_slot)

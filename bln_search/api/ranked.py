@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
@@ -14,7 +14,6 @@ from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguratio
 from bln_search.api.records import Record, ranked_records, records_csv, records_frame, records_json
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EvaluationKey, Outcomes, RowKey
 from bln_search.norms.row_batching.row_tensor import RowSpec
@@ -42,6 +41,7 @@ class RankedConfigurations:
         ranked[0]         # the first row
         ranked[:3]        # the first three rows
         ranked["TTTT"]    # the best row with this configuration
+        ranked.at_batch_size(4).recommended  # what to use with mini-batches of 4
         ranked.to_frame() # the table as a pandas.DataFrame
 
     Attributes:
@@ -58,7 +58,7 @@ class RankedConfigurations:
     """
 
     board: Leaderboard
-    populations: Mapping[PopulationEstimate, LayerPopulationsByName]
+    populations: Mapping[str, LayerPopulationsByName]
     outcomes: Mapping[EvaluationKey, Outcomes]
     class_prior: ClassPriorBaseline | None = None
     per_slot: bool = False
@@ -98,6 +98,20 @@ class RankedConfigurations:
         key = self.deployed.configuration, self.deployed.estimate
         rows = (candidate for candidate in self if candidate.row.rank is not None)
         return next((row for row in rows if (row.configuration, row.row.estimate) == key), None)
+
+    def at_batch_size(self, batch_size: int) -> RankedConfigurations:
+        """The table of one inference mini-batch size, compared and recommended among its own rows.
+
+        Raises:
+            ValueError: No row was evaluated at this size.
+        """
+        sizes = sorted({row.batch_size for row in self.board.rows})
+        if batch_size not in sizes:
+            raise ValueError(
+                f"no row was evaluated with mini-batches of {batch_size!r}: there are {', '.join(map(str, sizes))}; "
+                "evaluate_configurations takes batch_sizes="
+            )
+        return replace(self, board=self.board.at_batch_size(batch_size))
 
     @property
     def recommended(self) -> RankedConfiguration:

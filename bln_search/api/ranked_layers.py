@@ -10,7 +10,6 @@ import numpy as np
 
 from bln_search.api.apply import LayeredConfiguration
 from bln_search.api.printing import table_html, table_text, without_accuracy
-from bln_search.core.enums import PopulationEstimate
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.norms.statistics import LayerPopulation, select_population
@@ -34,7 +33,7 @@ class RankedLayers:
 
     result: PerLayerResult
     record: LayerSearchRecord
-    populations: Mapping[str, Mapping[PopulationEstimate, LayerPopulation]]
+    populations: Mapping[str, Mapping[str, LayerPopulation]]
     has_accuracy: bool = True
     unit: str = "nats"
 

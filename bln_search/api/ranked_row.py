@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bln_search.core.blend import Blend, parse_estimate
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.norms.statistics import LayerPopulation
@@ -34,6 +35,11 @@ class RankedConfiguration:
     def configuration(self) -> InferenceConfiguration:
         """The source of each statistic."""
         return self.row.configuration
+
+    @property
+    def blend(self) -> Blend | None:
+        """The weight of the population in blended statistics; None if no statistic is blended."""
+        return None if self.row.estimate is None else parse_estimate(self.row.estimate)[1]
 
     @property
     def is_independent(self) -> bool:

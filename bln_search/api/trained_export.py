@@ -20,7 +20,6 @@ from bln_search.api.description import (
 from bln_search.api.exported import ExportedNetwork, StandardizedInputs, empty_network
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ExportError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.version import VERSION
@@ -59,14 +58,14 @@ class TrainedRow:
     trial: TrialSpec
     checkpoint: CheckpointRecord
     configuration: InferenceConfiguration
-    estimate: PopulationEstimate | None
+    estimate: str | None
     batch_size: int
     figures: Figures
 
     @property
     def label(self) -> str:
         """The row in words, for messages and titles."""
-        estimate = [self.estimate.value] if self.estimate else []
+        estimate = [str(self.estimate)] if self.estimate else []
         return " ".join([self.trial.label, str(self.configuration), *estimate, f"at {self.batch_size}"])
 
 

@@ -1,8 +1,9 @@
 """The inference configuration: for each statistic of a normalization layer, where its value comes from.
 
 Its code has four letters in the order E_B Std_B E_F Std_F: `T` population, `F` present mini-batch, `M` memory of recent
-training mini-batches, `-` a statistic that the method does not have. So BLN has 16 codes (`TTFF`, `FTFF`, ...), BN and
-BRN four (`TT--`), LN four (`--FF`), MBN nine (`MM--`, `MT--`, ...).
+training mini-batches, `B` a blend of population and mini-batch, `-` a statistic that the method does not have. So BLN
+has 16 codes (`TTFF`, `FTFF`, ...), BN and BRN four (`TT--`), LN four (`--FF`), MBN nine (`MM--`, `MT--`, ...). Codes
+with `B` exist for every method and are enumerated only where blends are asked for.
 
 Sources: Ziaee & Çano 2022, Batch Layer Normalization, Algorithm 2 steps 9 and 12, Eq. 18-21; Guo et al. 2018, MBN.
 """
@@ -82,6 +83,7 @@ class Source(StrEnum):
     POPULATION = "T"
     MINI_BATCH = "F"
     MEMORY = "M"
+    BLEND = "B"
     ABSENT = "-"
 
     @property
@@ -89,11 +91,27 @@ class Source(StrEnum):
         """Its name: `population`."""
         return _SOURCE_LABELS[self]
 
+    @property
+    def reads_population(self) -> bool:
+        """Does a statistic of this source read a population value?"""
+        return self in (Source.POPULATION, Source.BLEND)
+
+    @property
+    def is_stored(self) -> bool:
+        """Does a statistic of this source read a value that the layer stores?"""
+        return self in (Source.POPULATION, Source.MEMORY, Source.BLEND)
+
+    @property
+    def reads_mini_batch(self) -> bool:
+        """Is a statistic of this source computed, at least in part, from the present mini-batch?"""
+        return self in (Source.MINI_BATCH, Source.BLEND)
+
 
 _SOURCE_LABELS = {
     Source.POPULATION: "population",
     Source.MINI_BATCH: "mini-batch",
     Source.MEMORY: "memory",
+    Source.BLEND: "blend of population and mini-batch",
     Source.ABSENT: "none",
 }
 
@@ -109,12 +127,12 @@ class InferenceConfiguration:
     def __post_init__(self) -> None:
         """Raise ValueError unless `code` is the code of a configuration of some method."""
         letters = set(self.code)
-        is_well_formed = len(self.code) == len(Statistic) and letters <= set("MTF-")
+        is_well_formed = len(self.code) == len(Statistic) and letters <= set("MTFB-")
         if not is_well_formed or not any(self.fits(method) for method in Method):
             raise ValueError(
                 f"{self.code!r} is not an inference configuration: write four letters for E_B Std_B E_F Std_F, "
                 "T (population) or F (mini-batch), `--` for a pair the method does not have, for example TTFF or TT--; "
-                "MBN also has M (memory), for example MM--"
+                "MBN also has M (memory), for example MM--; B is a blend of both, for example BB--"
             )
 
     def __str__(self) -> str:
@@ -133,14 +151,19 @@ class InferenceConfiguration:
         """Does this configuration have exactly the statistics of `method`, with sources that the method has?"""
         statistics = method.statistics
         return all(
-            letter in (method.sources if statistic in statistics else Source.ABSENT)
+            letter in (method.sources + Source.BLEND if statistic in statistics else Source.ABSENT)
             for statistic, letter in zip(Statistic, self.code, strict=True)
         )
 
     @property
     def uses_population(self) -> bool:
-        """Does any statistic come from the population?"""
-        return Source.POPULATION in self.sources.values()
+        """Does any statistic come from the population, alone or blended?"""
+        return any(source.reads_population for source in self.sources.values())
+
+    @property
+    def uses_blend(self) -> bool:
+        """Is any statistic a blend of population and mini-batch?"""
+        return Source.BLEND in self.sources.values()
 
     @property
     def uses_memory(self) -> bool:
@@ -153,12 +176,19 @@ class InferenceConfiguration:
 
         A feature statistic of the mini-batch is computed from the example alone, so only the batch statistics matter.
         """
-        return Source.MINI_BATCH not in (self.source(statistic) for statistic in BATCH_STATISTICS)
+        return not any(self.source(statistic).reads_mini_batch for statistic in BATCH_STATISTICS)
 
     @property
     def without_population(self) -> InferenceConfiguration:
         """The same configuration with the mini-batch instead of the population."""
-        return InferenceConfiguration(self.code.replace(Source.POPULATION, Source.MINI_BATCH))
+        return InferenceConfiguration(
+            self.code.replace(Source.POPULATION, Source.MINI_BATCH).replace(Source.BLEND, Source.MINI_BATCH)
+        )
+
+    @property
+    def blended(self) -> InferenceConfiguration:
+        """The same configuration with a blend instead of the population."""
+        return InferenceConfiguration(self.code.replace(Source.POPULATION, Source.BLEND))
 
     def restricted_to(self, method: Method) -> InferenceConfiguration:
         """The part of this configuration that a layer of `method` reads."""

@@ -139,7 +139,7 @@ class ConfigurationSpace:
         """
         codes = {str(configuration) for choice in self.choices for option in choice.options for configuration in option}
         letters_present = [{code[position] for code in codes} for position in range(len(Statistic))]
-        letters = [[letter for letter in "MTF" if letter in present] or ["-"] for present in letters_present]
+        letters = [[letter for letter in "MTFB" if letter in present] or ["-"] for present in letters_present]
         digits_by_configuration = {}
         for code in map("".join, product(*letters)):
             digits = [_matching_option(choice, code) for choice in self.choices]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
+from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.states import EvaluationState
 
 
@@ -33,7 +33,7 @@ class EvaluationKey:
     """Identifies an evaluation of a checkpoint. `estimate` is None if the configuration reads no population value."""
 
     configuration: InferenceConfiguration
-    estimate: PopulationEstimate | None
+    estimate: str | None
     batch_size: int
     split: Split
 
@@ -41,8 +41,7 @@ class EvaluationKey:
     @lru_cache(maxsize=4096)  # many rows share a few keys
     def from_row(configuration: str, estimate: str, batch_size: int, split: str) -> EvaluationKey:
         """The key of a stored evaluation or probe; `estimate` is empty if no population value is read."""
-        population = PopulationEstimate(estimate) if estimate else None
-        return EvaluationKey(InferenceConfiguration(configuration), population, batch_size, Split(split))
+        return EvaluationKey(InferenceConfiguration(configuration), estimate or None, batch_size, Split(split))
 
 
 class RowKey(NamedTuple):
@@ -62,7 +61,7 @@ class RowKey(NamedTuple):
     arm: str
     point: str
     configuration: InferenceConfiguration
-    estimate: PopulationEstimate | None
+    estimate: str | None
     batch_size: int
 
     @classmethod

@@ -155,7 +155,7 @@ def configured_row(row: RowSpec, populations: Populations) -> Iterator[None]:
     try:
         for layer, estimates in populations.items():
             configuration = layer_configuration(row.configuration, row.estimate, estimates)
-            layer.configure(configuration, select_population(configuration, row.estimate, estimates))
+            layer.configure(configuration, select_population(configuration, row.estimate, estimates), row.blend)
         yield
     finally:
         for layer, state in saved.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from torch import nn
 
-from bln_search.core.configuration import FEATURE_STATISTICS, Source
+from bln_search.core.configuration import FEATURE_STATISTICS
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.undefined_reasons import too_few_slots
@@ -75,7 +75,7 @@ def undefined_reason(row: RowSpec, populations: Populations, batch_size: int) ->
         reason = population.undefined_reason(configuration)
         if reason is not None:
             return reason
-        uses_feature = Source.POPULATION in (configuration.source(statistic) for statistic in FEATURE_STATISTICS)
+        uses_feature = any(configuration.source(statistic).reads_population for statistic in FEATURE_STATISTICS)
         slots = 1 if population.feature is None else population.feature.mean.shape[0]
         if uses_feature and slots != 1 and batch_size > slots:
             return too_few_slots(slots, batch_size)

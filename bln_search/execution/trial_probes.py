@@ -33,7 +33,7 @@ from bln_search.training.checkpoint import (
 
 def add_frozen(
     trial: TrialSpec, network: nn.Module, gathered: MomentsByEstimate, data: PreparedData
-) -> dict[PopulationEstimate, Mapping[str, LayerMoments]]:
+) -> dict[str, Mapping[str, LayerMoments]]:
     """Add the `frozen` population of the network's present weights to `gathered` if the trial evaluates it."""
     moments = dict(gathered)
     if PopulationEstimate.FROZEN in trial.estimates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from bln_search.core.blend import Blend
 from bln_search.core.configuration import (
     BATCH_STATISTICS,
     FEATURE_STATISTICS,
@@ -43,8 +45,12 @@ _OUTDATED_WARNING = (
 _STATE_FORMAT = 2
 """First number of a layer's extra state. Earlier formats begin with a letter and lack `population_outdated`."""
 
-LayerState = tuple[InferenceConfiguration, frozenset[Statistic], bool, list[Tensor | None]]
-"""State that `configure` changes: configuration, statistics from the memory, `population_outdated`, population values.
+_BLEND_FORMAT = 3
+"""First number of the extra state of a layer with blended statistics, whose weight follows the format."""
+
+LayerState = tuple[InferenceConfiguration, Blend | None, frozenset[Statistic], bool, list[Tensor | None]]
+"""State that `configure` changes: configuration, weight of blended statistics, statistics from the memory,
+`population_outdated`, population values.
 """
 
 
@@ -80,6 +86,7 @@ class NormalizationBase(nn.Module):
         self.weight = nn.Parameter(torch.ones(num_features))
         self.bias = nn.Parameter(torch.zeros(num_features))
         self.configuration = mini_batch_configuration(self.method)
+        self.blend: Blend | None = None
         self.from_memory: frozenset[Statistic] = frozenset()
         self.population_outdated = False
         self.replaces_torch_layer = False
@@ -141,11 +148,11 @@ class NormalizationBase(nn.Module):
         Raises:
             ModelError: the layer has no such value, or it is for smaller mini-batches or other positions than `x` has.
         """
-        if source not in (Source.POPULATION, Source.MEMORY):
+        if not source.is_stored:
             return None
         value: Tensor | None = getattr(self, _BUFFERS[statistic]) if self.is_configured(statistic, source) else None
         if value is None:
-            origin = "population" if source is Source.POPULATION else "memory"
+            origin = "memory" if source is Source.MEMORY else "population"
             raise ModelError(
                 f"configuration {self.configuration} takes {statistic} from the {origin}, but this layer has no such "
                 "value: call apply_configuration with an estimated population, or train first"
@@ -196,28 +203,40 @@ class NormalizationBase(nn.Module):
             feature = population_pair(feature_moments, moments.batch_size, self.formula_variant, correction)
         return LayerPopulation(batch, feature)
 
-    def configure(self, configuration: InferenceConfiguration, population: LayerPopulation | None = None) -> None:
-        """Use `configuration` at inference, with the values of `population` for statistics of source T.
+    def configure(
+        self,
+        configuration: InferenceConfiguration,
+        population: LayerPopulation | None = None,
+        blend: Blend | None = None,
+    ) -> None:
+        """Use `configuration` at inference, with the values of `population` for statistics of source T and B.
 
         Args:
             configuration: of this method or of one with more statistics.
             population: population values; None to keep the present ones.
+            blend: weight of the population in statistics of source B; None to keep the present one.
 
         Raises:
             ModelError: the configuration is of another method or has no value under this population.
         """
-        if any(configuration.source(statistic) not in self.method.sources for statistic in self.method.statistics):
+        possible = self.method.sources + Source.BLEND
+        if any(configuration.source(statistic) not in possible for statistic in self.method.statistics):
             raise ModelError(f"configuration {configuration} does not name the statistics of a {self.method} layer")
         restricted = configuration.restricted_to(self.method)
+        blend = blend or self.blend
+        if restricted.uses_blend and blend is None:
+            raise ModelError(
+                f"configuration {configuration} blends population and mini-batch, and this layer has no weight: apply "
+                "a row of a ranked table with blends"
+            )
         reason = population.undefined_reason(restricted) if population is not None else None
         if reason is not None:
             raise ModelError(f"configuration {configuration} has no value in this layer: {reason}")
         self.configuration = restricted
+        self.blend = blend if restricted.uses_blend else None
         if population is not None:
             not_population = frozenset(
-                statistic
-                for statistic in self.method.statistics
-                if restricted.source(statistic) is not Source.POPULATION
+                statistic for statistic in self.method.statistics if not restricted.source(statistic).reads_population
             )
             self.from_memory = not_population if restricted.uses_memory else frozenset()
             self._set_buffers(BATCH_STATISTICS, population.batch)
@@ -227,7 +246,7 @@ class NormalizationBase(nn.Module):
     def drop_unused_populations(self) -> None:
         """Delete the population values that the configuration does not use."""
         for statistic, name in _BUFFERS.items():
-            if self.configuration.source(statistic) not in (Source.POPULATION, Source.MEMORY):
+            if not self.configuration.source(statistic).is_stored:
                 setattr(self, name, None)
 
     def _set_buffers(self, statistics: tuple[Statistic, Statistic], pair: PopulationPair | None) -> None:
@@ -240,6 +259,7 @@ class NormalizationBase(nn.Module):
         """Return the configuration and the population values, for `restore`."""
         return (
             self.configuration,
+            self.blend,
             self.from_memory,
             self.population_outdated,
             [getattr(self, name) for name in _BUFFERS.values()],
@@ -247,7 +267,7 @@ class NormalizationBase(nn.Module):
 
     def restore(self, state: LayerState) -> None:
         """Restore the state that `layer_state` returned."""
-        self.configuration, self.from_memory, self.population_outdated, values = state
+        self.configuration, self.blend, self.from_memory, self.population_outdated, values = state
         for name, value in zip(_BUFFERS.values(), values, strict=True):
             setattr(self, name, value)
 
@@ -262,15 +282,22 @@ class NormalizationBase(nn.Module):
         """Convert buffers of an earlier state dict format; called after the state dict is loaded."""
 
     def get_extra_state(self) -> Tensor:
-        """Return format, configuration (four letters), m (0 where unset), `population_outdated`, `history_state`."""
+        """Return format, configuration (four letters), m (0 where unset), `population_outdated`, `history_state`.
+
+        The weight of blended statistics, if any, is after the format: kind, and the bits of the number.
+        """
+        head = [_STATE_FORMAT] if self.blend is None else [_BLEND_FORMAT, *_blend_numbers(self.blend)]
         letters = str(self.configuration).encode()
         return torch.tensor(
-            [_STATE_FORMAT, *letters, self.batch_size or 0, int(self.population_outdated), *self.history_state()]
+            [*head, *letters, self.batch_size or 0, int(self.population_outdated), *self.history_state()]
         )
 
     def set_extra_state(self, state: Tensor) -> None:
         """Restore what `get_extra_state` returned. Raises ModelError for a state of another method."""
         numbers = state.tolist()
+        blend = None
+        if numbers[0] == _BLEND_FORMAT:
+            blend, numbers = _blend_of(*numbers[1:3]), [_STATE_FORMAT, *numbers[3:]]
         earlier = numbers[0] != _STATE_FORMAT
         numbers = [*numbers[:5], 0, *numbers[5:]] if earlier else numbers[1:]
         letters, batch_size, outdated, *history = bytes(numbers[:4]).decode(), *numbers[4:]
@@ -279,7 +306,7 @@ class NormalizationBase(nn.Module):
             raise ModelError(
                 f"the state dict holds configuration {configuration}, which does not fit a {self.method} layer"
             )
-        self.configuration, self.batch_size = configuration, batch_size or None
+        self.configuration, self.batch_size, self.blend = configuration, batch_size or None, blend
         self.population_outdated = bool(outdated)
         self.load_history_state(history)
         if earlier:
@@ -296,3 +323,13 @@ class NormalizationBase(nn.Module):
     def extra_repr(self) -> str:
         """Return number of features, configuration and ε."""
         return f"{self.num_features}, configuration={self.configuration}, epsilon={self.formula_variant.epsilon}"
+
+
+def _blend_numbers(blend: Blend) -> tuple[int, int]:
+    """Return a blend as whole numbers: its kind, and the bits of its number."""
+    return int(blend.is_prior), struct.unpack("<q", struct.pack("<d", blend.value))[0]
+
+
+def _blend_of(is_prior: int, bits: int) -> Blend:
+    """Return the blend of `_blend_numbers`."""
+    return Blend(struct.unpack("<d", struct.pack("<q", bits))[0], bool(is_prior))

@@ -91,7 +91,7 @@ class BRN(Normalization):
         self._steps += 1
         self._values_per_batch = values_per_batch
 
-    def history_estimates(self) -> dict[PopulationEstimate, LayerMoments]:
+    def history_estimates(self) -> dict[str, LayerMoments]:
         """Return the moving averages."""
         if self.moving is None:
             return {}

@@ -84,7 +84,7 @@ def _root_mean_square(values: Iterable[float | None]) -> float | None:
 
 
 def _pair_drifts(
-    key: tuple[str, PopulationEstimate],
+    key: tuple[str, str],
     statistics: tuple[str, ...],
     pair: Moments,
     frozen_pair: Moments | None,

@@ -22,7 +22,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS, Source, Statistic
+from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic
 from bln_search.core.errors import ModelError
 from bln_search.norms.layer import Normalization
 from bln_search.norms.network_layers import find_norms
@@ -56,7 +56,7 @@ class AffineStep(nn.Module):
 def folding_obstacle(layer: Normalization) -> str | None:
     """Return why `layer` in its configuration is not one affine step; None where it is one."""
     sources = {statistic: layer.configuration.source(statistic) for statistic in layer.method.statistics}
-    from_batch = [statistic.value for statistic, source in sources.items() if source is Source.MINI_BATCH]
+    from_batch = [statistic.value for statistic, source in sources.items() if source.reads_mini_batch]
     if from_batch:
         return f"configuration {layer.configuration} takes {', '.join(from_batch)} from the mini-batch"
     for statistic, source in sources.items():

@@ -11,10 +11,11 @@ from bln_search.core.configuration import (
     BATCH_STATISTICS,
     FEATURE_STATISTICS,
     InferenceConfiguration,
+    Source,
     Statistic,
     mini_batch_configuration,
 )
-from bln_search.core.enums import PopulationEstimate, Semantics
+from bln_search.core.enums import Semantics
 from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
@@ -91,20 +92,31 @@ class Normalization(NormalizationBase):
         """Return weight·(x − E)/Std for one pair; append mean, deviation and variance, if computed, to `statistics`."""
         sources = configuration.source(pair[0]), configuration.source(pair[1])
         population = self.inference_value(pair[0], sources[0], x), self.inference_value(pair[1], sources[1], x)
-        if population[0] is not None and population[1] is not None and not self.accumulators:
+        is_blended = Source.BLEND in sources
+        if population[0] is not None and population[1] is not None and not is_blended and not self.accumulators:
             return (x - population[0]) * (weight / population[1])
         mean, centred, variance = centred_moments(x, axes)
         batch_deviation = torch.sqrt(variance + self.formula_variant.epsilon)
         statistics += [mean, batch_deviation, variance]
         if self.training:
             return self.training_branch(x, mean, centred, variance, batch_deviation, weight)
-        deviation = batch_deviation
-        if population[1] is not None:
-            deviation = population[1]
-        elif population[0] is not None and self.formula_variant.around_selected_mean:
-            around_population = (x - population[0]).square().mean(axes, keepdim=True)
-            deviation = torch.sqrt(around_population + self.formula_variant.epsilon)
-        return (centred if population[0] is None else x - population[0]) * (weight / deviation)
+        selected_mean, deviation = population
+        if selected_mean is not None:
+            if sources[0] is Source.BLEND:
+                selected_mean = torch.lerp(mean, selected_mean, self._population_weight(x))
+            if self.formula_variant.around_selected_mean:
+                around_selected = (x - selected_mean).square().mean(axes, keepdim=True)
+                batch_deviation = torch.sqrt(around_selected + self.formula_variant.epsilon)
+        if deviation is None:
+            deviation = batch_deviation
+        elif sources[1] is Source.BLEND:
+            deviation = torch.lerp(batch_deviation.square(), deviation.square(), self._population_weight(x)).sqrt()
+        return (centred if selected_mean is None else x - selected_mean) * (weight / deviation)
+
+    def _population_weight(self, x: Tensor) -> float:
+        """Return the weight of the population in blended statistics of the mini-batch `x`."""
+        assert self.blend is not None
+        return self.blend.weight(x.shape[0])
 
     def training_branch(
         self,
@@ -124,7 +136,7 @@ class Normalization(NormalizationBase):
         Called at every training step while `records_history` is true.
         """
 
-    def history_estimates(self) -> dict[PopulationEstimate, LayerMoments]:
+    def history_estimates(self) -> dict[str, LayerMoments]:
         """Return the population estimates from the layer's own history of training."""
         return {}
 

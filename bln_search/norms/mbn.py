@@ -94,7 +94,7 @@ class MBN(Normalization):
         self._sizes = [values_per_batch, *self._sizes[:remaining]]
         self._pooled = None
 
-    def history_estimates(self) -> dict[PopulationEstimate, LayerMoments]:
+    def history_estimates(self) -> dict[str, LayerMoments]:
         """Return the weighted averages over the memory."""
         if self.memory is None:
             return {}

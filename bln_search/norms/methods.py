@@ -69,7 +69,7 @@ class BN(Normalization):
         """Return weight one for the mini-batch branch."""
         return 1.0, 0.0
 
-    def history_estimates(self) -> dict[PopulationEstimate, LayerMoments]:
+    def history_estimates(self) -> dict[str, LayerMoments]:
         """Return the moving averages of the replaced layer; empty once this layer is trained."""
         if self.running is None:
             return {}

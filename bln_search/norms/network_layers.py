@@ -22,8 +22,8 @@ from bln_search.norms.layer import Normalization
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.row_batching.row_tensor import LayerPopulations, RowSpec
 
-MomentsByEstimate = Mapping[PopulationEstimate, Mapping[str, LayerMoments]]
-"""For each estimate the moments of each layer, by the layer's name in its network."""
+MomentsByEstimate = Mapping[str, Mapping[str, LayerMoments]]
+"""For each population, by name, the moments of each layer, by the layer's name in its network."""
 
 
 def find_norms(network: nn.Module) -> dict[str, Normalization]:
@@ -81,14 +81,14 @@ def network_populations(
     }
 
 
-def correction_for(estimate: PopulationEstimate, correction: Correction) -> Correction:
+def correction_for(estimate: str, correction: Correction) -> Correction:
     """Return the correction for an estimate: always `total` for the memory (MBN paper, Eq. 6)."""
-    return Correction.TOTAL if estimate is PopulationEstimate.MEMORY else correction
+    return Correction.TOTAL if estimate == PopulationEstimate.MEMORY else correction
 
 
 def layer_estimates(
     layers: Mapping[str, Normalization], reached: Container[str] | None = None
-) -> dict[PopulationEstimate, dict[str, LayerMoments]]:
+) -> dict[str, dict[str, LayerMoments]]:
     """Return the estimates from the layers' own history of training.
 
     An estimate is included if every layer that requires one (`requires_layer_estimate`) has it.
@@ -99,7 +99,7 @@ def layer_estimates(
     """
     used = {name: layer for name, layer in layers.items() if reached is None or name in reached}
     histories = {name: layer.history_estimates() for name, layer in used.items()}
-    complete = {}
+    complete: dict[str, dict[str, LayerMoments]] = {}
     for estimate in PopulationEstimate:
         moments = {name: history[estimate] for name, history in histories.items() if estimate in history}
         if moments and all(name in moments or not layer.requires_layer_estimate for name, layer in used.items()):

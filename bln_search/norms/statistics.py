@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bln_search.core.blend import parse_estimate
 from bln_search.core.configuration import BATCH_STATISTICS, InferenceConfiguration, Source, Statistic
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.undefined_reasons import BESSEL_UNDEFINED
@@ -67,46 +68,48 @@ class LayerPopulation:
     def undefined_reason(self, configuration: InferenceConfiguration) -> str | None:
         """Return why `configuration` is undefined with this population; None where it is defined."""
         for pair, statistic in ((self.batch, Statistic.BATCH_DEVIATION), (self.feature, Statistic.FEATURE_DEVIATION)):
-            is_used = configuration.source(statistic) in (Source.POPULATION, Source.MEMORY)
+            is_used = configuration.source(statistic).is_stored
             if pair is not None and is_used and pair.deviation is None:
                 return f"{statistic}: {pair.reason}"
         return None
 
 
 def layer_configuration(
-    configuration: InferenceConfiguration,
-    estimate: PopulationEstimate | None,
-    populations: Mapping[PopulationEstimate, LayerPopulation],
+    configuration: InferenceConfiguration, estimate: str | None, populations: Mapping[str, LayerPopulation]
 ) -> InferenceConfiguration:
     """Return the configuration of one layer in a row.
 
     A layer without that estimate uses mini-batch statistics, as torch's layers do without running statistics.
+
+    Args:
+        configuration: of the row.
+        estimate: label of the population estimate; None where no statistic reads the population.
+        populations: the layer's population values by name.
     """
-    is_missing = estimate is not None and estimate not in populations
+    is_missing = estimate is not None and parse_estimate(estimate)[0] not in populations
     return configuration.without_population if is_missing else configuration
 
 
 def select_population(
-    configuration: InferenceConfiguration,
-    estimate: PopulationEstimate | None,
-    populations: Mapping[PopulationEstimate, LayerPopulation],
+    configuration: InferenceConfiguration, estimate: str | None, populations: Mapping[str, LayerPopulation]
 ) -> LayerPopulation | None:
     """Return the population values that a layer uses in `configuration`; None where it uses mini-batches only.
 
     Args:
-        configuration: of the layer; statistics of source M come from the memory, of source T from `estimate`.
-        estimate: the population estimate; None where no statistic has source T.
-        populations: the layer's population values under each estimate.
+        configuration: of the layer; statistics of source M come from the memory, of source T or B from `estimate`.
+        estimate: label of the population estimate; None where no statistic reads the population.
+        populations: the layer's population values by name.
     """
+    name = None if estimate is None else parse_estimate(estimate)[0]
 
-    def estimate_of(statistic: Statistic) -> PopulationEstimate | None:
+    def name_of(statistic: Statistic) -> str | None:
         if configuration.source(statistic) is Source.MEMORY:
             return PopulationEstimate.MEMORY
-        return estimate
+        return name
 
     if not configuration.uses_memory:
-        return populations[estimate] if estimate is not None and configuration.uses_population else None
-    mean, deviation = (estimate_of(statistic) for statistic in BATCH_STATISTICS)
+        return populations[name] if name is not None and configuration.uses_population else None
+    mean, deviation = (name_of(statistic) for statistic in BATCH_STATISTICS)
     means = populations[mean or PopulationEstimate.MEMORY].batch
     deviations = populations[deviation or PopulationEstimate.MEMORY].batch
     assert means is not None

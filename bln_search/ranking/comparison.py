@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.ranking.stored_model import StoredModel
@@ -105,7 +105,7 @@ class ComparedRow(StoredModel):
     arm: str
     point: str
     configuration: str
-    estimate: PopulationEstimate | None
+    estimate: str | None
     batch_size: int
     loss: float
     accuracy: float

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.leaderboard import TrialEvaluation
 
@@ -27,7 +27,7 @@ class Condition:
 
     arm: str
     point: str
-    estimate: PopulationEstimate | None
+    estimate: str | None
     batch_size: int
 
 

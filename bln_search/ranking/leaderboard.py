@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.specs.space import format_point_json
@@ -85,7 +85,7 @@ class LeaderboardRow:
     rank: int | None
     arm: str
     configuration: InferenceConfiguration
-    estimate: PopulationEstimate | None
+    estimate: str | None
     batch_size: int
     state: EvaluationState
     seeds: int
@@ -116,6 +116,11 @@ class Leaderboard:
     def best(self) -> LeaderboardRow | None:
         """The first row; None where no row is ranked."""
         return self.rows[0] if self.rows and self.rows[0].rank else None
+
+    def at_batch_size(self, batch_size: int) -> Leaderboard:
+        """The rows of one inference mini-batch size, ranked among themselves."""
+        rows = [replace(row, rank=None) for row in self.rows if row.batch_size == batch_size]
+        return Leaderboard(self.ranked_on, tuple(_with_ranks(rows, self.ranked_on)))
 
     @property
     def is_ranked_on_test(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.ranking.stored_model import StoredModel
 
@@ -189,7 +189,7 @@ class PerLayerResult(StoredModel):
     point: str
     scope: LayerScope
     search: LayerSearch
-    estimate: PopulationEstimate | None
+    estimate: str | None
     batch_size: int
     examples: int
     folds: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import losses_by_condition
 from bln_search.ranking.leaderboard import TrialEvaluation
@@ -31,7 +31,7 @@ class ConditionEffects(StoredModel):
 
     arm: str
     point: str
-    estimate: PopulationEstimate | None
+    estimate: str | None
     batch_size: int
     split: Split
     metric: str

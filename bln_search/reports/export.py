@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration, Statistic
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.analysis import Analysis
@@ -166,7 +166,7 @@ def row_from_flat(flat: Mapping[str, Any]) -> LeaderboardRow:
         rank=flat["rank"],
         arm=flat["arm"],
         configuration=InferenceConfiguration(flat["configuration"]),
-        estimate=None if flat["population"] is None else PopulationEstimate(flat["population"]),
+        estimate=flat["population"] or None,
         batch_size=flat["batch_size"],
         state=EvaluationState(flat["state"]),
         seeds=flat["seeds"],

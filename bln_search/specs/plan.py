@@ -81,7 +81,7 @@ def undefined_evaluations(trial: TrialSpec) -> list[UndefinedEvaluation]:
         for batch_size in trial.batch_sizes:
             reason = _undefined_reason(trial, configuration, estimate, batch_size)
             if reason is not None:
-                estimate_name = None if estimate is None else estimate.value
+                estimate_name = None if estimate is None else str(estimate)
                 undefined.append(
                     UndefinedEvaluation(trial.arm.label, str(configuration), estimate_name, batch_size, reason)
                 )

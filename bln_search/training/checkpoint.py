@@ -50,7 +50,7 @@ def write_checkpoint(
 
 def read_checkpoint(
     store: CheckpointStore, name: str, sha256: str
-) -> tuple[dict[str, Tensor], dict[PopulationEstimate, dict[str, LayerMoments]]]:
+) -> tuple[dict[str, Tensor], dict[str, dict[str, LayerMoments]]]:
     """Read weights and moments from a checkpoint.
 
     Args:
@@ -80,7 +80,7 @@ def read_checkpoint(
     weights = {
         name.removeprefix(_WEIGHT_PREFIX): value for name, value in tensors.items() if name.startswith(_WEIGHT_PREFIX)
     }
-    moments = {}
+    moments: dict[str, dict[str, LayerMoments]] = {}
     for estimate in PopulationEstimate:
         prefix = f"{_POPULATION_PREFIX}{estimate}|"
         moment_tensors = {

@@ -43,7 +43,7 @@ class TrainingResult:
 
     epochs: list[EpochRecord] = field(default_factory=list)
     weights: dict[str, Tensor] = field(default_factory=dict)
-    moments: dict[PopulationEstimate, dict[str, LayerMoments]] = field(default_factory=dict)
+    moments: dict[str, dict[str, LayerMoments]] = field(default_factory=dict)
     kept_epoch: int = 0
     kept_validation_loss: float = math.inf
     diverged: str | None = None
@@ -112,7 +112,7 @@ class TrainingRun:
             self.augmentation = Augmentation(spec.augmentation, data.input_shape, self.generator)
         self.steps = len(data.splits[Split.TRAIN][0]) // spec.batch_size
         self.result = TrainingResult()
-        self.moments: dict[PopulationEstimate, dict[str, LayerMoments]] = {}
+        self.moments: dict[str, dict[str, LayerMoments]] = {}
 
     def epochs(self) -> Iterator[EpochRecord]:
         """Train and yield a record after each epoch; `trained` is up to date at every record."""
@@ -138,7 +138,7 @@ class TrainingRun:
     ) -> EpochRecord | None:
         """Train one epoch; return None where a loss is not finite."""
         start = time.perf_counter()
-        accumulators: dict[PopulationEstimate, dict[Normalization, MomentAccumulator]] = {}
+        accumulators: dict[str, dict[Normalization, MomentAccumulator]] = {}
         with ExitStack() as stack:
             if moving is not None:
                 accumulators[PopulationEstimate.MOVING] = moving
@@ -212,8 +212,8 @@ class TrainingRun:
             yield inputs[indices], targets[indices]
 
     def _collected_moments(
-        self, accumulators: dict[PopulationEstimate, dict[Normalization, MomentAccumulator]]
-    ) -> dict[PopulationEstimate, dict[str, LayerMoments]]:
+        self, accumulators: dict[str, dict[Normalization, MomentAccumulator]]
+    ) -> dict[str, dict[str, LayerMoments]]:
         """Return the moments so far by estimate and by layer that training reached, with the memory of MBN."""
         histories = {name: layer.history_estimates() for name, layer in self.layers.items()}
         memory = {
@@ -257,7 +257,7 @@ class TrainingRun:
             populations=populations,
         )
 
-    def _keep_best(self, record: EpochRecord, moments: dict[PopulationEstimate, dict[str, LayerMoments]]) -> None:
+    def _keep_best(self, record: EpochRecord, moments: dict[str, dict[str, LayerMoments]]) -> None:
         """Keep weights and moments where the epoch is the best so far, or the rule keeps the last one."""
         is_better = record.validation_loss < self.result.kept_validation_loss
         keeps_last = self.spec.checkpoint is CheckpointRule.LAST

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate
 from bln_search.norms.row_batching.row_tensor import BatchLayout, EnumerationPlan, Populations, RowSpec, tag_rows, untag
 
 _EXAMPLES_AT_ONCE = 256
@@ -21,7 +20,7 @@ def validate(
     *,
     batch_size: int,
     configuration: InferenceConfiguration,
-    estimate: PopulationEstimate | None,
+    estimate: str | None,
     populations: Populations,
 ) -> tuple[float, float]:
     """Return mean loss (nats) and accuracy (fraction) over the complete mini-batches of `batch_size` examples.

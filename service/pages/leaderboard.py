@@ -124,7 +124,7 @@ def leaderboard_page(
             "method": sorted({spec.method.value for spec in board.spec.arms}),
             "arm": sorted({row.arm for row in all_rows}),
             "batch_size": sorted({row.batch_size for row in all_rows}),
-            "estimate": sorted({row.estimate.value for row in all_rows if row.estimate}),
+            "estimate": sorted({str(row.estimate) for row in all_rows if row.estimate}),
             "state": sorted({row.state.value for row in all_rows}),
         },
         columns={

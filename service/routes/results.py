@@ -76,7 +76,7 @@ def list_evaluations(
     context: ContextDep,
     arm: ArmFilter = None,
     seed: SeedFilter = None,
-    configuration: Annotated[str | None, Query(pattern="^[MTF-]{4}$", description="four letters, like TTFF")] = None,
+    configuration: Annotated[str | None, Query(pattern="^[MTFB-]{4}$", description="four letters, like TTFF")] = None,
     estimate: EstimateFilter = None,
     batch_size: BatchSizeFilter = None,
     split: Annotated[Split | None, Query(description="only this split")] = None,

@@ -56,13 +56,17 @@ def feature_mean_square(rows, i, p, centre):
 
 
 class Formula:
-    """The formula of one layer. `population` maps names of statistics to functions of (i, p, k), or is None."""
+    """The formula of one layer. `population` maps names of statistics to functions of (i, p, k), or is None.
+
+    A statistic of source B is alpha·population + (1 - alpha)·mini-batch, of means and of variances with ε.
+    """
 
     def __init__(self, method, semantics, d, m, gamma, beta, feature_axis=1):
         self.method, self.is_reference, self.d, self.m = method, semantics == "reference", d, m
         self.gamma, self.beta, self.feature_axis = gamma, beta, feature_axis
         self.epsilon = 1e-3 if self.is_reference else 1e-4
         self.pools_positions = method == "bn" or not self.is_reference
+        self.alpha = None
         self.around_selected_mean = method != "bn" and not self.is_reference
 
     def branch_weights(self):
@@ -93,20 +97,26 @@ class Formula:
     def batch_statistics(self, rows, i, p, k, code, population):
         """Return E_B and Std_B (BLN Eq. 18-19; BN Eq. 1-6)."""
         own_mean = batch_mean(rows, self.pools_positions, p, k)
-        mean = population["batch_mean"](i, p, k) if code[0] == "T" else own_mean
-        if code[1] == "T":
-            return mean, population["batch_deviation"](i, p, k)
+        mean = self.select(code[0], own_mean, lambda: population["batch_mean"](i, p, k))
         centre = mean if self.around_selected_mean else own_mean
-        return mean, math.sqrt(batch_mean_square(rows, self.pools_positions, p, k, centre) + self.epsilon)
+        own_variance = batch_mean_square(rows, self.pools_positions, p, k, centre) + self.epsilon
+        variance = self.select(code[1], own_variance, lambda: population["batch_deviation"](i, p, k) ** 2)
+        return mean, math.sqrt(variance)
+
+    def select(self, letter, own, of_population):
+        """Return the value of a statistic from its source."""
+        if letter == "F":
+            return own
+        return of_population() if letter == "T" else self.alpha * of_population() + (1 - self.alpha) * own
 
     def feature_statistics(self, rows, i, p, k, code, population):
         """Return E_F and Std_F (BLN Eq. 20-21)."""
         own_mean = feature_mean(rows, i, p)
-        mean = population["feature_mean"](i, p, k) if code[0] == "T" else own_mean
-        if code[1] == "T":
-            return mean, population["feature_deviation"](i, p, k)
+        mean = self.select(code[0], own_mean, lambda: population["feature_mean"](i, p, k))
         centre = mean if self.around_selected_mean else own_mean
-        return mean, math.sqrt(feature_mean_square(rows, i, p, centre) + self.epsilon)
+        own_variance = feature_mean_square(rows, i, p, centre) + self.epsilon
+        variance = self.select(code[1], own_variance, lambda: population["feature_deviation"](i, p, k) ** 2)
+        return mean, math.sqrt(variance)
 
 
 def population(formula, batches, correction="bessel", per_slot=False):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bln_search.cli.sources.base import ALL_STUDIES, StudyFilter
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.records import CheckpointRecord, RowKey
 from bln_search.core.states import StudyState, TrialState
 from bln_search.ranking.analysis import Analysis
@@ -94,7 +94,7 @@ def _row_key_of_json(evaluation: dict[str, Any], point: str) -> RowKey:
         evaluation["arm"],
         point,
         InferenceConfiguration(evaluation["configuration"]),
-        None if estimate is None else PopulationEstimate(estimate),
+        estimate,
         evaluation["batch_size"],
     )
 

@@ -23,7 +23,7 @@ from bln_search.cli.output import DocumentFormat, results
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import LedgerSource
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.errors import ExportError
 from bln_search.core.records import Evaluation, RowKey
 from bln_search.core.states import EvaluationState
@@ -87,9 +87,7 @@ def export(
                 )
             row = _find_recommended_row(ledger, study_record, board)
         else:
-            row = choose_row(
-                board, config, None if estimate is None else PopulationEstimate(estimate), arm, batch_size, parameters
-            )
+            row = choose_row(board, config, estimate, arm, batch_size, parameters)
         trained = _load_trained_row(ledger, study_record, row, seed)
     from bln_search.api import export_network
     from bln_search.data import load_data
@@ -114,7 +112,7 @@ def export(
 def choose_row(
     board: Leaderboard,
     config: str,
-    estimate: PopulationEstimate | None = None,
+    estimate: str | None = None,
     arm: str | None = None,
     batch_size: int | None = None,
     parameters: str | None = None,

@@ -36,14 +36,14 @@ class TreeOptions:
             once.
     """
 
-    estimate: PopulationEstimate | None = PopulationEstimate.FROZEN
+    estimate: str | None = PopulationEstimate.FROZEN
     scope: LayerScope = LayerScope.PER_LAYER
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     score: Score = cross_entropy
     memory_limit: int = MEMORY_LIMIT
 
 
-def layer_row(configuration: InferenceConfiguration, estimate: PopulationEstimate | None) -> RowSpec:
+def layer_row(configuration: InferenceConfiguration, estimate: str | None) -> RowSpec:
     """Return the configuration of a layer with the estimate, where it uses one."""
     return RowSpec(configuration, estimate if configuration.uses_population else None)
 
@@ -51,7 +51,7 @@ def layer_row(configuration: InferenceConfiguration, estimate: PopulationEstimat
 def find_configuration_space(
     network: SegmentedNetwork,
     populations: Populations,
-    estimate: PopulationEstimate | None,
+    estimate: str | None,
     batch_size: int,
     *,
     scope: LayerScope = LayerScope.PER_LAYER,
@@ -103,7 +103,7 @@ def _undefined_reason(
     layers: Sequence[Normalization],
     codes: Sequence[InferenceConfiguration],
     populations: Populations,
-    estimate: PopulationEstimate | None,
+    estimate: str | None,
     batch_size: int,
 ) -> str | None:
     for layer, code in zip(layers, codes, strict=True):

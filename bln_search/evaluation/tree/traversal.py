@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.evaluation.batches import BatchGroup
@@ -73,7 +72,7 @@ class TreeTraversal:
         network: SegmentedNetwork,
         space: ConfigurationSpace,
         populations: Populations,
-        estimate: PopulationEstimate | None,
+        estimate: str | None,
         *,
         score: Score,
         memory_plan: MemoryPlan,

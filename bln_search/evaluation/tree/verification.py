@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.agreement import loss_distance
@@ -34,7 +33,7 @@ def configured_layers(
     network: SegmentedNetwork,
     configuration: PerLayerConfiguration,
     populations: Populations,
-    estimate: PopulationEstimate | None,
+    estimate: str | None,
 ) -> Iterator[None]:
     """Configure each layer by `configuration` in this context."""
     saved = {layer: layer.layer_state() for layer in network.layers}

@@ -10,7 +10,7 @@ from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.row_batching.dense_sum import DenseSum
 from bln_search.norms.row_batching.factored_sum import FactoredSum
-from bln_search.norms.row_batching.row_sources import LayerSources, PairSources, resolve_sources
+from bln_search.norms.row_batching.row_sources import Blends, LayerSources, PairSources, resolve_sources
 from bln_search.norms.row_batching.row_tensor import BatchLayout, LazyRowTensor, RowBatchedTensor, tag_rows, untag
 from bln_search.norms.row_batching.scale_offset_variants import BatchMoments, ScaleOffsetVariants
 
@@ -65,6 +65,7 @@ def _centred_and_deviation(
     mean = batch_mean
     if pair.mean is not None and pair.mean_from_population is not None:
         mean = torch.where(pair.mean_from_population, _cut_to_slots(pair.mean, rows), batch_mean)
+        _blend(mean, batch_mean, pair.blended_means, rows.shape[2])
     centre = mean if layer.formula_variant.around_selected_mean else batch_mean
     centred = rows - centre
     variance = (centred * centred).mean(axes, keepdim=True)
@@ -72,8 +73,26 @@ def _centred_and_deviation(
         torch.sub(rows, mean, out=centred)
     deviation = torch.sqrt(variance + layer.formula_variant.epsilon)
     if pair.deviation is not None and pair.deviation_from_population is not None:
+        batch_variance = deviation.square() if pair.blended_deviations else deviation
         deviation = torch.where(pair.deviation_from_population, _cut_to_slots(pair.deviation, rows), deviation)
+        _blend(deviation, batch_variance, pair.blended_deviations, rows.shape[2], squared=True)
     return centred, deviation
+
+
+def _blend(population: Tensor, batch: Tensor, blends: Blends, batch_size: int, *, squared: bool = False) -> None:
+    """Replace the population values (rows, G, ...) of some rows by blends with the values of the mini-batch, in place.
+
+    Args:
+        population: means or deviations; of rows without a blend too.
+        batch: means of the mini-batch, or variances (with ε) where `squared`.
+        blends: weights of the population by the index of the row.
+        batch_size: number of examples in a mini-batch.
+        squared: `population` has deviations, whose squares are blended.
+    """
+    for row, blend in blends.items():
+        value = population[row].square() if squared else population[row]
+        value = torch.lerp(batch[row].expand_as(value), value, blend.weight(batch_size))
+        population[row] = value.sqrt() if squared else value
 
 
 def _cut_to_slots(value: Tensor, rows: Tensor) -> Tensor:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from bln_search.core.blend import Blend, parse_estimate
 from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS, Source, Statistic
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
@@ -14,8 +16,11 @@ from bln_search.norms.base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import EnumerationPlan
 from bln_search.norms.statistics import PopulationPair
 
-EstimateOrBatch = PopulationEstimate | None
-"""Source of a value: a population estimate, or None for the mini-batch."""
+EstimateOrBatch = str | None
+"""Source of a value: the name of a population, a blend (`target@0.1`), or None for the mini-batch."""
+
+Blends = Mapping[int, Blend]
+"""Weights of the population, by the index of the row; rows without a blended value are absent."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +35,20 @@ class PairSources:
         mean_from_population: whether each row uses the population mean, in a shape that broadcasts against `mean`.
         deviation: the population deviation of each row, like `mean`.
         deviation_from_population: whether each row uses the population deviation, like `mean_from_population`.
-        finite_means: the estimates whose means are all finite; x may be centred around these for other rows too.
+        finite_means: the populations whose means are all finite; x may be centred around these for other rows too.
+        blended_means: the rows whose mean is blended; `mean` has the population's part.
+        blended_deviations: the rows whose deviation is blended; `deviation` has the population's part.
     """
 
     sources: tuple[tuple[EstimateOrBatch, EstimateOrBatch], ...]
-    populations: dict[PopulationEstimate, PopulationPair]
+    populations: dict[str, PopulationPair]
     mean: Tensor | None
     mean_from_population: Tensor | None
     deviation: Tensor | None
     deviation_from_population: Tensor | None
-    finite_means: frozenset[PopulationEstimate]
+    finite_means: frozenset[str]
+    blended_means: Blends
+    blended_deviations: Blends
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ def resolve_sources(layer: NormalizationBase, plan: EnumerationPlan, like: Tenso
 def _pair_sources(
     plan: EnumerationPlan,
     statistics: tuple[Statistic, Statistic],
-    pairs: dict[PopulationEstimate, PopulationPair],
+    pairs: dict[str, PopulationPair],
     like: Tensor,
 ) -> PairSources:
     def resolve(row_index: int, statistic: Statistic) -> EstimateOrBatch:
@@ -91,9 +100,15 @@ def _pair_sources(
             )
         if source is Source.MEMORY:
             return PopulationEstimate.MEMORY
-        if source is Source.POPULATION and row.estimate is None:
+        if not source.reads_population:
+            return None
+        if row.population is None:
             raise ModelError(f"configuration {row.configuration} uses population values, but the row names no estimate")
-        return row.estimate if source is Source.POPULATION and row.estimate in pairs else None
+        if source is Source.BLEND and row.blend is None:
+            raise ModelError(f"configuration {row.configuration} blends values, but {row.estimate} names no weight")
+        if row.population not in pairs:
+            return None
+        return row.estimate if source is Source.BLEND else row.population
 
     populations = {
         name: PopulationPair(
@@ -103,8 +118,10 @@ def _pair_sources(
         for name, pair in pairs.items()
     }
     sources = tuple((resolve(i, statistics[0]), resolve(i, statistics[1])) for i in range(len(plan.rows)))
-    means = [None if mean is None else populations[mean].mean for mean, _ in sources]
-    deviations = [None if deviation is None else populations[deviation].deviation for _, deviation in sources]
+    means = [None if mean is None else populations[parse_estimate(mean)[0]].mean for mean, _ in sources]
+    deviations = [
+        None if deviation is None else populations[parse_estimate(deviation)[0]].deviation for _, deviation in sources
+    ]
     mean, mean_from_population = _stack(means)
     deviation, deviation_from_population = _stack(deviations)
     finite_means = frozenset(name for name, pair in populations.items() if bool(pair.mean.isfinite().all()))
@@ -116,7 +133,15 @@ def _pair_sources(
         deviation=deviation,
         deviation_from_population=deviation_from_population,
         finite_means=finite_means,
+        blended_means=_blends([mean for mean, _ in sources]),
+        blended_deviations=_blends([deviation for _, deviation in sources]),
     )
+
+
+def _blends(sources: Sequence[EstimateOrBatch]) -> Blends:
+    """Return the weights of the blended values among the sources of all rows."""
+    parsed = {index: parse_estimate(source)[1] for index, source in enumerate(sources) if source is not None}
+    return {index: blend for index, blend in parsed.items() if blend is not None}
 
 
 def _stack(values: list[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:

@@ -16,22 +16,38 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from bln_search.core.blend import Blend, parse_estimate
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.statistics import LayerPopulation
 
-LayerPopulations = Mapping[PopulationEstimate, LayerPopulation]
+LayerPopulations = Mapping[str, LayerPopulation]
 Populations = Mapping[NormalizationBase, LayerPopulations]
 
 
 @dataclass(frozen=True, order=True)
 class RowSpec:
-    """One configuration with one population estimate (None where it uses no population value)."""
+    """One configuration with one population estimate.
+
+    Attributes:
+        configuration: the configuration.
+        estimate: label of the estimate, the name of a population, alone or blended: `frozen`, `target@0.1`; None where
+            no statistic reads the population.
+    """
 
     configuration: InferenceConfiguration
-    estimate: PopulationEstimate | None
+    estimate: str | None
+
+    @property
+    def population(self) -> str | None:
+        """Name of the population; None where no statistic reads one."""
+        return None if self.estimate is None else parse_estimate(self.estimate)[0]
+
+    @property
+    def blend(self) -> Blend | None:
+        """Weight of the population in blended statistics; None where it is not blended."""
+        return None if self.estimate is None else parse_estimate(self.estimate)[1]
 
     @property
     def label(self) -> str:

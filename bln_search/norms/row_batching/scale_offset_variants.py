@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
+from bln_search.core.blend import parse_estimate
 from bln_search.norms.formula_variant import FormulaVariant
 from bln_search.norms.row_batching.row_sources import EstimateOrBatch, PairSources
 from bln_search.norms.statistics import centred_moments
@@ -77,15 +78,15 @@ class ScaleOffsetVariants:
         self._moments, self._epsilon, self._populations = moments, formula_variant.epsilon, sources.populations
         self._centred: dict[EstimateOrBatch, Tensor] = {None: moments.centred}
         keys = [
-            _deviation_source_key(source, around_selected_mean=formula_variant.around_selected_mean)
-            for source in sources.sources
+            _DeviationKey.of(mean, deviation, around_selected_mean=formula_variant.around_selected_mean)
+            for mean, deviation in sources.sources
         ]
         distinct_keys = _distinct(keys)
         self.scales = [weight / self._deviation(key) for key in distinct_keys]
-        self.is_constant = [kind == "population" for kind, _ in distinct_keys]
+        self.is_constant = [key.is_population for key in distinct_keys]
         self.centres: list[EstimateOrBatch] = [
-            None if kind == "population" and source not in sources.finite_means else source
-            for kind, source in distinct_keys
+            key.around if not key.is_population else key.source if key.source in sources.finite_means else None
+            for key in distinct_keys
         ]
         pairs = _distinct(zip((source[0] for source in sources.sources), keys, strict=True))
         scale_of_pair = [distinct_keys.index(key) for _, key in pairs]
@@ -97,7 +98,9 @@ class ScaleOffsetVariants:
         """Return the mean from a source, in a shape that broadcasts against x; None is the mini-batch."""
         if source is None:
             return self._moments.mean
-        return self._moments.population(self._populations[source].mean)
+        name, blend = parse_estimate(source)
+        value = self._moments.population(self._populations[name].mean)
+        return value if blend is None else torch.lerp(self._moments.mean, value, blend.weight(self._moments.slots))
 
     def centred(self, source: EstimateOrBatch) -> Tensor:
         """Return x less the mean from a source."""
@@ -128,27 +131,43 @@ class ScaleOffsetVariants:
             offsets.append(offset.expand_as(self._moments.mean))
         return torch.stack(offsets)
 
-    def _deviation(self, key: tuple[str, EstimateOrBatch]) -> Tensor:
-        kind, source = key
-        if kind == "population":
-            assert source is not None
-            deviation = self._populations[source].deviation
-            assert deviation is not None
-            return self._moments.population(deviation)
+    def _deviation(self, key: _DeviationKey) -> Tensor:
+        name, blend = (None, None) if key.source is None else parse_estimate(key.source)
+        deviation = None if name is None else self._populations[name].deviation
+        if deviation is not None:
+            deviation = self._moments.population(deviation)
+            if blend is None:
+                return deviation
         variance = self._moments.variance
-        if source is not None:
-            variance = self.centred(source).square().mean(self._moments.axes, keepdim=True)
-        return torch.sqrt(variance + self._epsilon)
+        if key.around is not None:
+            variance = self.centred(key.around).square().mean(self._moments.axes, keepdim=True)
+        variance = variance + self._epsilon
+        if deviation is not None and blend is not None:
+            variance = torch.lerp(variance, deviation.square(), blend.weight(self._moments.slots))
+        return torch.sqrt(variance)
 
 
-def _deviation_source_key(
-    source: tuple[EstimateOrBatch, EstimateOrBatch], *, around_selected_mean: bool
-) -> tuple[str, EstimateOrBatch]:
-    """Return what determines the deviation of a row: its estimate, or the mean around which it is computed."""
-    mean, deviation = source
-    if deviation is not None:
-        return "population", deviation
-    return "mini-batch", mean if around_selected_mean else None
+class _DeviationKey(NamedTuple):
+    """What determines the deviation of a row.
+
+    Attributes:
+        source: of the deviation.
+        around: source of the mean around which the variance of the mini-batch is computed.
+    """
+
+    source: EstimateOrBatch
+    around: EstimateOrBatch
+
+    @staticmethod
+    def of(mean: EstimateOrBatch, deviation: EstimateOrBatch, *, around_selected_mean: bool) -> _DeviationKey:
+        """Return the key of a row with these sources."""
+        is_population = _DeviationKey(deviation, None).is_population
+        return _DeviationKey(deviation, mean if around_selected_mean and not is_population else None)
+
+    @property
+    def is_population(self) -> bool:
+        """Whether it is a population value, the same for all mini-batches."""
+        return self.source is not None and parse_estimate(self.source)[1] is None
 
 
 def _distinct(values: Iterable[_T]) -> list[_T]:

@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration, Source
-from bln_search.core.enums import PopulationEstimate
+from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.grouping import LossBySeed
@@ -45,7 +44,7 @@ class DeterministicAlternative(StoredModel):
     arm: str
     point: str
     configuration: str
-    estimate: PopulationEstimate | None
+    estimate: str | None
     loss: float
     accuracy: float
 
@@ -63,7 +62,7 @@ class CurrentRow(StoredModel):
     """
 
     configuration: str
-    estimate: PopulationEstimate | None
+    estimate: str | None
     gain: float
     low: float
     high: float
@@ -104,7 +103,7 @@ class Recommendation(StoredModel):
     arm: str
     point: str
     configuration: str
-    estimate: PopulationEstimate | None
+    estimate: str | None
     batch_size: int
     deterministic: bool
     computed_statistics: int = Field(validation_alias="computed")
@@ -135,7 +134,7 @@ class Recommendation(StoredModel):
 
 def count_computed_statistics(configuration: InferenceConfiguration) -> int:
     """Number of statistics that are computed from the mini-batch at inference."""
-    return list(configuration.sources.values()).count(Source.MINI_BATCH)
+    return sum(source.reads_mini_batch for source in configuration.sources.values())
 
 
 def recommend(
@@ -216,7 +215,7 @@ def _unless_current_suffices(
 def is_deterministic(configuration: InferenceConfiguration, *, per_slot: bool) -> bool:
     """Whether outputs depend neither on other examples nor on the position in the mini-batch."""
     reads_position = per_slot and any(
-        configuration.source(statistic) is Source.POPULATION for statistic in FEATURE_STATISTICS
+        configuration.source(statistic).reads_population for statistic in FEATURE_STATISTICS
     )
     return configuration.deterministic and not reads_position
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration, Source, Statistic
-from bln_search.core.enums import PopulationEstimate
 
-Cell = tuple[InferenceConfiguration, PopulationEstimate | None, int, int]
+Cell = tuple[InferenceConfiguration, str | None, int, int]
 """Configuration, population estimate (None where no population value is read), inference batch size and seed."""
 
 SWITCH_INTERACTIONS = "switches together"
@@ -74,7 +73,7 @@ def _factorial_table(
     switches: Mapping[Statistic, Sequence[Source]],
 ) -> NDArray[np.float64] | None:
     """Values with one axis for each switch, then estimate, batch size and seed; None where a value is missing."""
-    estimates: list[PopulationEstimate | None] = [*sorted({key[1] for key in values if key[1] is not None})] or [None]
+    estimates: list[str | None] = [*sorted({key[1] for key in values if key[1] is not None})] or [None]
     sizes, seeds = sorted({key[2] for key in values}), sorted({key[3] for key in values})
     by_sources = {tuple(key.source(statistic) for statistic in switches): key for key in configurations}
     flat = []

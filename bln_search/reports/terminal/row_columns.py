@@ -19,12 +19,14 @@ _STYLES = {
     Source.POPULATION: "bold green",
     Source.MEMORY: "bold cyan",
     Source.MINI_BATCH: "yellow",
+    Source.BLEND: "magenta",
     Source.ABSENT: "dim",
 }
 _MEANINGS = {
     Source.POPULATION: "T population",
     Source.MINI_BATCH: "F mini-batch",
     Source.MEMORY: "M memory",
+    Source.BLEND: "B blend",
     Source.ABSENT: "- absent",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from bln_search.core.configuration import InferenceConfiguration, Source
+from bln_search.core.configuration import InferenceConfiguration
 
 STATE_SYMBOLS = {
     "accepted": "○",
@@ -50,4 +50,4 @@ def switch_labels(configuration: InferenceConfiguration) -> list[tuple[str, str,
 
 def count_batch_statistics(configuration: InferenceConfiguration) -> int:
     """Return the number of statistics that are computed from the mini-batch at inference."""
-    return sum(source is Source.MINI_BATCH for source in configuration.sources.values())
+    return sum(source.reads_mini_batch for source in configuration.sources.values())

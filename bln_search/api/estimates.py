@@ -1,0 +1,163 @@
+"""Population estimates of a network from the loaders of a user, and the rows that read them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+import torch
+from torch import nn
+
+from bln_search.api.loaders import Loader, loader_inputs
+from bln_search.core.blend import POPULATION_NAME, Blend, blend_label
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, parse_enum
+from bln_search.core.errors import DataError
+from bln_search.evaluation import collect_frozen_moments
+from bln_search.norms import Normalization
+from bln_search.norms.moment_collection import LayerMoments
+from bln_search.norms.network_layers import MomentsByEstimate, layer_estimates, network_configurations
+from bln_search.norms.row_batching.row_tensor import RowSpec
+
+
+def named_populations(loader: Loader | Mapping[str, Loader]) -> Mapping[str, Loader]:
+    """The loaders of the populations by name; a single loader is `frozen`.
+
+    Raises:
+        ValueError: There is no loader, a name is not possible, or it is that of an estimate of the layers' own.
+    """
+    if not isinstance(loader, Mapping):
+        return {PopulationEstimate.FROZEN: loader}
+    if not loader:
+        raise ValueError("train_loader names no population: give at least one, as in {'source': train_loader}")
+    reserved = [str(estimate) for estimate in PopulationEstimate if estimate is not PopulationEstimate.FROZEN]
+    for name in loader:
+        if not isinstance(name, str) or not POPULATION_NAME.fullmatch(name):
+            raise ValueError(
+                f"{name!r} is not the name of a population: use letters, digits, _ and -, beginning with a letter"
+            )
+        if name in reserved:
+            raise ValueError(f"{name!r} is an estimate that layers collect in training: choose another name")
+    return loader
+
+
+def parse_blends(blends: Sequence[float | str]) -> tuple[Blend, ...]:
+    """The weights of `blends`, each once.
+
+    Raises:
+        TypeError: It is not a sequence.
+        ValueError: A weight is not possible.
+    """
+    if isinstance(blends, str) or not isinstance(blends, Sequence):
+        raise TypeError(f'blends is a list of weights, as in [0.1, "N16"], not {blends!r}')
+    return tuple(dict.fromkeys(Blend.parse(blend) for blend in blends))
+
+
+def possible_rows(
+    layers: Mapping[str, Normalization], estimates: MomentsByEstimate, blends: Sequence[Blend] = ()
+) -> list[RowSpec]:
+    """Every configuration, under each estimate of the statistics that it takes from the population, and blended.
+
+    Args:
+        layers: Layers of the network, by name.
+        estimates: Moments of the layers by population.
+        blends: Weights of the population in blended statistics.
+    """
+    statistics_by_estimate = {
+        estimate: {statistic for name in moments for statistic in layers[name].method.statistics}
+        for estimate, moments in estimates.items()
+        if estimate != PopulationEstimate.MEMORY
+    }
+    rows = []
+    for configuration in network_configurations(layers):
+        if configuration.uses_memory and PopulationEstimate.MEMORY not in estimates:
+            continue
+        if not configuration.uses_population:
+            rows.append(RowSpec(configuration, None))
+            continue
+        from_population = {statistic for statistic, source in configuration.sources.items() if source.reads_population}
+        for estimate, estimated in statistics_by_estimate.items():
+            if from_population <= estimated:
+                rows += _with_blends(configuration, estimate, blends)
+    return rows
+
+
+def _with_blends(configuration: InferenceConfiguration, estimate: str, blends: Sequence[Blend]) -> list[RowSpec]:
+    """The row that takes values from a population, and those that blend them with the mini-batch."""
+    blended = [RowSpec(configuration.blended, blend_label(estimate, blend)) for blend in blends]
+    return [RowSpec(configuration, estimate), *blended]
+
+
+def collect_estimates(
+    network: nn.Module,
+    layers: Mapping[str, Normalization],
+    loaders: Mapping[str, Loader],
+    device: torch.device,
+    gathered: MomentsByEstimate | None,
+) -> dict[str, Mapping[str, LayerMoments]]:
+    """The estimates of each loader, those of `gathered` in their place, and those that the layers collected.
+
+    Raises DataError if `gathered` belongs to other layers.
+    """
+    collected = {
+        name: _collect_population(
+            network, layers, loader, device, "train_loader" if len(loaders) == 1 else f"train_loader[{name!r}]"
+        )
+        for name, loader in loaders.items()
+    }
+    estimates: dict[str, Mapping[str, LayerMoments]] = {**collected, **(gathered or {})}
+    _check_names(estimates, loaders, layers)
+    return {**layer_estimates(layers, reached_layers(estimates)), **estimates}
+
+
+def reached_layers(estimates: MomentsByEstimate) -> Mapping[str, LayerMoments]:
+    """The moments of the layers that the network uses in evaluation mode: those of the first estimate over data."""
+    return estimates.get(PopulationEstimate.FROZEN) or next(
+        moments for name, moments in estimates.items() if name not in list(PopulationEstimate)
+    )
+
+
+def _collect_population(
+    network: nn.Module, layers: Mapping[str, Normalization], loader: Loader, device: torch.device, argument: str
+) -> dict[str, LayerMoments]:
+    """The population over mini-batches of a loader; layers without a batch_size get the largest mini-batch size.
+
+    Without a batch_size a layer uses the weights of the present mini-batch, and smaller mini-batches are excluded.
+    Warns (UserWarning) if no mini-batch reaches a layer.
+    """
+    batches = loader_inputs(loader, device, argument)
+    first = next(batches, None)
+    if first is None:
+        raise DataError(f"{argument} yields no mini-batch: population values need at least one")
+    gathered = collect_frozen_moments(network, chain([first], batches))
+    size = max(moments.batch_size for moments in gathered.values())
+    for layer in layers.values():
+        layer.batch_size = layer.batch_size or size
+    unreached = [name for name in layers if name not in gathered]
+    if unreached:
+        warnings.warn(
+            f"no mini-batch of {argument} reached the layer {unreached[0]} in evaluation mode: its configuration "
+            "does not change the outputs. If it should, the network calls a module other than this one, "
+            "for example one in a Python list",
+            stacklevel=4,
+        )
+    return gathered
+
+
+def _check_names(
+    estimates: MomentsByEstimate, loaders: Mapping[str, Loader], layers: Mapping[str, Normalization]
+) -> None:
+    """Raise DataError if an estimate belongs to other layers or lacks a layer, ValueError for unknown estimates."""
+    for name in estimates.keys() - loaders.keys():
+        parse_enum(PopulationEstimate, name, "gathered: a population estimate")
+    reached = reached_layers(estimates).keys()
+    for estimate, moments in estimates.items():
+        mismatched = sorted(moments.keys() - layers.keys()) or sorted(reached - moments.keys())
+        if mismatched:
+            difference = "not a layer of the network" if mismatched[0] in moments else "missing"
+            raise DataError(
+                f"gathered[{str(estimate)!r}] belongs to other layers than this network's: {mismatched[0]} is "
+                f"{difference}; collect the moments from the network that is evaluated, neither from a wrapper around "
+                "it (DataParallel, torch.compile) nor from a part of it"
+            )

@@ -1,0 +1,132 @@
+"""Rows with several populations, and rows that blend a population with the mini-batch."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import bln_search
+from bln_search.core.enums import Split
+from tests.api.own_network import make_loader, make_network
+
+
+def shifted(loader, scale=0.3, shift=2.0):
+    """Mini-batches of inputs alone, on another scale."""
+    return [scale * x + shift for x, _ in loader]
+
+
+def losses_of(network, row, loader):
+    """Per-example losses of the applied row by plain forward passes."""
+    configured = bln_search.apply_configuration(copy.deepcopy(network), row).eval()
+    with torch.no_grad():
+        return torch.cat([nn.functional.cross_entropy(configured(x), y, reduction="none") for x, y in loader])
+
+
+def test_every_row_exists_with_every_population_and_blend():
+    loader = make_loader()
+    ranked = bln_search.evaluate_configurations(
+        make_network(), {"source": loader, "target": shifted(loader)}, make_loader(seed=1), blends=[0.1, "N16"]
+    )
+    rows = {(str(row.configuration), row.row.estimate) for row in ranked}
+    estimates = {"source", "target", "source@0.1", "source@N16", "target@0.1", "target@N16"}
+    assert len(rows) == len(ranked) == 1 + 15 * 6
+    assert {estimate for _, estimate in rows} == estimates | {None}
+    assert {code for code, estimate in rows if estimate == "target"} == {
+        code.replace("B", "T") for code, estimate in rows if estimate == "target@0.1"
+    }
+
+
+def test_losses_equal_plain_passes_of_the_applied_rows():
+    network, loader = make_network(), make_loader(seed=1)
+    populations = {"source": make_loader(), "target": shifted(make_loader())}
+    ranked = bln_search.evaluate_configurations(network, populations, loader, blends=[0.1, "N16"])
+    for row in ranked:
+        losses = losses_of(network, row, loader)
+        assert row.row.metrics[Split.VALIDATION].loss.mean == pytest.approx(float(losses.double().mean()), rel=1e-5)
+
+
+def test_blend_equals_populations_and_mini_batch_at_its_ends():
+    network, loader = make_network().double(), [(x.double(), y) for x, y in make_loader(seed=1)]
+    ranked = bln_search.evaluate_configurations(network, loader, loader, blends=[1e-12, 1 - 1e-12])
+    losses = {(str(row.configuration), row.row.estimate): row.row.metrics[Split.VALIDATION].loss.mean for row in ranked}
+    assert losses["BBBB", "frozen@1e-12"] == pytest.approx(losses["FFFF", None], abs=1e-9)
+    assert losses["BBBB", "frozen@0.999999999999"] == pytest.approx(losses["TTTT", "frozen"], abs=1e-9)
+
+
+def test_blended_rows_depend_on_the_mini_batch():
+    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), blends=[0.5])
+    assert not ranked["BBBF"].is_independent
+    assert ranked["FFBB"].is_independent is False
+    assert ranked["TTTT"].is_independent
+    with pytest.warns(bln_search.BatchDependenceWarning):
+        bln_search.apply_configuration(make_network(), ranked["BBBB"])
+
+
+def test_population_shifted_with_the_data_is_better_than_the_source():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.Adam(network.parameters(), 0.05)
+    for _ in range(20):
+        for x, y in make_loader(200, 20):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(network(x), y).backward()
+            optimizer.step()
+    network = bln_search.convert(network.eval(), method="same")
+    target = [(0.3 * x + 2, y) for x, y in make_loader(200, 20, seed=1)]
+    ranked = bln_search.evaluate_configurations(
+        network, {"source": make_loader(200, 20), "target": [x for x, _ in target]}, target
+    )
+    losses = {(str(row.configuration), row.row.estimate): row.row.metrics[Split.VALIDATION].loss.mean for row in ranked}
+    assert losses["TT--", "target"] < losses["TT--", "source"] - 0.3
+    assert losses["TT--", "target"] < losses["FF--", None], "20 examples estimate the statistics less well"
+
+
+@pytest.mark.parametrize("name", ["moving", "epoch", "memory", "two words", "1st", "a@b", "", 3])
+def test_impossible_population_names_are_an_error(name):
+    with pytest.raises(ValueError, match=r"name of a population|estimate that layers"):
+        bln_search.evaluate_configurations(make_network(), {name: make_loader()}, make_loader(seed=1))
+
+
+def test_no_population_is_an_error():
+    with pytest.raises(ValueError, match="at least one"):
+        bln_search.evaluate_configurations(make_network(), {}, make_loader(seed=1))
+
+
+def test_an_empty_population_loader_is_named():
+    with pytest.raises(bln_search.DataError, match=r"train_loader\['target'\] yields no mini-batch"):
+        bln_search.evaluate_configurations(make_network(), {"source": make_loader(), "target": []}, make_loader(seed=1))
+
+
+@pytest.mark.parametrize(
+    ("blends", "error"), [("0.1", TypeError), (0.1, TypeError), ([0], ValueError), (["x"], ValueError)]
+)
+def test_impossible_blends_are_an_error(blends, error):
+    with pytest.raises(error, match="weight"):
+        bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), blends=blends)
+
+
+def test_every_mini_batch_size_has_its_own_recommendation():
+    sizes = [2, 5, 25]
+    loader = make_loader(seed=1)
+    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), loader, batch_sizes=sizes, blends=[0.5])
+    alone = {
+        size: bln_search.evaluate_configurations(
+            make_network(), make_loader(), loader, batch_sizes=[size], blends=[0.5]
+        )
+        for size in sizes
+    }
+    assert len(ranked) == sum(len(table) for table in alone.values())
+    for size, table in alone.items():
+        selected = ranked.at_batch_size(size)
+        assert selected.to_records() == table.to_records()
+        assert str(selected.recommended) == str(table.recommended)
+        assert selected.recommended.row.batch_size == size
+
+
+def test_a_mini_batch_size_without_rows_is_an_error():
+    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), batch_sizes=[2, 5])
+    with pytest.raises(ValueError, match="there are 2, 5"):
+        ranked.at_batch_size(4)

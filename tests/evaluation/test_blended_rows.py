@@ -1,0 +1,42 @@
+"""The one pass gives blended rows the losses of plain forward passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.blend import Blend, blend_label
+from bln_search.core.enums import PopulationEstimate
+from bln_search.norms.row_batching.row_tensor import RowSpec
+from tests.evaluation.builders import build_network, estimate_populations, row_specs
+from tests.evaluation.networks import NETWORKS
+from tests.evaluation.plain_passes import assert_equal_to_plain_passes
+from tests.support.tiers import latin
+
+BLENDS = (Blend(0.1), Blend(16, is_prior=True))
+VARIANTS = [("bln", "paper"), ("bln", "reference"), ("bn", "paper"), ("ln", "paper")]
+
+
+def with_blends(rows):
+    """The rows, each that reads the population also blended."""
+    blended = [
+        RowSpec(row.configuration.blended, blend_label(row.estimate, blend))
+        for row in rows
+        if row.estimate is not None
+        for blend in BLENDS
+    ]
+    return [*rows, *blended]
+
+
+@pytest.mark.parametrize(("name", "variant"), latin(NETWORKS, VARIANTS))
+def test_blended_losses_equal_plain_passes(name, variant):
+    method, semantics = variant
+    network = build_network(name, method=method, semantics=semantics)
+    rows = with_blends(row_specs(network, (PopulationEstimate.FROZEN,)))
+    assert_equal_to_plain_passes(network, name, estimate_populations(network, name), rows)
+
+
+@pytest.mark.parametrize("name", ["lenet", "mlp"])
+def test_blends_of_per_slot_populations_equal_plain_passes(name):
+    network = build_network(name)
+    populations = estimate_populations(network, name, per_slot=True)
+    assert_equal_to_plain_passes(network, name, populations, with_blends(row_specs(network)))
