@@ -6,7 +6,7 @@ READY     := $(VENV)/.ready
 INSTALLED := $(VENV)/.ready-install
 RUNNABLE  := $(VENV)/.ready-run
 NAME      ?= enumerate
-PYTEST     = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist loadgroup  # compiled tests are kept between runs
+PYTEST     = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadgroup  # compiled tests are kept between runs
 
 .DEFAULT_GOAL := help
 .PHONY: help run install test test-slow test-matrix browser check docs dist release format openapi serve bench clean
@@ -20,10 +20,10 @@ run: $(RUNNABLE)  ## train the quickstart study and print its ranked table
 install: $(INSTALLED)  ## install the extras of every command into .venv
 
 test: $(READY)  ## every promise once, in minutes
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -n 4 -m "not slow"
 
 test-slow: $(READY) browser  ## the rest: services, browser, kills, clusters, full grids, packages, earlier versions
-	$(PYTEST) -m slow
+	$(PYTEST) -n 2 -m slow
 
 test-matrix:  ## make test with each supported Python of this machine
 	$(PYTHON) -m tests.release.matrix
