@@ -27,7 +27,7 @@ from bln_search.data import DataSet
 CONDITIONS = (CLEAN, *SHIFTS)
 BATCH_SIZES = (4, 16, 64, 200)
 BLENDS = (0.1, 0.5)
-SEEDS, EPOCHS, SIZES = 3, 6, Sizes(training=5_000, population=500, validation=1_000)
+SEEDS, EPOCHS, SIZES = 3, 6, Sizes(training=5_000, population=500, validation=400)
 QUICK_SEEDS, QUICK_EPOCHS, QUICK_SIZES = 1, 2, Sizes(training=1_000, population=200, validation=200)
 KINDS = ("best", "best_blend", "recommended", "recommended_worst", "recommended_mean")
 
