@@ -9,6 +9,8 @@
 
     layered = bln_search.search_layers(model, train_loader, validation_loader)  # per-layer configurations
 
+    noisy = bln_search.corrupt(images, "gaussian_noise", severity=3)            # to evaluate under distribution shift
+
     model = bln_search.load("folder")                      # what `bln-search export` wrote
 
     client = bln_search.Client("http://127.0.0.1:8000", token="bln_...")        # a service
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         RankedLayers,
         apply_configuration,
         convert,
+        corrupt,
         evaluate_configurations,
         load,
         search_layers,
@@ -63,6 +66,7 @@ __all__ = [
     "all_configurations",
     "apply_configuration",
     "convert",
+    "corrupt",
     "evaluate_configurations",
     "load",
     "search_layers",
@@ -85,6 +89,7 @@ _HOMES = {
     "all_configurations": "bln_search.core.configuration",
     "apply_configuration": "bln_search.api",
     "convert": "bln_search.api",
+    "corrupt": "bln_search.api",
     "evaluate_configurations": "bln_search.api",
     "load": "bln_search.api",
     "search_layers": "bln_search.api",

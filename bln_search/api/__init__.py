@@ -1,7 +1,8 @@
-"""Python interface: convert, evaluate, search and configure a network; export and load a network of a study."""
+"""Python interface: convert, evaluate, search and configure a network; corrupt images; export and load a network."""
 
 from bln_search.api.apply import LayeredConfiguration, apply_configuration
 from bln_search.api.convert import convert
+from bln_search.api.corrupt import corrupt
 from bln_search.api.evaluate import evaluate_configurations
 from bln_search.api.export import export_network
 from bln_search.api.exported import ExportedNetwork, load
@@ -20,6 +21,7 @@ __all__ = [
     "TrainedRow",
     "apply_configuration",
     "convert",
+    "corrupt",
     "evaluate_configurations",
     "export_network",
     "load",

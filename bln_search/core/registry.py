@@ -1,7 +1,7 @@
-"""Names of models and data sets: built-in ones, and plugins of installed packages.
+"""Names of models, data sets and image corruptions: built-in ones, and plugins of installed packages.
 
-This module imports no model or data set. A package adds a model with the entry point group `bln_search.models`, and a
-data set with `bln_search.data_sets`.
+This module imports no model, data set or corruption. A package adds a model with the entry point group
+`bln_search.models`, a data set with `bln_search.data_sets`, and a corruption with `bln_search.corruptions`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,20 @@ MODELS: dict[str, frozenset[str]] = {
 DATA_SETS = ("cifar10", "digits", "imdb", "mnist")
 """Built-in data sets."""
 
+CORRUPTIONS = (
+    "brightness",
+    "contrast",
+    "defocus_blur",
+    "fog",
+    "gaussian_noise",
+    "impulse_noise",
+    "jpeg",
+    "motion_blur",
+    "pixelate",
+    "shot_noise",
+)
+"""Built-in corruptions of images."""
+
 TEXT_DATA_SETS = frozenset({"imdb"})
 """Built-in data sets of token ids."""
 
@@ -49,6 +63,14 @@ def plugin_data_sets() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group="bln_search.data_sets") if point.name not in DATA_SETS}
 
 
+@lru_cache(maxsize=1)
+def plugin_corruptions() -> dict[str, EntryPoint]:
+    """Corruptions of installed packages."""
+    return {
+        point.name: point for point in entry_points(group="bln_search.corruptions") if point.name not in CORRUPTIONS
+    }
+
+
 def models() -> list[str]:
     """The names of all models."""
     return sorted({*MODELS, *plugin_models()})
@@ -57,6 +79,11 @@ def models() -> list[str]:
 def data_sets() -> list[str]:
     """The names of all data sets."""
     return sorted({*DATA_SETS, *plugin_data_sets()})
+
+
+def corruptions() -> list[str]:
+    """The names of all corruptions."""
+    return sorted({*CORRUPTIONS, *plugin_corruptions()})
 
 
 def model_problem(name: str, options: set[str]) -> str | None:
@@ -74,6 +101,13 @@ def data_problem(name: str) -> str | None:
     if name in DATA_SETS or name in plugin_data_sets():
         return None
     return f"there is no data set {name!r}; choose one of {', '.join(data_sets())}"
+
+
+def corruption_problem(name: str) -> str | None:
+    """Why there is no corruption with this name; None if there is."""
+    if name in CORRUPTIONS or name in plugin_corruptions():
+        return None
+    return f"there is no corruption {name!r}; choose one of {', '.join(corruptions())}"
 
 
 def pair_problem(model: str, data: str) -> str | None:

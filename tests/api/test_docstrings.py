@@ -7,12 +7,13 @@ import re
 import textwrap
 
 import pytest
+import torch
 from torch import nn
 
 import bln_search
 from tests.api.own_network import make_loader, make_network
 
-FUNCTIONS = ["convert", "evaluate_configurations", "apply_configuration", "search_layers", "load"]
+FUNCTIONS = ["convert", "evaluate_configurations", "apply_configuration", "search_layers", "corrupt", "load"]
 
 
 def example_of(name):
@@ -38,7 +39,8 @@ def test_the_example_runs(name, capsys):
     model = make_network()
     loaders = {"train_loader": make_loader(), "validation_loader": make_loader(seed=1)}
     ranked = bln_search.evaluate_configurations(model, *loaders.values())
-    exec(example_of(name), {"bln_search": bln_search, "nn": nn, "model": model, "ranked": ranked, **loaders})
+    names = {"model": model, "ranked": ranked, "images": torch.rand(2, 3, 8, 8), **loaders}
+    exec(example_of(name), {"bln_search": bln_search, "nn": nn, **names})
 
 
 def test_the_example_of_load_is_python():

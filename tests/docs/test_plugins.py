@@ -7,7 +7,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from tests.docs.pages import PAGES, blocks, run_calls, shell_lines
+from tests.docs.pages import PAGES, blocks, run_calls, run_python, shell_lines
 from tests.support.printed_tables import printed_ranks
 
 pytestmark = pytest.mark.slow
@@ -52,3 +52,15 @@ def test_study_runs_with_model_and_data_of_the_plugin(tmp_path):
     with pytest.raises(AssertionError, match=r"own_net of an installed package cannot be made .* widths: .12"):
         run_calls([call], where=tmp_path)
     assert len(printed_ranks(printed)) == 20
+
+
+def test_corruption_of_the_plugin_is_applied(tmp_path):
+    install(tmp_path)
+    code = """
+import numpy as np
+import bln_search
+
+occluded = bln_search.corrupt(np.ones((3, 1, 10, 20)), "own_occlusion-5")
+print(*(occluded == 0).sum((1, 2, 3)), len({image.tobytes() for image in occluded}))
+"""
+    assert run_python(code, where=tmp_path).split() == ["50", "50", "50", "3"]
