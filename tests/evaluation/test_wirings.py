@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api.evaluate import collect_estimates
+from bln_search.api.estimates import collect_estimates, named_populations
 from bln_search.api.loaders import split_batches
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
@@ -214,7 +214,7 @@ def make_checked_tree(case):
     wiring, device = case.wiring, torch.device("cpu")
     layers = find_norms(case.network)
     with unreached_layers_allowed(wiring):
-        moments = collect_estimates(case.network, layers, case.loader(case.train), device, None)
+        moments = collect_estimates(case.network, layers, named_populations(case.loader(case.train)), device, None)
     populations = network_populations(layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot)
     batches = split_batches(case.loader(case.validation), device, "validation_loader", cross_entropy)
     tree = TreeEvaluator(case.network, batches, populations, TreeOptions())
