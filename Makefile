@@ -20,7 +20,7 @@ run: $(RUNNABLE)  ## train the quickstart study and print its ranked table
 install: $(INSTALLED)  ## install the extras of every command into .venv
 
 test: $(READY)  ## every promise once, in minutes
-	$(PYTEST) -n 4 -m "not slow"
+	$(PYTEST) -n 3 -m "not slow"
 
 test-slow: $(READY) browser  ## the rest: services, browser, kills, clusters, full grids, packages, earlier versions
 	$(PYTEST) -n 2 -m slow

@@ -22,6 +22,7 @@ def world(home):
         yield world
 
 
+@pytest.mark.slow
 def test_rows_of_one_arm_keep_their_ranks_in_the_full_table(world):
     all_rows = list(csv.DictReader(io.StringIO(call("leaderboard", "two", "--format", "csv", check=0).stdout)))
     output = call("leaderboard", "two", "--arm", "other", "--format", "json", check=0).stdout

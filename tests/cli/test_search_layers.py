@@ -24,6 +24,8 @@ from bln_search.worker.analysis import compute_analysis
 from tests.support.numbers import numbers_in
 from tests.support.watchers import RecordingWatcher
 
+pytestmark = pytest.mark.slow
+
 STUDY = """
 name: layered
 data: {name: digits, fraction: 0.2, validation: 450}

@@ -182,6 +182,7 @@ def test_the_default_epsilon_is_torchs(network):
         assert [group["eps"] for group in make_optimizer(network, spec).param_groups] == [epsilon]
 
 
+@pytest.mark.slow
 def test_another_epsilon_equals_dense_adam():
     batches = draw_rows(300, 3, 300)
     expected = train_weights(lambda network: torch.optim.Adam(network.parameters(), lr=RATE, eps=0.1), batches)

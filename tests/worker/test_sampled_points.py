@@ -150,6 +150,7 @@ def test_second_process_is_rejected_between_trials(ledger):
     ledger.studies.start(study_id, lambda _: True, "host/2/0")
 
 
+@pytest.mark.slow
 def test_search_needs_a_database_in_a_file():
     ledger = open_ledger("sqlite:///:memory:")
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")

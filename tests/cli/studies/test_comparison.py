@@ -25,6 +25,7 @@ def mean_losses(world, study_id, split=Split.VALIDATION):
     return {(key.arm, str(key.configuration)): sum(by_seed.values()) / len(by_seed) for key, by_seed in losses.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("split", "from_service"), latin(["validation", "test"], [False, True]))
 def test_losses_and_differences_are_those_of_the_studies(
     split, from_service, compared, world, in_every_format, service

@@ -69,6 +69,7 @@ def names_its_device(connection, environment):
         connection.send(TaskFailed(FailureClass.USER_ERROR, environment.device))
 
 
+@pytest.mark.slow
 def test_processes_are_spread_over_all_gpus(environment, monkeypatch):
     monkeypatch.setattr(local, "_work", names_its_device)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
