@@ -19,7 +19,7 @@ run: $(RUNNABLE)  ## train the quickstart study and print its ranked table
 
 install: $(INSTALLED)  ## install the extras of every command into .venv
 
-test: $(READY)  ## every promise once, in minutes
+test: $(READY)  ## formulas, statistics, databases, REST, one study; in minutes
 	$(PYTEST) -n 3 -m "not slow"
 
 test-slow: $(READY) browser  ## the rest: services, browser, kills, clusters, full grids, packages, earlier versions

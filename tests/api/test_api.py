@@ -68,6 +68,7 @@ def trained_network():
     return network
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [None, [5, 10]])
 def test_network_no_better_than_the_class_prior_has_a_warning(sizes):
     untrained = make_network()

@@ -285,6 +285,7 @@ def test_an_unused_layer_has_no_population(data, method, estimate):
     assert trained.diverged is None
 
 
+@pytest.mark.slow
 def test_the_kept_epoch_keeps_its_running_statistics(data):
     torch.manual_seed(0)
     network = nn.Sequential(

@@ -27,6 +27,7 @@ def line(worker, study_id):
     return worker.ledger.listing.find_study(study_id)
 
 
+@pytest.mark.slow
 def test_waiting_studies_run_until_the_queue_is_empty(worker):
     ids = [worker.ledger.queue.submit(worker_study(name), "ada").study_id for name in ("a", "b")]
     worker.work(once=True)

@@ -138,6 +138,7 @@ def test_arm_with_too_few_points_records_the_reason(ledger):
     assert "momentum belongs to the optimizer sgd" in event.data["reason"]
 
 
+@pytest.mark.slow
 def test_second_process_is_rejected_between_trials(ledger):
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
     study_id = ledger.studies.accept(spec)

@@ -15,7 +15,7 @@ NETWORKS = {
     "resnet8 mbn": ("{name: resnet8, widths: [4, 8, 8]}", "{method: mbn, memory: 5}", DIGITS),
 }
 FOLDED = {"TTTT", "MM--"}
-FAST = {("mlp paper", "TTTT"), ("mlp reference", "FTFT")}
+FAST = {("mlp paper", "TTTT")}
 ROWS = part(
     [
         ("mlp paper", "TTTT"),

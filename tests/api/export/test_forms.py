@@ -82,6 +82,7 @@ def test_unread_population_values_are_not_exported(exported):
         assert str(layer.configuration) == "FTFT"
 
 
+@pytest.mark.slow
 def test_per_slot_values_limit_the_mini_batch_size(tmp_path):
     trained = train(tmp_path, "{name: mlp, widths: [8]}", "{method: bln}", "{per_slot: true, batch_sizes: [25, 40]}")
     export_network(row_of(trained, "TTTT")[0], Folder(tmp_path), DIGITS, tmp_path / "out")
