@@ -97,12 +97,12 @@ def compare(
             continue
         x = inputs[torch.arange(batch_size) % len(inputs)]
         expected = eager(x)
-        differences = {form: _difference(run(x), expected) for form, run in forms.items()}
+        differences = {form: _largest_difference(run(x), expected) for form, run in forms.items()}
         sizes.append(SizeParity(batch_size, expected.abs().max().item(), differences))
     return Parity(inputs_text, tuple(sizes))
 
 
-def _difference(outputs: Tensor, expected: Tensor) -> float:
+def _largest_difference(outputs: Tensor, expected: Tensor) -> float:
     if outputs.shape != expected.shape:
         return float("inf")
     return (outputs.double() - expected.double()).abs().max().item()

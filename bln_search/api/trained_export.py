@@ -88,7 +88,7 @@ def build_export(
     description = _describe(row, data)
     network = empty_network(description).eval()
     load_weights(network, weights)
-    slots = _configure(network, row, gathered)
+    slots = _configure_layers(network, row, gathered)
     standardization = fit_standardization(data, row.trial.data)
     exported = ExportedNetwork(StandardizedInputs(standardization.mean, standardization.deviation), network).eval()
     row_description = description.row.model_copy(update={"largest_batch_size": slots if slots > 1 else None})
@@ -104,7 +104,7 @@ def fold_exported(exported: ExportedNetwork) -> tuple[ExportedNetwork | None, st
     return ExportedNetwork(exported.standardization, fold_network(exported.network)).eval(), None
 
 
-def _configure(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> int:
+def _configure_layers(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> int:
     """Configure the layers with the row and its population values. Returns the number of slots of these values."""
     layers = find_norms(network)
     populations = trial_populations(row.trial, network, gathered)
@@ -155,7 +155,7 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
         folded=False,
         not_folded_because=None,
         figures=row.figures,
-        origin=_origin(row),
+        origin=_describe_origin(row),
         versions={
             "bln_search": VERSION,
             "python": platform.python_version(),
@@ -165,7 +165,7 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
     )
 
 
-def _origin(row: TrainedRow) -> Origin:
+def _describe_origin(row: TrainedRow) -> Origin:
     trial, checkpoint = row.trial, row.checkpoint
     return Origin(
         study=row.study,

@@ -31,7 +31,7 @@ def output_distance(fused: Tensor, plain: Tensor) -> float:
         plain: outputs of plain forward passes.
     """
     epsilon = max(epsilon_of(fused.dtype), epsilon_of(plain.dtype))
-    fused, plain = _real(fused), _real(plain)
+    fused, plain = _to_real_double(fused), _to_real_double(plain)
     size = plain.nan_to_num(0, 0, 0).abs()
     typical = size.sort(0).values[len(size) // 2]  # sorting is deterministic on a GPU, the median of torch is not
     tolerance = epsilon**0.5 * (size + typical) + 4 * epsilon * torch.where(fused == plain, 0.0, size).max()
@@ -43,7 +43,7 @@ def epsilon_of(dtype: torch.dtype) -> float:
     return torch.finfo(dtype if dtype.is_floating_point or dtype.is_complex else torch.float32).eps
 
 
-def _real(x: Tensor) -> Tensor:
+def _to_real_double(x: Tensor) -> Tensor:
     """Convert to double precision, real and imaginary parts on a last axis."""
     return torch.view_as_real(x.to(torch.complex128)) if x.is_complex() else x.double()
 
@@ -90,17 +90,17 @@ def _rounding_distance(evaluator: RowEvaluator, row: int, inputs: Sequence[Tenso
     distances = []
     for _ in range(_PERTURBATIONS):
         _round_weights(perturbed.network, evaluator.network, generator)
-        rounded = torch.cat([perturbed.plain_outputs(row, _rounded(x, generator)) for x in inputs])
+        rounded = torch.cat([perturbed.plain_outputs(row, _perturb_by_rounding(x, generator)) for x in inputs])
         distances.append(output_distance(rounded, exact))
     return median(distances)
 
 
 def _round_weights(copy: nn.Module, network: nn.Module, generator: torch.Generator) -> None:
     for target, source in zip(copy.parameters(), network.parameters(), strict=True):
-        target.copy_(_rounded(source, generator))
+        target.copy_(_perturb_by_rounding(source, generator))
 
 
-def _rounded(x: Tensor, generator: torch.Generator) -> Tensor:
+def _perturb_by_rounding(x: Tensor, generator: torch.Generator) -> Tensor:
     """Return x·(1 ± ε) with random signs; integral values are unchanged, as they may be ids or flags."""
     if not x.is_floating_point():
         return x

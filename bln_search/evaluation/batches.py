@@ -74,17 +74,17 @@ def group_batches(batches: Iterable[MiniBatch], groups: int) -> Iterator[BatchGr
     pending: list[MiniBatch] = []
     for batch in batches:
         if pending and (len(pending) == groups or batch[0].shape != pending[0][0].shape):
-            yield _group(pending)
+            yield _concatenate_batches(pending)
             pending = []
         pending.append(batch)
         if len(batch[1]) < len(batch[0]):
-            yield _group(pending)
+            yield _concatenate_batches(pending)
             pending = []
     if pending:
-        yield _group(pending)
+        yield _concatenate_batches(pending)
 
 
-def _group(batches: list[MiniBatch]) -> BatchGroup:
+def _concatenate_batches(batches: list[MiniBatch]) -> BatchGroup:
     size = len(batches[0][0])
     if len(batches) == 1:
         return BatchGroup(*batches[0], groups=1, size=size)

@@ -72,12 +72,12 @@ class Conditioning:
         if new:
             warnings.warn(
                 "ill-conditioned: in the precision of this network the losses of "
-                f"{', '.join(new)} are rounding errors; {self._remedy}",
+                f"{', '.join(new)} are rounding errors; {self._advice}",
                 stacklevel=2,
             )
 
     @property
-    def _remedy(self) -> str:
+    def _advice(self) -> str:
         if self.double is not None:
             return "they are evaluated in double precision"
         if self.epsilon <= torch.finfo(torch.float64).eps:

@@ -142,11 +142,11 @@ def describe_difference(evaluator: RowEvaluator, pair: BatchPair, row: int, diff
     configuration = evaluator.rows[row].configuration
     return (
         f"with configuration {configuration} the one pass differs from a plain forward pass by {difference:.3g}: "
-        f"{_cause(evaluator, pair, row)}; {PLAIN_EVALUATION_HINT}"
+        f"{_difference_cause(evaluator, pair, row)}; {PLAIN_EVALUATION_HINT}"
     )
 
 
-def _cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str:
+def _difference_cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str:
     outputs, repeated = (evaluator.plain_outputs(row, pair.first[0]) for _ in range(2))
     if output_distance(repeated, outputs) > 1:
         return (

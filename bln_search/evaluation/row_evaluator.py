@@ -76,7 +76,7 @@ class RowEvaluator:
         """Yield outputs (rows, examples with a target, ...) of fused passes by chunks of rows; None for all rows."""
         selected = tuple(range(len(self.rows))) if rows is None else tuple(rows)
         for start in range(0, len(selected), self.chunking.rows):
-            yield self._fused_outputs(group, self._plan(selected[start : start + self.chunking.rows]))
+            yield self._fused_outputs(group, self._enumeration_plan(selected[start : start + self.chunking.rows]))
 
     def scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
         """Return losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
@@ -110,7 +110,7 @@ class RowEvaluator:
         populations = _populations_of_copy(self.network, network, self.populations)
         return RowEvaluator(network, self.rows, populations, score=self.score, chunking=self.chunking, dtype=self.dtype)
 
-    def _plan(self, rows: tuple[int, ...]) -> EnumerationPlan:
+    def _enumeration_plan(self, rows: tuple[int, ...]) -> EnumerationPlan:
         if rows not in self._plans:
             self._plans[rows] = EnumerationPlan(tuple(self.rows[row] for row in rows), self.populations)
         return self._plans[rows]

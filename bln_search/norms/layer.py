@@ -70,17 +70,21 @@ class Normalization(NormalizationBase):
         statistics: list[Tensor] = []
         branches: list[Tensor] = []
         if self.has_batch_statistics:
-            branches.append(self._branch(x, axes.batch, batch_weight, configuration, BATCH_STATISTICS, statistics))
+            branches.append(
+                self._normalize_branch(x, axes.batch, batch_weight, configuration, BATCH_STATISTICS, statistics)
+            )
         if self.has_feature_statistics:
             branches.append(
-                self._branch(x, (axes.feature,), feature_weight, configuration, FEATURE_STATISTICS, statistics)
+                self._normalize_branch(
+                    x, (axes.feature,), feature_weight, configuration, FEATURE_STATISTICS, statistics
+                )
             )
         self._record(statistics, x)
         shape = axes.features_shape(self.num_features)
         total = branches[0] if len(branches) == 1 else branches[0] + branches[1]
         return torch.addcmul(self.bias.view(shape), total, self.weight.view(shape))
 
-    def _branch(
+    def _normalize_branch(
         self,
         x: Tensor,
         axes: tuple[int, ...],

@@ -132,7 +132,7 @@ class TreeEvaluator:
         retain_freed_memory()
         for fold in sorted(set(self._folds)):
             start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
-            for group in self._groups(range(max(start, total.done), stop)):
+            for group in self._group_batches(range(max(start, total.done), stop)):
                 batch_sums = _BatchSums(len(trie), len(group), self.batches[0][0].device)
                 self._run(trie, group, batch_sums)
                 total.losses[fold] += batch_sums.losses.sum(1).cpu().numpy()
@@ -160,7 +160,7 @@ class TreeEvaluator:
         losses = np.empty((len(unique), len(batches)))
         correct = np.empty((len(unique), len(batches)), np.int64)
         start = 0
-        for group in self._groups([int(positions[batch]) for batch in batches]):
+        for group in self._group_batches([int(positions[batch]) for batch in batches]):
             columns = slice(start, start + len(group))
             for part, rows in self._by_cached_prefix(unique, group):
                 batch_sums = _BatchSums(len(part), len(group), self.batches[0][0].device)
@@ -175,7 +175,7 @@ class TreeEvaluator:
         unique, inverse = unique_rows(np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)))
         scores = _ExampleScores(len(unique), self.examples, next(self.network.parameters()).dtype)
         trie = build_trie(unique)
-        for group in self._groups(range(len(self.batches))):
+        for group in self._group_batches(range(len(self.batches))):
             self._run(trie, group, scores)
             scores.start += sum(len(self.batches[position][1]) for position in group)
         order = self._positions_in_data_order()
@@ -201,7 +201,7 @@ class TreeEvaluator:
         with evaluation_mode(self.network):
             self._traversal.run(group, trie, on_losses, self._cache.view(tuple(positions)) if use_cache else None)
 
-    def _groups(self, positions: Sequence[int]) -> Iterator[list[int]]:
+    def _group_batches(self, positions: Sequence[int]) -> Iterator[list[int]]:
         """Yield adjacent mini-batches of one shape that are evaluated together; one with filler examples is alone."""
         first_options = len(self.space.choices[0].options)
         max_size = max(1, self._chunk_bytes // (self._memory_plan.path_bytes[1] * first_options))
