@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         corrupt,
         evaluate_configurations,
         load,
+        register_norm_layer,
         search_layers,
     )
     from bln_search.client import Client, ServiceError
@@ -69,6 +70,7 @@ __all__ = [
     "corrupt",
     "evaluate_configurations",
     "load",
+    "register_norm_layer",
     "search_layers",
 ]
 
@@ -92,6 +94,7 @@ _HOMES = {
     "corrupt": "bln_search.api",
     "evaluate_configurations": "bln_search.api",
     "load": "bln_search.api",
+    "register_norm_layer": "bln_search.api",
     "search_layers": "bln_search.api",
 }
 _EXTRAS = {"bln_search.api": "train", "bln_search.norms": "train", "bln_search.client": "client"}
