@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -24,7 +24,7 @@ QUICK = ("convnext", "efficientnet", "vision_transformer", "mobilenet_v3_small",
 """Families of the quick survey."""
 
 
-def survey_networks(subjects: Sequence[Surveyed]) -> list[dict[str, Any]]:
+def survey_networks(subjects: Iterable[Surveyed]) -> list[dict[str, Any]]:
     """Convert all networks and evaluate those that are converted, in a process of its own that a time limit ends."""
     context = multiprocessing.get_context("spawn")
     pool = context.Pool(1)
@@ -87,7 +87,7 @@ def summarize_survey(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def run_survey(*, quick: bool, save: bool) -> None:
     """Convert and evaluate the networks of the survey, and print the result."""
-    subjects = [subject for subject in surveyed_networks(TIMM_FAMILIES) if not quick or subject.family in QUICK]
+    subjects = (subject for subject in surveyed_networks(TIMM_FAMILIES) if not quick or subject.family in QUICK)
     print("library, network, conversion, layers; evaluation: rows, largest difference of losses from a plain loop,")
     print("change of the outputs by the conversion, ill-conditioned rows")
     entries = survey_networks(subjects)

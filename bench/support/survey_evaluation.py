@@ -16,7 +16,7 @@ from bench.support.zoo_comparison import collect_warnings, find_ill_conditioned,
 from bench.support.zoo_networks import Examples
 from bln_search.api.convert import convert
 from bln_search.api.evaluate import evaluate_configurations
-from bln_search.core.errors import BlnSearchError, ModelError
+from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, ModelError
 from bln_search.norms.network_layers import find_norms
 
 BATCH_SIZE, BATCHES = 8, 2
@@ -27,7 +27,9 @@ KEPT = "normalization layers that are not replaced"
 
 
 class SingleOutput(nn.Module):
-    """A network with one output (n, classes, ...), scaled to a standard deviation of one at its first call."""
+    """A network with one output (n, classes, ...), multiplied by `factor`."""
+
+    factor: Tensor
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -75,13 +77,11 @@ def survey_evaluation(subject: Surveyed) -> dict[str, Any]:
         network, training, validation, pixels = _prepare(subject)
     except Exception as error:  # noqa: BLE001
         return {"failed": f"the network does not run: {_first_line(error)}"}
-    inputs = validation[0][0]
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        before = network(inputs).numpy()
-        convert(network, method="same")
-        changed = largest_relative_difference(network(inputs).numpy(), before)
-    result: dict[str, Any] = {"pixels": pixels, "changed": changed, "one_pass": True}
+    result: dict[str, Any] = {
+        "pixels": pixels,
+        "changed": _convert_in_place(network, validation[0][0]),
+        "one_pass": True,
+    }
     try:
         return {**result, **_compare(network, training, validation, one_pass=True)}
     except BlnSearchError as error:
@@ -116,8 +116,9 @@ def _prepare(subject: Surveyed) -> tuple[nn.Module, list[Examples], list[Example
                 _fill_zero_heads(network)
                 output = network.eval()(subject.draw(2, pixels))
                 training, validation = ([_draw(subject, pixels, output) for _ in range(BATCHES)] for _ in range(2))
+                network.train()
                 for inputs, _ in training:
-                    network.network.train()(inputs)
+                    network(inputs)
                 deviation = network.eval()(validation[0][0]).std()
             except (RuntimeError, ValueError, AssertionError, IndexError, TypeError) as error:
                 failure = error
@@ -127,6 +128,16 @@ def _prepare(subject: Surveyed) -> tuple[nn.Module, list[Examples], list[Example
         return network, training, validation, pixels
     assert failure is not None
     raise failure
+
+
+@torch.no_grad()
+def _convert_in_place(network: nn.Module, inputs: Tensor) -> float:
+    """Convert a network in place; return the relative difference of its outputs."""
+    before = network(inputs).numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        convert(network, method="same")
+    return largest_relative_difference(network(inputs).numpy(), before)
 
 
 def _fill_zero_heads(network: nn.Module) -> None:
@@ -152,13 +163,15 @@ def _compare(
     differences, differences_in_double = [0.0], [0.0]
     for choice in ranked:
         label = " ".join(filter(None, (str(choice.configuration), choice.row.estimate)))
-        copy = deepcopy(network)
-        if label in in_double:
-            plain = plain_losses(copy.double(), choice, double_validation)
-            differences_in_double.append(largest_relative_difference(losses_in(ranked, choice), plain))
-        else:
-            plain = plain_losses(copy, choice, validation)
-            differences.append(largest_relative_difference(losses_in(ranked, choice), plain))
+        is_in_double = label in in_double
+        copy, batches = (
+            (deepcopy(network).double(), double_validation) if is_in_double else (deepcopy(network), validation)
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BatchDependenceWarning)
+            plain = plain_losses(copy, choice, batches)
+        difference = largest_relative_difference(losses_in(ranked, choice), plain)
+        (differences_in_double if is_in_double else differences).append(difference)
     return {
         "rows": len(ranked),
         "losses": max(differences),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -11,8 +12,11 @@ from torch import Tensor, nn
 
 from bench.support.zoo_networks import CLASSES, TOKENS, load_torchvision
 
-SMALL_PIXELS, LENGTH, FRAMES = 64, 12, 8
-"""Side of an image, positions of a sequence, and images of a video."""
+SMALL_PIXELS, VIDEO_PIXELS, LENGTH, FRAMES = 64, 32, 12, 4
+"""Sides of images and of videos, positions of a sequence, and images of a video."""
+
+VIDEO = {"mc3_18": FRAMES, "r3d_18": FRAMES, "s3d": 4 * FRAMES, "swin3d_t": FRAMES}
+"""Networks of torchvision that take videos, with the number of images."""
 
 TORCHVISION_EVALUATED = (
     "convnext_tiny",
@@ -69,17 +73,15 @@ class Surveyed:
         if self.library == "transformers":
             return (32 if self.name in ("vit", "convnext") else None,)
         if self.library == "torchvision":
-            return (SMALL_PIXELS, 128, 224)
+            return (VIDEO_PIXELS if self.name in VIDEO else SMALL_PIXELS, 128, 224)
         return tuple(dict.fromkeys((SMALL_PIXELS, 128, _timm_pixels(self.name))))
 
     def draw(self, examples: int, pixels: int | None) -> Tensor:
         """Draw random inputs."""
         if pixels is None:
             return torch.randint(1, TOKENS, (examples, LENGTH))
-        is_video = self.name in ("mc3_18", "r3d_18", "s3d", "swin3d_t")
-        frames = {"s3d": 2 * FRAMES}.get(self.name, FRAMES)
-        shape = (3, frames, pixels, pixels) if is_video else (3, pixels, pixels)
-        return torch.randn(examples, *shape)
+        frames = (VIDEO[self.name],) if self.name in VIDEO else ()
+        return torch.randn(examples, 3, *frames, pixels, pixels)
 
 
 def surveyed_networks(families: dict[str, str]) -> Iterator[Surveyed]:
@@ -129,8 +131,7 @@ def _build_torchvision(name: str, _: int | None) -> nn.Module:
 
 def _build_transformers(name: str, _: int | None) -> nn.Module:
     load_torchvision()
-    import transformers
-
+    transformers: Any = import_module("transformers")
     text = {"vocab_size": TOKENS, "pad_token_id": 0, "num_labels": CLASSES}
     image = {"image_size": 32, "patch_size": 8, "num_labels": CLASSES}
     width = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
