@@ -10,14 +10,11 @@ from importlib.metadata import version
 from typing import Any
 
 from bench.support.reporting import finish
-from bench.support.survey_evaluation import BATCH_SIZE, BATCHES, survey_conversion, survey_evaluation
+from bench.support.survey_evaluation import BATCH_SIZE, BATCHES, SECONDS, survey_conversion, survey_evaluation
 from bench.support.survey_families import TIMM_FAMILIES
 from bench.support.survey_subjects import Surveyed, surveyed_networks
 
-SECONDS = 150
-"""Time limit for the evaluation of a network."""
-
-LARGEST = 60_000_000
+LARGEST = 13_000_000
 """Largest number of parameters of a network that is evaluated."""
 
 QUICK = ("convnext", "efficientnet", "vision_transformer", "mobilenet_v3_small", "r3d_18", "bert", "llama")
@@ -25,25 +22,18 @@ QUICK = ("convnext", "efficientnet", "vision_transformer", "mobilenet_v3_small",
 
 
 def survey_networks(subjects: Iterable[Surveyed]) -> list[dict[str, Any]]:
-    """Convert all networks and evaluate those that are converted, in a process of its own that a time limit ends."""
-    context = multiprocessing.get_context("spawn")
-    pool = context.Pool(1)
+    """Convert all networks and evaluate the small ones among those that are converted, in a process of its own."""
     entries = []
-    for subject in subjects:
-        entry: dict[str, Any] = {"library": subject.library, "network": subject.name, "family": subject.family}
-        start = time.monotonic()
-        entry |= pool.apply(survey_conversion, (subject,))
-        is_converted = entry["status"] in ("converted", "partly converted")
-        if is_converted and subject.is_evaluated and entry["parameters"] <= LARGEST:
-            try:
-                entry["evaluation"] = pool.apply_async(survey_evaluation, (subject,)).get(SECONDS)
-            except multiprocessing.TimeoutError:
-                entry["evaluation"] = {"failed": f"it takes more than {SECONDS} s"}
-                pool.terminate()
-                pool = context.Pool(1)
-        print(f"{summary_line(entry)}  {time.monotonic() - start:.0f} s", flush=True)
-        entries.append(entry)
-    pool.terminate()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        for subject in subjects:
+            entry: dict[str, Any] = {"library": subject.library, "network": subject.name, "family": subject.family}
+            start = time.monotonic()
+            entry |= pool.apply(survey_conversion, (subject,))
+            is_converted = entry["status"] in ("converted", "partly converted")
+            if is_converted and subject.is_evaluated and entry["parameters"] <= LARGEST:
+                entry["evaluation"] = pool.apply(survey_evaluation, (subject,))
+            print(f"{summary_line(entry)}  {time.monotonic() - start:.0f} s", flush=True)
+            entries.append(entry)
     return entries
 
 
@@ -96,6 +86,8 @@ def run_survey(*, quick: bool, save: bool) -> None:
         **summarize_survey(entries),
         "batch_size": BATCH_SIZE,
         "batches": BATCHES,
+        "seconds": SECONDS,
+        "largest": LARGEST,
         "versions": {name: version(name) for name in names},
         "entries": entries,
     }

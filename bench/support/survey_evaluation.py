@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -19,8 +22,11 @@ from bln_search.api.evaluate import evaluate_configurations
 from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, ModelError
 from bln_search.norms.network_layers import find_norms
 
-BATCH_SIZE, BATCHES = 8, 2
+BATCH_SIZE, BATCHES = 4, 2
 """Mini-batch size, and number of mini-batches for training and for validation."""
+
+SECONDS = 60
+"""Limit of the processor time for the evaluation of a network."""
 
 KEPT = "normalization layers that are not replaced"
 """Beginning of the warning about layers that a conversion does not replace."""
@@ -73,25 +79,34 @@ def survey_evaluation(subject: Surveyed) -> dict[str, Any]:
     """Return the differences of the one-pass evaluation from a plain loop; or why it does not evaluate the network."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    result: dict[str, Any] = {}
     try:
-        network, training, validation, pixels = _prepare(subject)
-    except Exception as error:  # noqa: BLE001
-        return {"failed": f"the network does not run: {_first_line(error)}"}
-    result: dict[str, Any] = {
-        "pixels": pixels,
-        "changed": _convert_in_place(network, validation[0][0]),
-        "one_pass": True,
-    }
-    try:
-        return {**result, **_compare(network, training, validation, one_pass=True)}
-    except BlnSearchError as error:
-        result |= {"one_pass": False, "refusal": _first_line(error)}
-    except Exception as error:  # noqa: BLE001
+        with _limited_time():
+            network, training, validation, pixels = _prepare(subject)
+            result |= {"pixels": pixels, "changed": _convert_in_place(network, validation[0][0]), "one_pass": True}
+            try:
+                return {**result, **_compare(network, training, validation, one_pass=True)}
+            except BlnSearchError as error:
+                result |= {"one_pass": False, "refusal": _first_line(error)}
+            return {**result, **_compare(network, training, validation, one_pass=False)}
+    except Exception as error:  # noqa: BLE001 - a network that cannot be evaluated is a result of the survey
         return {**result, "failed": _first_line(error)}
+
+
+@contextmanager
+def _limited_time() -> Iterator[None]:
+    """Raise TimeoutError in this context after a limit of processor time."""
+    previous = signal.signal(signal.SIGPROF, _stop)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
-        return {**result, **_compare(network, training, validation, one_pass=False)}
-    except Exception as error:  # noqa: BLE001
-        return {**result, "failed": _first_line(error)}
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
+
+
+def _stop(*_: Any) -> None:
+    raise TimeoutError(f"more than {SECONDS} s of processor time")
 
 
 def _build_on_meta(subject: Surveyed) -> nn.Module:

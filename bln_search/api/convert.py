@@ -142,7 +142,7 @@ def _no_layer_message(network: nn.Module, modules: Modules, kept: Sequence[KeptL
         )
     return (
         f"this {class_name(network)} has no BatchNorm or LayerNorm layer to convert{others}: add BLN layers where it "
-        "should be normalized, or add replacements with bln_search.register_norm_layer"
+        "should be normalized, or add the replacement of a class with bln_search.register_norm_layer"
     )
 
 

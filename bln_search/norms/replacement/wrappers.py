@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 _ATTRIBUTES = ("weight", "bias", "eps", "num_features")
@@ -60,5 +61,4 @@ class MergedAxesNorm(WrappedNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the normalized input, of its shape."""
-        merged: Tensor = self.norm(x.flatten(-len(self.normalized_shape)))
-        return merged.reshape(x.shape)
+        return torch.unflatten(self.norm(x.flatten(-len(self.normalized_shape))), -1, self.normalized_shape)
