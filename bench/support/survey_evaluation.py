@@ -91,11 +91,13 @@ def survey_evaluation(subject: Surveyed) -> dict[str, Any]:
             return {**result, **_compare(network, training, validation, one_pass=False)}
     except Exception as error:  # noqa: BLE001 - a network that cannot be evaluated is a result of the survey
         return {**result, "failed": _first_line(error)}
+    except TimeLimitError:
+        return {**result, "failed": f"it takes more than {SECONDS} s of processor time"}
 
 
 @contextmanager
 def _limited_time() -> Iterator[None]:
-    """Raise TimeoutError in this context after a limit of processor time."""
+    """Raise TimeLimitError in this context after a limit of processor time."""
     previous = signal.signal(signal.SIGPROF, _stop)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
@@ -105,8 +107,12 @@ def _limited_time() -> Iterator[None]:
         signal.signal(signal.SIGPROF, previous)
 
 
+class TimeLimitError(BaseException):
+    """A network takes too long. No Exception, because the evaluation reports those as errors of the network."""
+
+
 def _stop(*_: Any) -> None:
-    raise TimeoutError(f"more than {SECONDS} s of processor time")
+    raise TimeLimitError
 
 
 def _build_on_meta(subject: Surveyed) -> nn.Module:
