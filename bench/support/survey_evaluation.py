@@ -25,7 +25,7 @@ from bln_search.norms.network_layers import find_norms
 BATCH_SIZE, BATCHES = 4, 2
 """Mini-batch size, and number of mini-batches for training and for validation."""
 
-SECONDS = 60
+SECONDS = 30
 """Limit of the processor time for the evaluation of a network."""
 
 KEPT = "normalization layers that are not replaced"

@@ -141,7 +141,15 @@ def _build_transformers(name: str, _: int | None) -> nn.Module:
             transformers.DistilBertConfig(**text, dim=32, n_layers=2, n_heads=2, hidden_dim=64)
         ),
         "gpt2": lambda: transformers.GPT2LMHeadModel(
-            transformers.GPT2Config(vocab_size=TOKENS, n_embd=32, n_layer=2, n_head=2, n_positions=LENGTH)
+            transformers.GPT2Config(
+                vocab_size=TOKENS,
+                n_embd=32,
+                n_layer=2,
+                n_head=2,
+                n_positions=LENGTH,
+                bos_token_id=1,
+                eos_token_id=2,
+            )
         ),
         "vit": lambda: transformers.ViTForImageClassification(transformers.ViTConfig(**image, **width)),
         "convnext": lambda: transformers.ConvNextForImageClassification(

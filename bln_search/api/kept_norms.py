@@ -106,5 +106,6 @@ def _reason(layer: nn.Module) -> str:
     for kind, reason in _REASONS.items():
         if isinstance(layer, kind):
             return reason
-    is_root_mean_square = "rms" in type(layer).__name__.lower()
+    name = type(layer).__name__.lower()
+    is_root_mean_square = "rms" in name or name.endswith("t5layernorm")  # the name of T5 and its relatives
     return _REASONS[nn.RMSNorm] if is_root_mean_square else "no replacement is registered for its class"
