@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import pytest
 import torch
 from torch import nn
 
-from bln_search import convert, evaluate_configurations
+from bln_search import BatchDependenceWarning, apply_configuration, convert, evaluate_configurations, search_layers
 from bln_search.core.enums import Split
 from bln_search.norms import BN, LN
 from tests.norms.replacement import library_layers as library
@@ -126,3 +127,19 @@ def test_conversion_to_another_method_keeps_drop_and_act():
     converted = convert(nn.Sequential(layer), method="bln", batch_size=4).eval()
     assert (converted(torch.randn(IMAGES)) >= 0).all()
     assert not converted.state_dict()["0.norm.weight"].sub(1).any()
+
+
+def test_layers_with_activation_and_merged_axes_are_searched_and_stored():
+    act = drop_and_act(library.BatchNormAct2d(6), act=True)
+    parts = nn.Conv2d(6, 6, 1), act, nn.LayerNorm(IMAGES[1:]), nn.Flatten(), nn.Linear(54, 2)
+    network, x = nn.Sequential(*parts).eval(), torch.randn(IMAGES)
+    converted = convert(copy.deepcopy(network), method="same")
+    data = [(x[:6], torch.arange(6) % 2), (x[6:], torch.arange(6) % 2)]
+    layered = search_layers(converted, data, data)  # a warning, if it cannot split the network, is an error here
+    assert layered.best.layers == ("1.norm", "2.norm")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BatchDependenceWarning)
+        apply_configuration(converted, layered.best)
+    again = convert(network, method="same")
+    again.load_state_dict(converted.state_dict())
+    torch.testing.assert_close(again.eval()(x), converted.eval()(x))
