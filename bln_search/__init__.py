@@ -36,12 +36,14 @@ if TYPE_CHECKING:
         corrupt,
         evaluate_configurations,
         load,
+        register_norm_layer,
         search_layers,
     )
     from bln_search.client import Client, ServiceError
     from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
     from bln_search.core.enums import PopulationEstimate, Split
     from bln_search.norms import BLN, BN, BRN, LN, MBN
+    from bln_search.norms.replacement import NormFactory, NormWithActivation
 
 __version__ = VERSION
 __all__ = [
@@ -58,6 +60,8 @@ __all__ = [
     "Method",
     "MissingPackageError",
     "ModelError",
+    "NormFactory",
+    "NormWithActivation",
     "PopulationEstimate",
     "RankedConfigurations",
     "RankedLayers",
@@ -69,6 +73,7 @@ __all__ = [
     "corrupt",
     "evaluate_configurations",
     "load",
+    "register_norm_layer",
     "search_layers",
 ]
 
@@ -81,6 +86,8 @@ _HOMES = {
     "Client": "bln_search.client",
     "InferenceConfiguration": "bln_search.core.configuration",
     "Method": "bln_search.core.configuration",
+    "NormFactory": "bln_search.norms.replacement",
+    "NormWithActivation": "bln_search.norms.replacement",
     "PopulationEstimate": "bln_search.core.enums",
     "RankedConfigurations": "bln_search.api",
     "RankedLayers": "bln_search.api",
@@ -92,9 +99,15 @@ _HOMES = {
     "corrupt": "bln_search.api",
     "evaluate_configurations": "bln_search.api",
     "load": "bln_search.api",
+    "register_norm_layer": "bln_search.api",
     "search_layers": "bln_search.api",
 }
-_EXTRAS = {"bln_search.api": "train", "bln_search.norms": "train", "bln_search.client": "client"}
+_EXTRAS = {
+    "bln_search.api": "train",
+    "bln_search.norms": "train",
+    "bln_search.norms.replacement": "train",
+    "bln_search.client": "client",
+}
 
 
 def __dir__() -> list[str]:

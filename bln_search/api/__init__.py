@@ -11,6 +11,7 @@ from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.api.trained_export import TrainedRow
+from bln_search.norms.replacement import register_norm_layer
 
 __all__ = [
     "ExportedNetwork",
@@ -25,5 +26,6 @@ __all__ = [
     "evaluate_configurations",
     "export_network",
     "load",
+    "register_norm_layer",
     "search_layers",
 ]

@@ -46,7 +46,8 @@ class Normalization(NormalizationBase):
         feature_axis: axis of the features; by default 1, and the last one of a three-dimensional input.
         batch_size: m, the training mini-batch size in the weights of BLN; by default the size of each mini-batch.
 
-    Input and output: (N, D), (N, T, D) or (N, C, H, W), of a floating-point type.
+    Input and output: (N, D), (N, T, D), (N, C, H, W) or (N, C, D, H, W), of a floating-point type. With
+    `feature_axis` any number of axes from 2.
     """
 
     def __init__(self, num_features: int, **layer: Unpack[LayerOptions]) -> None:
