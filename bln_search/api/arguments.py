@@ -12,6 +12,7 @@ MethodName = Literal["bln", "bn", "ln", "mbn", "brn", "same"]
 SemanticsName = Literal["paper", "reference"]
 CorrectionName = Literal["bessel", "total"]
 EstimateName = Literal["frozen", "epoch", "moving"]
+OtherLayersName = Literal["free", "shared", "as_is"]
 LayerSearchName = Literal["exact", "beam", "coordinate", "tpe", "racing", "random"]
 
 

@@ -103,6 +103,20 @@ class LayerScope(StrEnum):
     GROUPS = "groups"
 
 
+class OtherLayers(StrEnum):
+    """How a per-layer search treats layers that no group names.
+
+    Members:
+        FREE: Each has its own configuration.
+        SHARED: They share one configuration.
+        AS_IS: They keep the configuration and the values that they have in the network.
+    """
+
+    FREE = "free"
+    SHARED = "shared"
+    AS_IS = "as_is"
+
+
 class LayerSearch(StrEnum):
     """How per-layer configurations are searched.
 

@@ -112,8 +112,7 @@ def _pair_sources(
 
     populations = {
         name: PopulationPair(
-            pair.mean.to(like.device, like.dtype),
-            None if pair.deviation is None else pair.deviation.to(like.device, like.dtype),
+            _broadcastable(pair.mean, like), None if pair.deviation is None else _broadcastable(pair.deviation, like)
         )
         for name, pair in pairs.items()
     }
@@ -136,6 +135,11 @@ def _pair_sources(
         blended_means=_blends([mean for mean, _ in sources]),
         blended_deviations=_blends([deviation for _, deviation in sources]),
     )
+
+
+def _broadcastable(value: Tensor, like: Tensor) -> Tensor:
+    """Return a population value with the device, the dtype and the number of axes of `like`."""
+    return value.to(like.device, like.dtype).view(*value.shape, *[1] * (like.ndim - value.ndim))
 
 
 def _blends(sources: Sequence[EstimateOrBatch]) -> Blends:
