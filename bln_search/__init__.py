@@ -11,7 +11,9 @@
 
     noisy = bln_search.corrupt(images, "gaussian_noise", severity=3)            # to evaluate under distribution shift
 
-    model = bln_search.load("folder")                      # what `bln-search export` wrote
+    bln_search.export(model, "folder", example_inputs=inputs)                   # weights, torch.export, ONNX
+
+    model = bln_search.load("folder")                      # what `export` or `bln-search export` wrote
 
     client = bln_search.Client("http://127.0.0.1:8000", token="bln_...")        # a service
 
@@ -29,12 +31,14 @@ from bln_search.core.version import VERSION
 
 if TYPE_CHECKING:
     from bln_search.api import (
+        ExportReport,
         RankedConfigurations,
         RankedLayers,
         apply_configuration,
         convert,
         corrupt,
         evaluate_configurations,
+        export,
         load,
         search_layers,
     )
@@ -54,6 +58,7 @@ __all__ = [
     "BlnSearchError",
     "Client",
     "DataError",
+    "ExportReport",
     "InferenceConfiguration",
     "Method",
     "MissingPackageError",
@@ -68,6 +73,7 @@ __all__ = [
     "convert",
     "corrupt",
     "evaluate_configurations",
+    "export",
     "load",
     "search_layers",
 ]
@@ -79,6 +85,7 @@ _HOMES = {
     "LN": "bln_search.norms",
     "MBN": "bln_search.norms",
     "Client": "bln_search.client",
+    "ExportReport": "bln_search.api",
     "InferenceConfiguration": "bln_search.core.configuration",
     "Method": "bln_search.core.configuration",
     "PopulationEstimate": "bln_search.core.enums",
@@ -91,6 +98,7 @@ _HOMES = {
     "convert": "bln_search.api",
     "corrupt": "bln_search.api",
     "evaluate_configurations": "bln_search.api",
+    "export": "bln_search.api",
     "load": "bln_search.api",
     "search_layers": "bln_search.api",
 }

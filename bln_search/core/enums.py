@@ -117,6 +117,20 @@ class OtherLayers(StrEnum):
     AS_IS = "as_is"
 
 
+class ExportFormat(StrEnum):
+    """A form in which a network is exported.
+
+    Members:
+        SAFETENSORS: Weights, population values and configurations.
+        TORCH_EXPORT: A program for torch.
+        ONNX: A program for ONNX runtimes.
+    """
+
+    SAFETENSORS = "safetensors"
+    TORCH_EXPORT = "torch_export"
+    ONNX = "onnx"
+
+
 class LayerSearch(StrEnum):
     """How per-layer configurations are searched.
 
