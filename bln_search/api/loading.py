@@ -29,7 +29,7 @@ class ProgramNetwork(nn.Module):
     def __init__(self, program: nn.Module) -> None:
         super().__init__()
         self.program = program
-        super().train(mode=False)
+        self.training = False
 
     @torch.no_grad()
     def forward(self, *inputs: Tensor, **named: Tensor) -> Any:
