@@ -11,7 +11,9 @@
 
     noisy = bln_search.corrupt(images, "gaussian_noise", severity=3)            # to evaluate under distribution shift
 
-    model = bln_search.load("folder")                      # what `bln-search export` wrote
+    bln_search.export(model, "folder", example_inputs=inputs)                   # weights, torch.export, ONNX
+
+    model = bln_search.load("folder")                      # what `export` or `bln-search export` wrote
 
     client = bln_search.Client("http://127.0.0.1:8000", token="bln_...")        # a service
 
@@ -29,12 +31,14 @@ from bln_search.core.version import VERSION
 
 if TYPE_CHECKING:
     from bln_search.api import (
+        ExportReport,
         RankedConfigurations,
         RankedLayers,
         apply_configuration,
         convert,
         corrupt,
         evaluate_configurations,
+        export,
         load,
         register_norm_layer,
         search_layers,
@@ -56,6 +60,7 @@ __all__ = [
     "BlnSearchError",
     "Client",
     "DataError",
+    "ExportReport",
     "InferenceConfiguration",
     "Method",
     "MissingPackageError",
@@ -72,6 +77,7 @@ __all__ = [
     "convert",
     "corrupt",
     "evaluate_configurations",
+    "export",
     "load",
     "register_norm_layer",
     "search_layers",
@@ -84,6 +90,7 @@ _HOMES = {
     "LN": "bln_search.norms",
     "MBN": "bln_search.norms",
     "Client": "bln_search.client",
+    "ExportReport": "bln_search.api",
     "InferenceConfiguration": "bln_search.core.configuration",
     "Method": "bln_search.core.configuration",
     "NormFactory": "bln_search.norms.replacement",
@@ -98,6 +105,7 @@ _HOMES = {
     "convert": "bln_search.api",
     "corrupt": "bln_search.api",
     "evaluate_configurations": "bln_search.api",
+    "export": "bln_search.api",
     "load": "bln_search.api",
     "register_norm_layer": "bln_search.api",
     "search_layers": "bln_search.api",

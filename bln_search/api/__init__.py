@@ -4,16 +4,19 @@ from bln_search.api.apply import LayeredConfiguration, apply_configuration
 from bln_search.api.convert import convert
 from bln_search.api.corrupt import corrupt
 from bln_search.api.evaluate import evaluate_configurations
-from bln_search.api.export import export_network
-from bln_search.api.exported import ExportedNetwork, load
+from bln_search.api.exported import ExportedNetwork
 from bln_search.api.layer_search import search_layers
+from bln_search.api.loading import load
+from bln_search.api.own_export import ExportReport, export
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.ranked_row import RankedConfiguration
+from bln_search.api.study_export import export_network
 from bln_search.api.trained_export import TrainedRow
 from bln_search.norms.replacement import register_norm_layer
 
 __all__ = [
+    "ExportReport",
     "ExportedNetwork",
     "LayeredConfiguration",
     "RankedConfiguration",
@@ -24,6 +27,7 @@ __all__ = [
     "convert",
     "corrupt",
     "evaluate_configurations",
+    "export",
     "export_network",
     "load",
     "register_norm_layer",

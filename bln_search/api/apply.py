@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import nn
 
 from bln_search.api.arguments import check_network
 from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
+from bln_search.core.blend import Blend
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import BatchDependenceWarning, ModelError
 from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
@@ -18,15 +19,24 @@ from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
 from bln_search.norms.network_layers import evaluation_mode, find_norms
 from bln_search.norms.statistics import LayerPopulation
+from bln_search.norms.stored_values import missing_values
 
 
 @dataclass(frozen=True, repr=False)
 class LayeredConfiguration:
-    """A per-layer configuration with the names of the layers and the population values that each layer reads."""
+    """A per-layer configuration with the names of the layers and the population values that each layer reads.
+
+    Attributes:
+        configuration: The configuration of each layer.
+        layers: The names of the layers.
+        populations: The population values by layer.
+        blends: The weights of the population by layer, for layers with blended statistics.
+    """
 
     configuration: PerLayerConfiguration
     layers: tuple[str, ...]
     populations: Mapping[str, LayerPopulation]
+    blends: Mapping[str, Blend] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return str(self.configuration)
@@ -63,7 +73,7 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     check_network(network, "apply_configuration(network, choice)")
     layers = find_norms(network)
     configurations, populations = _configurations_by_layer(choice, network, list(layers))
-    blend = choice.blend if isinstance(choice, RankedConfiguration) else None
+    blends = _blends(choice, layers)
     unknown_layers = sorted((configurations.keys() | populations.keys()) - layers.keys())
     if unknown_layers:
         raise ModelError(
@@ -72,8 +82,8 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     snapshots = {layer: layer.layer_state() for layer in layers.values()}
     try:
         for name, configuration in configurations.items():
-            layers[name].configure(configuration, populations.get(name), blend)
-        _check_population_values(layers.values())
+            layers[name].configure(configuration, populations.get(name), blends.get(name))
+        _check_values(layers.values())
     except BaseException:
         for layer, snapshot in snapshots.items():
             layer.restore(snapshot)
@@ -86,6 +96,14 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
             stacklevel=2,
         )
     return network
+
+
+def _blends(choice: Choice, names: Iterable[str]) -> Mapping[str, Blend]:
+    """The weights of the population in blended statistics, by layer."""
+    if isinstance(choice, LayeredConfiguration):
+        return choice.blends
+    blend = choice.blend if isinstance(choice, RankedConfiguration) else None
+    return {} if blend is None else dict.fromkeys(names, blend)
 
 
 def _depends_on_batch(
@@ -113,17 +131,8 @@ def _check_population_values(layers: Iterable[Normalization]) -> None:
 
 def _missing_statistics(layer: Normalization) -> list[str] | None:
     """The population values that a layer reads and does not have; None if it reads none."""
-    sources = {statistic: layer.configuration.source(statistic) for statistic in layer.method.statistics}
-    population_statistics = [statistic for statistic, source in sources.items() if source.is_stored]
-    return (
-        [
-            str(statistic)
-            for statistic in population_statistics
-            if not layer.is_configured(statistic, sources[statistic])
-        ]
-        if population_statistics
-        else None
-    )
+    reads_population = any(layer.configuration.source(statistic).is_stored for statistic in layer.method.statistics)
+    return [str(statistic) for statistic in missing_values(layer)] if reads_population else None
 
 
 def _configurations_by_layer(

@@ -11,7 +11,9 @@ from bln_search.core.errors import ModelError
 MethodName = Literal["bln", "bn", "ln", "mbn", "brn", "same"]
 SemanticsName = Literal["paper", "reference"]
 CorrectionName = Literal["bessel", "total"]
+ExportFormatName = Literal["safetensors", "torch_export", "onnx"]
 EstimateName = Literal["frozen", "epoch", "moving"]
+OtherLayersName = Literal["free", "shared", "as_is"]
 LayerSearchName = Literal["exact", "beam", "coordinate", "tpe", "racing", "random"]
 
 

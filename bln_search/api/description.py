@@ -1,4 +1,7 @@
-"""The schema of an export's configuration.json: what loading needs, and the origin of the network."""
+"""The schema of an export's configuration.json: what loading needs, and the origin of the network.
+
+The format says whose network it is: 1, that of a study, which `load` builds; 2, a user's own network.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.specs.arm import ConfigurationCode
 from bln_search.specs.data import Standardization
 
-FORMAT = 1
-"""Version of the export format; incremented when an older bln-search could not read it."""
+STUDY_FORMAT, NETWORK_FORMAT = 1, 2
+"""Formats of configuration.json; a new number is added if an older bln-search could not read it."""
 
 
 class _Section(BaseModel):
@@ -94,7 +97,7 @@ class Origin(_Section):
 
 
 class ExportDescription(_Section):
-    """The content of configuration.json.
+    """The content of configuration.json for a network of a study.
 
     Attributes:
         folded: The programs have affine steps instead of normalization layers.
@@ -111,5 +114,67 @@ class ExportDescription(_Section):
     not_folded_because: str | None
     figures: Figures
     origin: Origin
+    versions: dict[str, str]
+    files: dict[str, str]
+
+
+class TensorDescription(_Section):
+    """An input or output.
+
+    Attributes:
+        dtype: As torch names it: `float32`.
+        shape: Lengths of the axes; None for one that depends on the mini-batch size.
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+class LayerDescription(_Section):
+    """A normalization layer with its configuration.
+
+    Attributes:
+        features: d, the length of the feature axis.
+        feature_axis: The axis of the features; None for that of the method.
+        batch_size: The training mini-batch size m; None for that of the present mini-batch.
+        blend: The weight of the population in blended statistics; None without them.
+    """
+
+    method: Method
+    semantics: Semantics
+    epsilon: float
+    features: int
+    feature_axis: int | None
+    batch_size: int | None
+    configuration: ConfigurationCode
+    blend: str | None
+
+
+class NetworkDescription(_Section):
+    """The content of configuration.json for a user's own network.
+
+    Attributes:
+        network: Name of its class.
+        inputs: The inputs by name, in order.
+        named_inputs: The forward pass takes the inputs by name.
+        outputs: The outputs by name, in order.
+        layers: The normalization layers by name.
+        deterministic: The answer to an example is independent of the other examples of its mini-batch.
+        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
+        folded: The programs have affine steps instead of normalization layers.
+        not_folded_because: Why the layers are not folded; None if they are.
+        files: SHA-256 of each file, by file name.
+    """
+
+    format: Literal[2]
+    network: str
+    inputs: dict[str, TensorDescription]
+    named_inputs: bool
+    outputs: dict[str, TensorDescription]
+    layers: dict[str, LayerDescription]
+    deterministic: bool
+    largest_batch_size: int | None
+    folded: bool
+    not_folded_because: str | None
     versions: dict[str, str]
     files: dict[str, str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import chain
 
 import torch
@@ -95,14 +95,18 @@ def collect_estimates(
     loaders: Mapping[str, Loader],
     device: torch.device,
     gathered: MomentsByEstimate | None,
+    *,
+    kept: Container[str] = (),
 ) -> dict[str, Mapping[str, LayerMoments]]:
     """The estimates of each loader, those of `gathered` in their place, and those that the layers collected.
+
+    Layers with names in `kept` use their configuration meanwhile.
 
     Raises DataError if `gathered` belongs to other layers.
     """
     collected = {
         name: _collect_population(
-            network, layers, loader, device, "train_loader" if len(loaders) == 1 else f"train_loader[{name!r}]"
+            network, layers, loader, device, "train_loader" if len(loaders) == 1 else f"train_loader[{name!r}]", kept
         )
         for name, loader in loaders.items()
     }
@@ -119,7 +123,12 @@ def reached_layers(estimates: MomentsByEstimate) -> Mapping[str, LayerMoments]:
 
 
 def _collect_population(
-    network: nn.Module, layers: Mapping[str, Normalization], loader: Loader, device: torch.device, argument: str
+    network: nn.Module,
+    layers: Mapping[str, Normalization],
+    loader: Loader,
+    device: torch.device,
+    argument: str,
+    kept: Container[str],
 ) -> dict[str, LayerMoments]:
     """The population over mini-batches of a loader; layers without a batch_size get the largest mini-batch size.
 
@@ -130,7 +139,7 @@ def _collect_population(
     first = next(batches, None)
     if first is None:
         raise DataError(f"{argument} yields no mini-batch: population values need at least one")
-    gathered = collect_frozen_moments(network, chain([first], batches))
+    gathered = collect_frozen_moments(network, chain([first], batches), kept=kept)
     size = max(moments.batch_size for moments in gathered.values())
     for layer in layers.values():
         layer.batch_size = layer.batch_size or size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any
@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bln_search.api.example_inputs import ExampleInputs
+from bln_search.api.outputs import named_outputs
 from bln_search.api.runtimes import Program
 from bln_search.core.undefined_reasons import too_few_slots
 
 TOLERANCE = 1e-5
 """Largest accepted difference of outputs, relative to the largest output if that is above 1."""
-
-BATCH_SIZES = (1, 25, 100)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Parity:
 
     Attributes:
         inputs: Description of the inputs.
-        sizes: The results, one for each of BATCH_SIZES.
+        sizes: The results, one for each mini-batch size.
     """
 
     inputs: str
@@ -79,30 +79,44 @@ class Parity:
 
 @torch.no_grad()
 def compare(
-    eager: nn.Module, forms: Mapping[str, Program], inputs: Tensor, inputs_text: str, largest_batch_size: int | None
+    eager: nn.Module,
+    forms: Mapping[str, Program],
+    examples: ExampleInputs,
+    inputs_text: str,
+    sizes: Sequence[int],
+    largest_batch_size: int | None,
 ) -> Parity:
-    """Compare the outputs of every form with those of `eager`, at each of BATCH_SIZES.
+    """Compare the outputs of every form with those of `eager`, at each mini-batch size.
 
     Args:
         eager: The network as a PyTorch module.
         forms: The other forms, by name.
-        inputs: (n, ...), float32, repeated if a mini-batch is larger than n.
+        examples: The inputs, repeated if a mini-batch is larger.
         inputs_text: Description of the inputs.
+        sizes: The mini-batch sizes.
         largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
     """
-    sizes = []
-    for batch_size in BATCH_SIZES:
-        if largest_batch_size is not None and batch_size > largest_batch_size:
-            sizes.append(SizeParity(batch_size, None, {}, too_few_slots(largest_batch_size, batch_size)))
+    comparisons = []
+    for size in sizes:
+        if largest_batch_size is not None and size > largest_batch_size:
+            comparisons.append(SizeParity(size, None, {}, too_few_slots(largest_batch_size, size)))
             continue
-        x = inputs[torch.arange(batch_size) % len(inputs)]
-        expected = eager(x)
-        differences = {form: _largest_difference(run(x), expected) for form, run in forms.items()}
-        sizes.append(SizeParity(batch_size, expected.abs().max().item(), differences))
-    return Parity(inputs_text, tuple(sizes))
+        batch = examples.mini_batch(size)
+        expected = list(named_outputs(batch.call(eager)).values())
+        largest = max((value.double().abs().max().item() for value in expected if value.numel()), default=0.0)
+        differences = {form: _difference(batch.call(run), expected) for form, run in forms.items()}
+        comparisons.append(SizeParity(size, largest, differences))
+    return Parity(inputs_text, tuple(comparisons))
 
 
-def _largest_difference(outputs: Tensor, expected: Tensor) -> float:
-    if outputs.shape != expected.shape:
+def _difference(outputs: Any, expected: Sequence[Tensor]) -> float:
+    """The largest absolute difference; infinite if shapes differ."""
+    values = list(named_outputs(outputs).values())
+    if [value.shape for value in values] != [value.shape for value in expected]:
         return float("inf")
-    return (outputs.double() - expected.double()).abs().max().item()
+    differences = [
+        (value.double() - other.double()).abs().max().item()
+        for value, other in zip(values, expected, strict=True)
+        if value.numel()
+    ]
+    return max(differences, key=lambda value: value if isfinite(value) else float("inf"), default=0.0)

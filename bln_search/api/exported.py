@@ -1,9 +1,10 @@
-"""An exported network: raw inputs in, logits out, under one configuration."""
+"""The exported network of a study, and the files of an export."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,18 @@ from safetensors import SafetensorError
 from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 
-from bln_search.api.description import FORMAT, ExportDescription
+from bln_search.api.description import NETWORK_FORMAT, STUDY_FORMAT, ExportDescription, NetworkDescription
 from bln_search.core.errors import DataError
 from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.norms.network_layers import find_norms
 
 WEIGHTS_FILE, CONFIGURATION_FILE = "model.safetensors", "configuration.json"
+
+_DESCRIPTIONS: dict[object, type[ExportDescription] | type[NetworkDescription]] = {
+    STUDY_FORMAT: ExportDescription,
+    NETWORK_FORMAT: NetworkDescription,
+}
 
 
 class StandardizedInputs(nn.Module):
@@ -69,27 +75,12 @@ class ExportedNetwork(nn.Module):
         return logits
 
 
-def load(folder: str | Path) -> ExportedNetwork:
-    """Load the network that `bln-search export` wrote into `folder`, in evaluation mode on the CPU.
+def load_study_network(folder: Path, description: ExportDescription) -> ExportedNetwork:
+    """Build the network of a study's export with its weights, in evaluation mode on the CPU.
 
-    It takes inputs as the data set provides them. Neither the study's database nor its data are needed.
-
-    Args:
-        folder: The export.
-
-    Returns:
-        The network.
-
-    Raises:
-        DataError: The folder is not an export, has another format, or is damaged.
-
-    Example:
-        model = bln_search.load("folder")
-        logits = model(inputs)
+    Raises DataError if the folder is damaged.
     """
-    path = Path(folder)
-    description = read_description(path)
-    state = _read_weights(path / WEIGHTS_FILE, description.files.get(WEIGHTS_FILE, ""))
+    state = read_weights(folder, description.files)
     try:
         standardization = StandardizedInputs(
             *(state[f"standardization.{name}"].numpy() for name in ("mean", "deviation"))
@@ -98,13 +89,13 @@ def load(folder: str | Path) -> ExportedNetwork:
         exported.load_state_dict(state)
     except (KeyError, RuntimeError) as error:
         raise DataError(
-            f"{path / WEIGHTS_FILE} does not belong to the network of {CONFIGURATION_FILE}: {error}"
+            f"{folder / WEIGHTS_FILE} does not belong to the network of {CONFIGURATION_FILE}: {error}"
         ) from None
     for name, layer in find_norms(exported.network).items():
         if layer.configuration != description.row.configuration:
             raise DataError(
-                f"{path / CONFIGURATION_FILE} says {description.row.configuration}, the layer {name} was written under "
-                f"{layer.configuration}: one of the two was changed; export the study again"
+                f"{folder / CONFIGURATION_FILE} says {description.row.configuration}, the layer {name} was written "
+                f"under {layer.configuration}: one of the two was changed; export the network again"
             )
     return exported.eval()
 
@@ -123,7 +114,7 @@ def empty_network(description: ExportDescription) -> nn.Module:
     return build_model(model.name, model.input_shape, model.classes, norm, seed=0, options=model.options)
 
 
-def read_description(folder: Path) -> ExportDescription:
+def read_description(folder: Path) -> ExportDescription | NetworkDescription:
     """Read configuration.json. Raises DataError if it is missing, damaged, or of another format."""
     path = folder / CONFIGURATION_FILE
     try:
@@ -134,35 +125,41 @@ def read_description(folder: Path) -> ExportDescription:
             f"{folder} is not an export of bln-search: {CONFIGURATION_FILE} cannot be read ({reason})"
         ) from None
     except ValueError as error:
-        raise DataError(f"{path} is damaged, it is not JSON: {error}; export the study again") from None
-    version = content.get("format") if isinstance(content, dict) else None
-    if version is None:
+        raise DataError(f"{path} is damaged, it is not JSON: {error}; export the network again") from None
+    number = content.get("format") if isinstance(content, dict) else None
+    if number is None:
         raise DataError(f"{folder} is not an export of bln-search: {CONFIGURATION_FILE} has no format")
-    if version != FORMAT:
+    if not isinstance(number, int) or number not in _DESCRIPTIONS:
         raise DataError(
-            f"{path} is of format {version!r}, this version of bln-search reads {FORMAT}: install the version that "
-            "wrote it, or export the study again"
+            f"{path} is of format {number!r}, this version of bln-search reads "
+            f"{' and '.join(map(str, _DESCRIPTIONS))}: install the version that wrote it, or export the network again"
         )
     try:
-        return ExportDescription.model_validate_json(json.dumps(content))
+        return _DESCRIPTIONS[number].model_validate_json(json.dumps(content))
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"])
-        raise DataError(f"{path} is damaged: {where}: {problem['msg']}; export the study again") from None
+        raise DataError(f"{path} is damaged: {where}: {problem['msg']}; export the network again") from None
 
 
-def _read_weights(path: Path, sha256: str) -> dict[str, Tensor]:
+def read_weights(folder: Path, files: Mapping[str, str]) -> dict[str, Tensor]:
+    """Read the weights. files: SHA-256 of each file. Raises DataError if they are missing or damaged."""
+    check_file(folder / WEIGHTS_FILE, files)
     try:
-        content = path.read_bytes()
+        return read_safetensors((folder / WEIGHTS_FILE).read_bytes())
+    except SafetensorError as error:
+        raise DataError(f"{folder / WEIGHTS_FILE} is not a safetensors file: {error}") from None
+
+
+def check_file(path: Path, files: Mapping[str, str]) -> None:
+    """Raise DataError unless the file has the SHA-256 that `files` states for its name."""
+    try:
+        actual_sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise DataError(f"the weights {path} cannot be read: {error.strerror or error}") from None
-    actual_sha256 = hashlib.sha256(content).hexdigest()
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+    sha256 = files.get(path.name)
     if actual_sha256 != sha256:
         raise DataError(
-            f"the weights {path} are damaged: their SHA-256 is {actual_sha256}, {CONFIGURATION_FILE} says "
-            f"{sha256 or 'none'}; export the study again"
+            f"{path} is damaged: its SHA-256 is {actual_sha256}, {CONFIGURATION_FILE} says {sha256 or 'none'}; export "
+            "the network again"
         )
-    try:
-        return read_safetensors(content)
-    except SafetensorError as error:
-        raise DataError(f"the weights {path} are not a safetensors file: {error}") from None

@@ -26,7 +26,9 @@ def check_target_folder(folder: Path, *, overwrite: bool) -> None:
     except DataError:
         raise ExportError(f"{folder} contains something other than an export: use an empty or a new folder") from None
     if not overwrite:
-        raise ExportError(f"{folder} has an export already: give another folder, or --overwrite to replace it")
+        raise ExportError(
+            f"{folder} has an export already: give another folder, or replace it with overwrite (--overwrite)"
+        )
 
 
 @contextmanager

@@ -9,12 +9,19 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 from torch import nn
 
-from bln_search.api.arguments import CorrectionName, EstimateName, LayerSearchName, check_network
+from bln_search.api.arguments import (
+    CorrectionName,
+    EstimateName,
+    LayerSearchName,
+    OtherLayersName,
+    check_network,
+)
 from bln_search.api.estimates import collect_estimates, named_populations
+from bln_search.api.kept_layers import kept_layers, kept_populations
 from bln_search.api.loaders import Loader, split_batches
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.score import UserScore, has_correctness, is_in_nats, resolve_score
-from bln_search.core.enums import Correction, LayerScope, LayerSearch, PopulationEstimate, parse_enum
+from bln_search.core.enums import Correction, LayerScope, LayerSearch, OtherLayers, PopulationEstimate, parse_enum
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.memory import MEMORY_LIMIT
@@ -53,6 +60,7 @@ def search_layers(
     test_loader: Loader | None = None,
     search: LayerSearchName | LayerSearch | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
+    others: OtherLayersName | OtherLayers = "free",
     evaluations: int = 2_000,
     folds: int = 2,
     keep: int = 1_000,
@@ -79,6 +87,8 @@ def search_layers(
             `coordinate`.
         groups: Patterns of layer names by the name of a group whose layers share a configuration, as in
             {"early": ["features.*"]}.
+        others: Layers that no group names: `free`, each has a configuration of its own; `shared`, they share one; or
+            `as_is`, they keep the configuration and the values that they have in the network.
         evaluations: Budget of each choice of a configuration.
         folds: Parts of the validation split; each is evaluated under the configuration chosen on the others.
         keep: Number of best configurations whose per-example outcomes are kept.
@@ -95,7 +105,8 @@ def search_layers(
 
     Raises:
         ModelError: The network cannot be searched; the message says what to change.
-        DataError: A loader does not yield mini-batches, or the estimate does not exist.
+        DataError: A loader does not yield mini-batches, the estimate does not exist, or a loader has fewer mini-batches
+            than folds.
         ValueError: Another argument is invalid.
         TypeError: `score` is neither a name nor a function.
 
@@ -113,14 +124,20 @@ def search_layers(
         None if search is None else parse_enum(LayerSearch, search, "search"), parsed_estimate, groups, budget
     )
     layers = find_norms(network)
+    kept = kept_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
     device = next(network.parameters()).device
-    estimates = collect_estimates(network, layers, named_populations(train_loader), device, gathered)
+    estimates = collect_estimates(network, layers, named_populations(train_loader), device, gathered, kept=kept)
     if parsed_estimate not in estimates:
         raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
-    populations = network_populations(layers, estimates, parsed_correction, per_slot=per_slot)
+    populations = {
+        **network_populations(layers, estimates, parsed_correction, per_slot=per_slot),
+        **kept_populations(kept, parsed_estimate),
+    }
     batches = split_batches(validation_loader, device, "validation_loader", scoring)
     fold_of_batch = assign_folds(len(batches), folds)
-    options = TreeOptions(parsed_estimate, spec.scope, spec.groups or {}, scoring, memory_limit)
+    options = TreeOptions(
+        parsed_estimate, spec.scope, spec.groups or {}, OtherLayers(others), scoring, memory_limit=memory_limit
+    )
     evaluator = make_evaluator(network, batches, populations, options, folds=fold_of_batch)
     if search is None:
         spec = spec.model_copy(update={"search": _default_search(evaluator, evaluations)})
@@ -143,6 +160,7 @@ def search_layers(
         {name: populations[layer] for name, layer in layers.items() if layer in populations},
         has_accuracy=has_correctness(scoring),
         unit="nats" if is_in_nats(scoring) else "",
+        blends={name: layer.blend for name, layer in kept.items() if layer.blend is not None},
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bln_search.api.card_sections import folding_text, parity_lines, slot_text
 from bln_search.api.description import ExportDescription, Figure
-from bln_search.api.export_check import TOLERANCE, Parity
+from bln_search.api.export_check import Parity
 from bln_search.core.configuration import Source, Statistic
 from bln_search.core.registry import MODELS
 from bln_search.specs.space import format_point
@@ -35,7 +36,7 @@ def model_card(export: ExportDescription, parity: Parity) -> str:
             "## Figures\n",
             *_metric_lines(export),
             "## Agreement of the forms\n",
-            *_parity_lines(parity),
+            *parity_lines(parity),
             "## Limits\n",
             *_limitation_lines(export),
         ]
@@ -108,16 +109,7 @@ def _batch_dependence(export: ExportDescription) -> list[str]:
         )
     else:
         text = "The answer to an example depends on its place in the mini-batch."
-    if largest is not None:
-        text += (
-            f" Each slot of the mini-batch has its own feature values: mini-batches have at most {largest} examples."
-        )
-    folded = (
-        "In `model.pt2` and `model.onnx` each normalization layer is one affine step y = x·scale + shift."
-        if export.folded
-        else f"Normalization layers are not folded into affine steps: {export.not_folded_because}."
-    )
-    return [text + "\n", folded + "\n"]
+    return [text + slot_text(largest) + "\n", folding_text(export.not_folded_because) + "\n"]
 
 
 def _metric_lines(export: ExportDescription) -> list[str]:
@@ -142,18 +134,7 @@ def _format_means(figure: Figure) -> str:
     return f"{loss} | {accuracy}"
 
 
-def _parity_lines(parity: Parity) -> list[str]:
-    lines = [
-        f"Largest difference from the network in PyTorch, over {parity.inputs}; the tolerance is {TOLERANCE:g} (of the "
-        "largest output, if that is above 1):\n"
-    ]
-    for size in parity.sizes:
-        differences = ", ".join(f"{form} {difference:.1e}" for form, difference in size.differences.items())
-        lines.append(f"- mini-batches of {size.batch_size}: {differences or f'undefined, {size.reason}'}")
-    return [*lines, ""]
-
-
-def _limitation_lines(export: ExportDescription) -> list[str]:
+def _limits(export: ExportDescription) -> list[str]:
     data = export.origin.data
     fraction_text = "" if data["fraction"] == 1 else f", {100 * data['fraction']:g} % of it"
     return [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
 
 from bln_search.api.apply import LayeredConfiguration
 from bln_search.api.printing import table_html, table_text, without_accuracy
+from bln_search.core.blend import Blend
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.norms.statistics import LayerPopulation, select_population
@@ -29,6 +30,7 @@ class RankedLayers:
         populations: The population values of each layer, by estimate.
         has_accuracy: Whether the score has correctness, so that rows have an accuracy. Without it, their accuracy is 0.
         unit: Unit of the losses; empty for losses without a unit.
+        blends: The weight of the population by layer, for layers that keep blended statistics.
     """
 
     result: PerLayerResult
@@ -36,6 +38,7 @@ class RankedLayers:
     populations: Mapping[str, Mapping[str, LayerPopulation]]
     has_accuracy: bool = True
     unit: str = "nats"
+    blends: Mapping[str, Blend] = field(default_factory=dict)
 
     @property
     def best(self) -> LayeredConfiguration:
@@ -61,7 +64,7 @@ class RankedLayers:
             for name, layer_configuration in zip(names, configuration.configurations, strict=True)
         }
         read = {name: population for name, population in values.items() if population is not None}
-        return LayeredConfiguration(configuration, names, read)
+        return LayeredConfiguration(configuration, names, read, self.blends)
 
     def __repr__(self) -> str:
         rows, size = self.result.rows, self.record.space.size

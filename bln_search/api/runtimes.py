@@ -5,20 +5,27 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bln_search.api.example_inputs import ExampleInputs
+from bln_search.api.module_trace import failing_module
+from bln_search.core.enums import ExportFormat
 from bln_search.core.errors import ExportError, MissingPackageError
 
 TORCH_PROGRAM, ONNX_PROGRAM = "model.pt2", "model.onnx"
-_INPUT, _OUTPUT = "inputs", "logits"
-Program = Callable[[Tensor], Tensor]
-"""Maps inputs (N, ...), float32, to logits (N, classes)."""
+Program = Callable[..., Any]
+"""Called like the forward pass of the network, with examples on the first axis; returns its outputs."""
+
+_NOISY_LOGGERS = ("torch.onnx", "torch.fx.experimental.symbolic_shapes")
+_TWO = 2
+"""Examples of the mini-batch that is traced: torch would specialize the program to a mini-batch of one."""
 
 
 def check_packages() -> None:
@@ -29,65 +36,127 @@ def check_packages() -> None:
 
 
 def write_programs(
-    network: nn.Module, input_shape: tuple[int, ...], largest_batch_size: int | None, folder: Path
+    network: nn.Module,
+    examples: ExampleInputs,
+    output_names: Sequence[str],
+    largest_batch_size: int | None,
+    folder: Path,
+    formats: Collection[ExportFormat],
 ) -> None:
     """Write model.pt2 and model.onnx, for mini-batches of one to `largest_batch_size` examples.
 
-    Raises ExportError if torch cannot trace the network.
+    Args:
+        network: The network in evaluation mode, on the CPU.
+        examples: Inputs of the network.
+        output_names: Names of its outputs in the ONNX program.
+        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
+        folder: Where the programs are written.
+        formats: The programs to write.
+
+    Raises:
+        ExportError: torch cannot trace the network, or ONNX has no operator that it needs.
     """
-    example = torch.zeros(2, *input_shape)  # torch would specialize the program to a mini-batch of one
+    if not {ExportFormat.TORCH_EXPORT, ExportFormat.ONNX} & set(formats):
+        return
+    program = _trace(network, examples, largest_batch_size)
+    if ExportFormat.ONNX in formats:
+        (folder / ONNX_PROGRAM).write_bytes(_onnx_bytes(program, examples, output_names))
+    if ExportFormat.TORCH_EXPORT in formats:
+        content = io.BytesIO()
+        with _suppress_warnings():
+            torch.export.save(program, content)
+        (folder / TORCH_PROGRAM).write_bytes(content.getvalue())
+
+
+def _trace(network: nn.Module, examples: ExampleInputs, largest_batch_size: int | None) -> torch.export.ExportedProgram:
     batch = torch.export.Dim("batch", min=1, max=largest_batch_size)
+    traced = examples.mini_batch(_TWO)
+    with torch.no_grad(), _suppress_warnings(), failing_module(network) as where:
+        try:
+            return torch.export.export(
+                network, traced.positional, dict(traced.named), dynamic_shapes=_dynamic_axes(examples, batch)
+            )
+        except Exception as error:
+            place = f" in {where.description}" if where.description else ""
+            raise ExportError(
+                f"torch cannot trace this network{place}: {_first_line(error)}; nothing was written. Its forward pass "
+                "must consist of tensor operations that are the same for every mini-batch size"
+            ) from error
+
+
+def _onnx_bytes(program: torch.export.ExportedProgram, examples: ExampleInputs, output_names: Sequence[str]) -> bytes:
     with torch.no_grad(), _suppress_warnings():
         try:
-            program = torch.export.export(network, (example,), dynamic_shapes=({0: batch},))
             onnx_program = torch.onnx.export(
                 program,
                 (),
                 dynamo=True,
-                input_names=[_INPUT],
-                output_names=[_OUTPUT],
-                dynamic_shapes=({0: "batch"},),
+                input_names=list(examples.names),
+                output_names=list(output_names),
+                dynamic_shapes=_dynamic_axes(examples, "batch"),
                 verbose=False,
             )
         except Exception as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise ExportError(
-                f"torch cannot trace this network: {reason}; nothing was written. Its forward pass must consist "
-                "of tensor operations that are the same for every mini-batch size"
+                f"torch cannot write this network as ONNX: {_first_line(error)}; nothing was written. Export it with "
+                'formats=("safetensors", "torch_export")'
             ) from error
-        assert onnx_program is not None
-        content = io.BytesIO()
-        torch.export.save(program, content)
-    (folder / TORCH_PROGRAM).write_bytes(content.getvalue())
-    (folder / ONNX_PROGRAM).write_bytes(onnx_program.model_proto.SerializeToString())
+    assert onnx_program is not None
+    content: bytes = onnx_program.model_proto.SerializeToString()
+    return content
+
+
+def _dynamic_axes(examples: ExampleInputs, batch: object) -> Any:
+    """The first axis of each input is the mini-batch, of any size."""
+    if examples.named:
+        return {name: {0: batch} for name in examples.named}
+    return tuple({0: batch} for _ in examples.positional)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def load_program(path: Path) -> nn.Module:
+    """Load a torch.export program as a module."""
+    with _suppress_warnings():
+        return torch.export.load(path).module()
 
 
 def read_torch_program(folder: Path) -> Program:
     """Load model.pt2."""
-    with _suppress_warnings():
-        module = torch.export.load(folder / TORCH_PROGRAM).module()
+    module = load_program(folder / TORCH_PROGRAM)
 
-    def run(inputs: Tensor) -> Tensor:
+    def run(*inputs: Tensor, **named: Tensor) -> Any:
         with torch.no_grad():
-            logits: Tensor = module(inputs)
-        return logits
+            return module(*inputs, **named)
 
     return run
 
 
 def read_onnx_program(folder: Path) -> Program:
-    """Load model.onnx into onnxruntime on the CPU."""
+    """Load model.onnx into onnxruntime on the CPU; the outputs are a list. Raises ExportError if it is refused."""
     import onnxruntime  # noqa: PLC0415 - in the extra `export`, which only exporting needs
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(
-        (folder / ONNX_PROGRAM).read_bytes(), options, providers=["CPUExecutionProvider"]
-    )
+    options.log_severity_level = 3  # errors
+    try:
+        session = onnxruntime.InferenceSession(
+            (folder / ONNX_PROGRAM).read_bytes(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:
+        raise ExportError(
+            f"onnxruntime cannot load this network: {_first_line(error)}; nothing was written. Export it with "
+            'formats=("safetensors", "torch_export")'
+        ) from error
+    names = [node.name for node in session.get_inputs()]
 
-    def run(inputs: Tensor) -> Tensor:
-        (logits,) = session.run(None, {_INPUT: inputs.numpy()})
-        return torch.from_numpy(logits)
+    def run(*inputs: Tensor, **named: Tensor) -> list[Tensor]:
+        tensors = dict(zip(names, inputs, strict=True)) if inputs else named
+        outputs = session.run(None, {name: tensors[name].numpy() for name in names})
+        return [torch.from_numpy(output) for output in outputs]
 
     return run
 
@@ -95,12 +164,14 @@ def read_onnx_program(folder: Path) -> Program:
 @contextmanager
 def _suppress_warnings() -> Iterator[None]:
     """Suppress torch's warnings of its own deprecations and of a missing torchvision."""
-    logger = logging.getLogger("torch.onnx")
-    previous_level = logger.level
-    logger.setLevel(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in _NOISY_LOGGERS]
+    previous_levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(previous_level)
+        for logger, level in zip(loggers, previous_levels, strict=True):
+            logger.setLevel(level)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from torch import nn
 
 from bln_search.api.description import (
-    FORMAT,
+    STUDY_FORMAT,
     ExportDescription,
     Figures,
     ModelDescription,
@@ -17,25 +15,22 @@ from bln_search.api.description import (
     Origin,
     RowDescription,
 )
+from bln_search.api.export_state import fold_if_possible, largest_batch_size, package_versions
 from bln_search.api.exported import ExportedNetwork, StandardizedInputs, empty_network
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ExportError
 from bln_search.core.records import CheckpointRecord
-from bln_search.core.version import VERSION
 from bln_search.data import DataSet
 from bln_search.data.prepared import fit_standardization
 from bln_search.evaluation.populations import trial_populations
 from bln_search.evaluation.split import undefined_reason
 from bln_search.norms import make_norm
-from bln_search.norms.folding import fold_network, folding_obstacle
 from bln_search.norms.network_layers import MomentsByEstimate, find_norms
 from bln_search.norms.row_batching.row_tensor import RowSpec
 from bln_search.norms.statistics import select_population
 from bln_search.specs.trial import TrialSpec
 from bln_search.training.checkpoint import load_weights, read_checkpoint
-
-_PACKAGES = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "onnxscript")
 
 
 @dataclass(frozen=True)
@@ -88,46 +83,38 @@ def build_export(
     description = _describe(row, data)
     network = empty_network(description).eval()
     load_weights(network, weights)
-    slots = _configure_layers(network, row, gathered)
+    _configure(network, row, gathered)
     standardization = fit_standardization(data, row.trial.data)
     exported = ExportedNetwork(StandardizedInputs(standardization.mean, standardization.deviation), network).eval()
-    row_description = description.row.model_copy(update={"largest_batch_size": slots if slots > 1 else None})
+    row_description = description.row.model_copy(update={"largest_batch_size": largest_batch_size(network)})
     return description.model_copy(update={"row": row_description}), exported
 
 
 def fold_exported(exported: ExportedNetwork) -> tuple[ExportedNetwork | None, str | None]:
     """Replace the normalization layers by affine steps. Returns the network, or None and the reason."""
-    reasons = [folding_obstacle(layer) for layer in find_norms(exported.network).values()]
-    reason = next((reason for reason in reasons if reason is not None), None)
-    if reason is not None:
-        return None, reason
-    return ExportedNetwork(exported.standardization, fold_network(exported.network)).eval(), None
+    folded, reason = fold_if_possible(exported.network)
+    return (None, reason) if folded is None else (ExportedNetwork(exported.standardization, folded).eval(), None)
 
 
-def _configure_layers(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> int:
-    """Configure the layers with the row and its population values. Returns the number of slots of these values."""
+def _configure(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> None:
+    """Configure the layers with the row and its population values."""
     layers = find_norms(network)
     populations = trial_populations(row.trial, network, gathered)
     reason = undefined_reason(RowSpec(row.configuration, row.estimate), populations, row.batch_size)
     if reason is not None:
         raise ExportError(f"{row.label} is undefined, so it cannot be exported: {reason}")
-    slots = 1
     for layer in layers.values():
         by_estimate = populations.get(layer)
         population = None if by_estimate is None else select_population(row.configuration, row.estimate, by_estimate)
         layer.configure(row.configuration, population)
         layer.drop_unused_populations()
-        for statistic in layer.method.statistics:
-            value = layer.configured_value(statistic)
-            slots = slots if value is None else max(slots, value.shape[0])
-    return slots
 
 
 def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
     """Describe the export, without the largest mini-batch size, folding and files."""
     trial, arm = row.trial, row.trial.arm
     return ExportDescription(
-        format=FORMAT,
+        format=STUDY_FORMAT,
         model=ModelDescription(
             name=trial.model.name,
             options=trial.model.model_dump(mode="json", exclude={"name"}, exclude_none=True),
@@ -155,12 +142,8 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
         folded=False,
         not_folded_because=None,
         figures=row.figures,
-        origin=_describe_origin(row),
-        versions={
-            "bln_search": VERSION,
-            "python": platform.python_version(),
-            **{package: version(package) for package in _PACKAGES},
-        },
+        origin=_origin(row),
+        versions=package_versions(),
         files={},
     )
 

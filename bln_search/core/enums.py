@@ -103,6 +103,34 @@ class LayerScope(StrEnum):
     GROUPS = "groups"
 
 
+class OtherLayers(StrEnum):
+    """How a per-layer search treats layers that no group names.
+
+    Members:
+        FREE: Each has its own configuration.
+        SHARED: They share one configuration.
+        AS_IS: They keep the configuration and the values that they have in the network.
+    """
+
+    FREE = "free"
+    SHARED = "shared"
+    AS_IS = "as_is"
+
+
+class ExportFormat(StrEnum):
+    """A form in which a network is exported.
+
+    Members:
+        SAFETENSORS: Weights, population values and configurations.
+        TORCH_EXPORT: A program for torch.
+        ONNX: A program for ONNX runtimes.
+    """
+
+    SAFETENSORS = "safetensors"
+    TORCH_EXPORT = "torch_export"
+    ONNX = "onnx"
+
+
 class LayerSearch(StrEnum):
     """How per-layer configurations are searched.
 

@@ -50,11 +50,13 @@ class Choice:
         name: The layer or the group of layers.
         layers: Positions of the layers in the network.
         options: For each option, the configuration of each of these layers.
+        is_fixed: The layers keep their configuration, the only option; no search chooses it.
     """
 
     name: str
     layers: tuple[int, ...]
     options: tuple[tuple[InferenceConfiguration, ...], ...]
+    is_fixed: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -134,15 +136,16 @@ class ConfigurationSpace:
     def uniform(self) -> dict[InferenceConfiguration, tuple[int, ...]]:
         """Digits of the uniform configurations, by the configuration that all layers share.
 
-        A layer with only some of the statistics takes the part of the configuration that it reads. A configuration is
-        missing if a layer has no such option.
+        Layers of fixed choices keep theirs. A layer with only some of the statistics takes the part of the
+        configuration that it reads. A configuration is missing if a layer has no such option.
         """
-        codes = {str(configuration) for choice in self.choices for option in choice.options for configuration in option}
+        free = [choice for choice in self.choices if not choice.is_fixed]
+        codes = {str(configuration) for choice in free for option in choice.options for configuration in option}
         letters_present = [{code[position] for code in codes} for position in range(len(Statistic))]
         letters = [[letter for letter in "MTFB" if letter in present] or ["-"] for present in letters_present]
         digits_by_configuration = {}
         for code in map("".join, product(*letters)):
-            digits = [_matching_option(choice, code) for choice in self.choices]
+            digits = [0 if choice.is_fixed else _matching_option(choice, code) for choice in self.choices]
             if code in _CONFIGURATIONS and None not in digits:
                 digits_by_configuration[_CONFIGURATIONS[code]] = tuple(digit for digit in digits if digit is not None)
         return digits_by_configuration

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,9 @@ def trial_populations(trial: TrialSpec, network: nn.Module, moments: MomentsByEs
 
 
 @torch.no_grad()
-def collect_frozen_moments(network: nn.Module, inputs: Iterable[Tensor]) -> dict[str, LayerMoments]:
+def collect_frozen_moments(
+    network: nn.Module, inputs: Iterable[Tensor], *, kept: Container[str] = ()
+) -> dict[str, LayerMoments]:
     """Collect the moments of each normalization layer over training mini-batches with fixed weights.
 
     The network runs in evaluation mode (no dropout), with all statistics from the mini-batch, as in BLN's Algorithm 2.
@@ -44,6 +46,7 @@ def collect_frozen_moments(network: nn.Module, inputs: Iterable[Tensor]) -> dict
     Args:
         network: the trained network.
         inputs: inputs (m, ...) of training mini-batches.
+        kept: names of layers that use their configuration instead of mini-batch statistics.
 
     Returns:
         The moments of each layer by name.
@@ -54,7 +57,7 @@ def collect_frozen_moments(network: nn.Module, inputs: Iterable[Tensor]) -> dict
     layers = find_norms(network)
     with (
         evaluation_mode(network),
-        mini_batch_statistics(layers.values()),
+        mini_batch_statistics(layer for name, layer in layers.items() if name not in kept),
         collect_moments(layers.values(), in_evaluation=True) as accumulators,
     ):
         for name, layer in layers.items():

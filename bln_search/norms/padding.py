@@ -40,8 +40,8 @@ class ZeroPaddingHook:
             return output
         if layer.training or torch.is_autocast_enabled() or not torch.backends.mha.get_fastpath_enabled():
             return output
-        if self.mask_check and torch.compiler.is_compiling():
-            return output
+        if self.mask_check and torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+            return output  # as the encoder does; an exported program has the outputs of the eager network
         requires_grad = any(parameter.requires_grad for parameter in layer.parameters())
         arguments = (output, args[0], mask, requires_grad, self.mask_check)
         if isinstance(output, fx.Proxy):
@@ -75,7 +75,10 @@ def zero_padded_positions(
 
 
 def _is_right_padded(padded: Tensor) -> Tensor:
-    """Return (N, 1): whether padding is at the end of all examples of the mini-batch that holds the example."""
-    size = padded.batch_layout.size if isinstance(padded, RowBatchedTensor) else len(padded)
-    has_inner_padding = (padded[:, :-1] & ~padded[:, 1:]).any(1).view(-1, size).any(1, keepdim=True)
+    """Return (N, 1) or (): whether padding is at the end of all examples of the mini-batch that holds the example."""
+    inner_padding = padded[:, :-1] & ~padded[:, 1:]
+    if not isinstance(padded, RowBatchedTensor):
+        return ~inner_padding.any()  # without a view, which would fix the mini-batch size of an exported program
+    size = padded.batch_layout.size
+    has_inner_padding = inner_padding.any(1).view(-1, size).any(1, keepdim=True)
     return ~has_inner_padding.expand(-1, size).reshape(-1, 1)

@@ -205,6 +205,11 @@ class PerLayerResult(StoredModel):
     pending_seeds: tuple[int, ...] = Field(default=(), validation_alias="unfinished")
 
     @property
+    def searched_layers(self) -> tuple[str, ...]:
+        """Names of the layers of all choices; the other layers keep their configurations."""
+        return tuple(name for choice in self.choices for name in choice.layers)
+
+    @property
     def best(self) -> PerLayerRow | None:
         """The configuration of lowest mean loss; None where there is none."""
         return self.rows[0] if self.rows else None

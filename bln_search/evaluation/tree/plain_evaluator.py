@@ -58,6 +58,7 @@ class PlainEvaluator:
             len(batches[0][0]),
             scope=self.options.scope,
             groups=self.options.groups,
+            others=self.options.others,
         )
         self._cache: dict[tuple[bytes, int], _Scores] = {}
         self._cache_bytes = 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from math import prod
 
+from bln_search.core.blend import Blend, blend_label
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
-from bln_search.core.enums import LayerScope, PopulationEstimate
+from bln_search.core.enums import LayerScope, OtherLayers, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import Choice, ConfigurationSpace
 from bln_search.evaluation.memory import MEMORY_LIMIT
@@ -22,6 +23,9 @@ from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 ExcludedOptions = Mapping[str, Mapping[str, str]]
 """For each choice, the undefined options, each with its reason."""
 
+_OTHER_LAYERS = "other layers"
+"""Name of the choice of the layers that no group names, where they share one."""
+
 
 @dataclass(frozen=True)
 class TreeOptions:
@@ -31,6 +35,7 @@ class TreeOptions:
         estimate: the population estimate; None where none was estimated.
         scope: which layers are tied; see `find_configuration_space`.
         groups: patterns of layer names; see `find_configuration_space`.
+        others: treatment of layers that no group names; see `find_configuration_space`.
         score: per-example losses and correctness from outputs and targets.
         memory_limit: bytes of the largest tensor of a traversal, and of the cache; a few such tensors are alive at
             once.
@@ -39,13 +44,24 @@ class TreeOptions:
     estimate: str | None = PopulationEstimate.FROZEN
     scope: LayerScope = LayerScope.PER_LAYER
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    others: OtherLayers = OtherLayers.FREE
     score: Score = cross_entropy
     memory_limit: int = MEMORY_LIMIT
 
 
-def layer_row(configuration: InferenceConfiguration, estimate: str | None) -> RowSpec:
-    """Return the configuration of a layer with the estimate, where it uses one."""
-    return RowSpec(configuration, estimate if configuration.uses_population else None)
+def layer_row(configuration: InferenceConfiguration, estimate: str | None, blend: Blend | None = None) -> RowSpec:
+    """Return the configuration of a layer with the estimate, where it uses one.
+
+    Args:
+        configuration: of the layer.
+        estimate: the population estimate; None where none was estimated.
+        blend: weight of the population in blended statistics of this layer.
+    """
+    if estimate is None or not configuration.uses_population:
+        return RowSpec(configuration, None)
+    if blend is None or not configuration.uses_blend:
+        return RowSpec(configuration, estimate)
+    return RowSpec(configuration, blend_label(estimate, blend))
 
 
 def find_configuration_space(
@@ -56,6 +72,7 @@ def find_configuration_space(
     *,
     scope: LayerScope = LayerScope.PER_LAYER,
     groups: Mapping[str, Sequence[str]] | None = None,
+    others: OtherLayers = OtherLayers.FREE,
 ) -> tuple[ConfigurationSpace, ExcludedOptions]:
     """Return the configuration space of a network, and the options that are undefined.
 
@@ -65,19 +82,21 @@ def find_configuration_space(
         estimate: the population estimate; None where none was estimated.
         batch_size: the inference mini-batch size.
         scope: which layers are tied.
-        groups: for the scope `groups`, patterns of layer names (`features.*`) by the name of the group; a layer that
-            matches none is a choice of its own.
+        groups: for the scope `groups`, patterns of layer names (`features.*`) by the name of the group.
+        others: for the scope `groups`, whether each layer that matches no pattern is a choice of its own, all of them
+            are one choice, or each keeps its present configuration.
 
     Raises:
         ModelError: a choice has no defined option, a pattern matches no layer, or a layer matches two groups.
     """
-    tied = _tied_layers(network.names, scope, groups or {})
+    tied = _tied_layers(network.names, scope, groups or {}, others)
+    kept = set(ungrouped_layers(network.names, groups or {})) if others is OtherLayers.AS_IS else set()
     choices: list[Choice] = []
     excluded: dict[str, dict[str, str]] = {}
     for name, indices in tied.items():
         layers = {network.names[index]: network.layers[index] for index in indices}
         options: list[tuple[InferenceConfiguration, ...]] = []
-        for configuration in all_configurations(network_method(layers)):
+        for configuration in _possible_configurations(layers, is_fixed=name in kept):
             codes = tuple(configuration.restricted_to(layer.method) for layer in layers.values())
             reason = _undefined_reason(list(layers.values()), codes, populations, estimate, batch_size)
             if reason is None:
@@ -86,7 +105,7 @@ def find_configuration_space(
                 excluded.setdefault(name, {})[str(configuration)] = reason
         if not options:
             raise ModelError(f"{name} has no defined option: {next(iter(excluded[name].values()))}")
-        choices.append(Choice(name, tuple(indices), tuple(dict.fromkeys(options))))
+        choices.append(Choice(name, tuple(indices), tuple(dict.fromkeys(options)), is_fixed=name in kept))
     return ConfigurationSpace(network.names, tuple(choices)), excluded
 
 
@@ -112,18 +131,54 @@ def _undefined_reason(
             return "the network kept no memory of mini-batches"
         if code.uses_population and (estimate is None or estimate not in estimates):
             return "no population was estimated"
-        reason = undefined_reason(layer_row(code, estimate), {layer: estimates}, batch_size)
+        reason = undefined_reason(layer_row(code, estimate, layer.blend), {layer: estimates}, batch_size)
         if reason is not None:
             return reason
     return None
 
 
-def _tied_layers(names: Sequence[str], scope: LayerScope, groups: Mapping[str, Sequence[str]]) -> dict[str, list[int]]:
+def _possible_configurations(
+    layers: Mapping[str, Normalization], *, is_fixed: bool
+) -> tuple[InferenceConfiguration, ...]:
+    """Return every configuration of the layers of a choice; of a fixed one, the present configuration of its layer."""
+    if is_fixed:
+        return tuple(layer.configuration for layer in layers.values())
+    return all_configurations(network_method(layers))
+
+
+def ungrouped_layers(names: Iterable[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the names of the layers that no group names.
+
+    Raises:
+        ModelError: a pattern matches no layer, or a layer matches two groups.
+    """
+    return [name for name, group in _groups_of_layers(list(names), groups).items() if group is None]
+
+
+def _tied_layers(
+    names: Sequence[str],
+    scope: LayerScope,
+    groups: Mapping[str, Sequence[str]],
+    others: OtherLayers = OtherLayers.FREE,
+) -> dict[str, list[int]]:
     """Return the indices of the layers of each choice, ordered by the first layer."""
     if scope is LayerScope.GLOBAL:
         return {"all layers": list(range(len(names)))}
     if scope is LayerScope.PER_LAYER:
         return {name: [index] for index, name in enumerate(names)}
+    tied: dict[str, list[int]] = {}
+    for index, (name, group) in enumerate(_groups_of_layers(names, groups).items()):
+        own_choice = _OTHER_LAYERS if others is OtherLayers.SHARED else name
+        if group is None and own_choice in groups:
+            raise ModelError(
+                f"a group has the name {own_choice!r}, which the choice of layers outside of it has: rename the group"
+            )
+        tied.setdefault(own_choice if group is None else group, []).append(index)
+    return tied
+
+
+def _groups_of_layers(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, str | None]:
+    """Return the group of each layer; None where no group names it. Raises ModelError as `ungrouped_layers`."""
     for group, patterns in groups.items():
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in names):
@@ -131,16 +186,13 @@ def _tied_layers(names: Sequence[str], scope: LayerScope, groups: Mapping[str, S
                     f"the pattern {pattern!r} of the group {group!r} matches no normalization layer; "
                     f"the network has {', '.join(names)}"
                 )
-    tied: dict[str, list[int]] = {}
-    for index, name in enumerate(names):
-        tied.setdefault(_group_of(name, groups), []).append(index)
-    return tied
+    return {name: _group_of(name, groups) for name in names}
 
 
-def _group_of(name: str, groups: Mapping[str, Sequence[str]]) -> str:
+def _group_of(name: str, groups: Mapping[str, Sequence[str]]) -> str | None:
     matching = [group for group, patterns in groups.items() if any(fnmatchcase(name, pattern) for pattern in patterns)]
     if len(matching) > 1:
         raise ModelError(
             f"the layer {name} matches the groups {' and '.join(matching)}: a layer may match the patterns of one group"
         )
-    return matching[0] if matching else name
+    return matching[0] if matching else None

@@ -183,7 +183,8 @@ class TreeTraversal:
             layer = self.network.layer_of[segment - 1]
             choice = self.space.choices[self.space.choice_of[layer]]
             position = choice.layers.index(layer)
-            row_specs = tuple(layer_row(choice.options[row][position], self.estimate) for row in rows)
+            blend = self.network.layers[layer].blend
+            row_specs = tuple(layer_row(choice.options[row][position], self.estimate, blend) for row in rows)
             self._plans[key] = EnumerationPlan(row_specs, self.populations)
         return self._plans[key]
 

@@ -84,6 +84,7 @@ class TreeEvaluator:
             len(example),
             scope=self.options.scope,
             groups=self.options.groups,
+            others=self.options.others,
         )
         self.space = whole_space if space is None else space
         self._chunk_bytes = chunk_limit(self.options.memory_limit, example.device)
@@ -203,8 +204,8 @@ class TreeEvaluator:
 
     def _group_batches(self, positions: Sequence[int]) -> Iterator[list[int]]:
         """Yield adjacent mini-batches of one shape that are evaluated together; one with filler examples is alone."""
-        first_options = len(self.space.choices[0].options)
-        max_size = max(1, self._chunk_bytes // (self._memory_plan.path_bytes[1] * first_options))
+        most_options = max(self.space.radices)  # the first layers may be fixed
+        max_size = max(1, self._chunk_bytes // (self._memory_plan.path_bytes[1] * most_options))
         group: list[int] = []
         for position in positions:
             inputs, targets = self.batches[position]

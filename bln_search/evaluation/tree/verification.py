@@ -39,7 +39,7 @@ def configured_layers(
     saved = {layer: layer.layer_state() for layer in network.layers}
     try:
         for layer, code in zip(network.layers, configuration.configurations, strict=True):
-            row = layer_row(code, estimate)
+            row = layer_row(code, estimate, layer.blend)
             layer.configure(code, select_population(code, row.estimate, populations.get(layer, {})))
         yield
     finally:

@@ -112,8 +112,7 @@ def _pair_sources(
 
     populations = {
         name: PopulationPair(
-            pair.mean.to(like.device, like.dtype),
-            None if pair.deviation is None else pair.deviation.to(like.device, like.dtype),
+            _broadcastable(pair.mean, like), None if pair.deviation is None else _broadcastable(pair.deviation, like)
         )
         for name, pair in pairs.items()
     }
@@ -138,7 +137,12 @@ def _pair_sources(
     )
 
 
-def _find_blends(sources: Sequence[EstimateOrBatch]) -> Blends:
+def _broadcastable(value: Tensor, like: Tensor) -> Tensor:
+    """Return a population value with the device, the dtype and the number of axes of `like`."""
+    return value.to(like.device, like.dtype).view(*value.shape, *[1] * (like.ndim - value.ndim))
+
+
+def _blends(sources: Sequence[EstimateOrBatch]) -> Blends:
     """Return the weights of the blended values among the sources of all rows."""
     parsed = {index: parse_estimate(source)[1] for index, source in enumerate(sources) if source is not None}
     return {index: blend for index, blend in parsed.items() if blend is not None}

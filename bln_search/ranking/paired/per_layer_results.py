@@ -139,6 +139,7 @@ def _layer_choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
             excluded=dict(record.excluded.get(choice.name, {})),
         )
         for choice in space.choices
+        if not choice.is_fixed
     )
 
 

@@ -188,7 +188,11 @@ def _scope_of_choices(result: PerLayerResult) -> str:
     if result.scope is LayerScope.GLOBAL:
         return f"One configuration for all of {layers}"
     if result.scope is LayerScope.GROUPS:
-        return f"{len(result.choices)} choices for {layers}, one per group"
+        choices = "One choice" if len(result.choices) == 1 else f"{len(result.choices)} choices"
+        searched, total = len(result.searched_layers), len(result.layers)
+        if searched < total:
+            return f"{choices} for {searched} of {layers}, one per group; the others keep their configurations"
+        return f"{choices} for {layers}, one per group"
     return f"One configuration for each of {layers}"
 
 

@@ -21,11 +21,12 @@ def layer_table(result: PerLayerResult, top: int = 10, title: str = "") -> Fitte
     """
     best, uniform = result.rows[:top], result.uniform[:1]
     rows = [*best, *uniform]
+    searched = "all layers" if len(result.searched_layers) == len(result.layers) else "all searched layers"
     columns = [
         Column("rank", [*map(str, range(1, len(best) + 1)), *("uniform" for _ in uniform)], Kind.NUMBER),
         Column(
             "configuration",
-            [*map(_wrap_configuration, best), *(f"{row.configuration} in all layers" for row in uniform)],
+            [*map(_wrap_configuration, best), *(f"{row.configuration} in {searched}" for row in uniform)],
         ),
         Column("validation loss", [rounded(loss_of(row)) for row in rows], Kind.NUMBER),
         Column("accuracy %", [rounded(accuracy_of(row), 100, 2) for row in rows], Kind.NUMBER),

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 import bln_search
-from bln_search.api import export, export_network
+from bln_search.api import export_network, export_writing
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import ExportError
 from bln_search.evaluation.batches import mini_batches
@@ -101,14 +101,14 @@ def test_per_slot_values_limit_the_mini_batch_size(tmp_path):
 @pytest.mark.slow
 def test_inaccurate_affine_steps_are_not_folded(networks, tmp_path, monkeypatch):
     checkpoints, trained, data = networks("mlp paper")
-    compare = export.compare
+    compare = export_writing.compare
 
     def compare_with_error(eager, forms, *arguments):
         if forms.keys() == {"folded"}:
             forms = {"folded": lambda x: eager(x) + 1e-3}
         return compare(eager, forms, *arguments)
 
-    monkeypatch.setattr(export, "compare", compare_with_error)
+    monkeypatch.setattr(export_writing, "compare", compare_with_error)
     description, parity = export_network(row_of(trained, "TTTT")[0], checkpoints, data, tmp_path / "out")
     assert not description.folded
     assert "differ from the layers by 0.001" in description.not_folded_because

@@ -31,7 +31,7 @@ def test_damaged_weights_are_refused(exported, tmp_path):
     content = bytearray((copy_folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
     (copy_folder / "model.safetensors").write_bytes(content)
-    with pytest.raises(DataError, match=r"model.safetensors are damaged: their SHA-256 is"):
+    with pytest.raises(DataError, match=r"model.safetensors is damaged: its SHA-256 is"):
         bln_search.load(copy_folder)
     (copy_folder / "model.safetensors").unlink()
     with pytest.raises(DataError, match="cannot be read"):
@@ -41,7 +41,7 @@ def test_damaged_weights_are_refused(exported, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "of format 2, this version of bln-search reads 1"),
+        ({"format": 3}, "of format 3, this version of bln-search reads 1 and 2"),
         ({"format": None}, "has no format"),
         ({"standardization": "soap"}, "is damaged: standardization"),
         ({"row__configuration": "FFFF"}, "says FFFF, the layer layers.3 was written under TTTT"),

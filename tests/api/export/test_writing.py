@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api import export, export_network, folder, runtimes
+from bln_search.api import export_network, export_writing, folder, runtimes, study_export
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import DataError, ExportError, MissingPackageError, StorageFullError
 from bln_search.data import DataSet
@@ -73,7 +73,7 @@ def test_failed_export_changes_no_file(
         shutil.copytree(exported("mlp paper", "TTTT")[0], target)
     contents = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     checkpoints, trained, data = networks("mlp paper")
-    monkeypatch.setattr(export, name, replacement)
+    monkeypatch.setattr(study_export if name == "model_card" else export_writing, name, replacement)
     with pytest.raises(error, match=message):
         export_network(row_of(trained, "FFFF")[0], checkpoints, data, target, overwrite=True)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == contents

@@ -1,0 +1,105 @@
+"""Example inputs of a network: one tensor or several, with examples on the first axis."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.core.errors import DataError
+
+
+@dataclass(frozen=True)
+class ExampleInputs:
+    """The arguments of a forward pass: positional ones, or named ones.
+
+    Attributes:
+        positional: Tensors (N, ...).
+        named: Tensors (N, ...) by the name of their argument.
+        names: A name for each tensor, in order.
+    """
+
+    positional: tuple[Tensor, ...]
+    named: Mapping[str, Tensor]
+    names: tuple[str, ...]
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors, in order."""
+        return *self.positional, *self.named.values()
+
+    @property
+    def size(self) -> int:
+        """Number of examples."""
+        return len(self.tensors[0])
+
+    def mini_batch(self, size: int) -> ExampleInputs:
+        """The first `size` examples, repeated if there are fewer."""
+        rows = torch.arange(size) % self.size
+        return self._with_tensors(lambda tensor: tensor[rows])
+
+    def call(self, function: Callable[..., Any]) -> Any:
+        """Call `function` with copies of the tensors, which it may overwrite."""
+        copies = self._with_tensors(torch.clone)
+        return function(*copies.positional, **copies.named)
+
+    def _with_tensors(self, change: Callable[[Tensor], Tensor]) -> ExampleInputs:
+        named = {name: change(tensor) for name, tensor in self.named.items()}
+        return ExampleInputs(tuple(map(change, self.positional)), named, self.names)
+
+
+def single_input(tensor: Tensor) -> ExampleInputs:
+    """Examples of a network with one input."""
+    return ExampleInputs((tensor,), {}, ("inputs",))
+
+
+def parse_example_inputs(value: object, network: nn.Module) -> ExampleInputs:
+    """The example inputs of a user as copies on the CPU.
+
+    Args:
+        value: A tensor, a tuple or list of tensors, or tensors by the name of an argument of the forward pass.
+        network: The network whose forward pass takes them.
+
+    Raises:
+        DataError: It consists of something else than tensors with the same number of examples on the first axis.
+    """
+    parts: dict[str, Any]
+    if isinstance(value, Tensor):
+        parts = {"inputs": value}
+    elif isinstance(value, Mapping):
+        parts = dict(value)
+    elif isinstance(value, tuple | list):
+        parts = dict(zip(_argument_names(network, len(value)), value, strict=True))
+    else:
+        raise DataError(
+            f"example_inputs has the type {type(value).__name__}: give a tensor with a few examples on the first axis, "
+            "a tuple of tensors, or a dict of tensors by argument"
+        )
+    if not parts:
+        raise DataError("example_inputs is empty: give a few examples")
+    for name, part in parts.items():
+        if not isinstance(part, Tensor):
+            raise DataError(
+                f"example_inputs has a {type(part).__name__} as {name}: an exported network has tensors as inputs; "
+                "wrap the network so that the forward pass takes tensors alone"
+            )
+        if not part.ndim or not len(part):
+            raise DataError(f"example_inputs has no example in {name}: examples are on the first axis")
+    lengths = {name: len(part) for name, part in parts.items()}
+    if len(set(lengths.values())) > 1:
+        text = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise DataError(f"the example_inputs have different numbers of examples on the first axis: {text}")
+    tensors = {str(name): part.detach().to("cpu", copy=True) for name, part in parts.items()}
+    is_named = isinstance(value, Mapping)
+    return ExampleInputs(() if is_named else tuple(tensors.values()), tensors if is_named else {}, tuple(tensors))
+
+
+def _argument_names(network: nn.Module, count: int) -> list[str]:
+    """Names of the first `count` arguments of the forward pass; numbers after those that have a name."""
+    parameters = inspect.signature(network.forward).parameters.values()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [names[index] if index < len(names) else f"inputs_{index}" for index in range(count)]

@@ -1,0 +1,52 @@
+"""Layers that keep their configuration in a per-layer search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bln_search.core.enums import OtherLayers, PopulationEstimate
+from bln_search.core.errors import ModelError
+from bln_search.evaluation.tree.space import ungrouped_layers
+from bln_search.norms import Normalization
+from bln_search.norms.base import NormalizationBase
+from bln_search.norms.row_batching.row_tensor import LayerPopulations
+from bln_search.norms.stored_values import missing_values, stored_population
+
+
+def kept_layers(
+    layers: Mapping[str, Normalization], groups: Mapping[str, Sequence[str]] | None, others: OtherLayers
+) -> dict[str, Normalization]:
+    """The layers that keep their configuration, by name.
+
+    Raises:
+        ValueError: `others` is not `free`, and there is no group.
+        ModelError: A pattern matches no layer, a layer matches two groups, or a layer that keeps its configuration
+            lacks a value that it reads.
+    """
+    if others is not OtherLayers.FREE and groups is None:
+        raise ValueError(
+            f'others="{others}" is about the layers that no group names: name the layers to search in groups, as in '
+            'groups={"last": ["layer4.*"]}'
+        )
+    ungrouped = [] if groups is None else ungrouped_layers(layers, groups)
+    kept = {name: layers[name] for name in ungrouped if others is OtherLayers.AS_IS}
+    for name, layer in kept.items():
+        missing = missing_values(layer)
+        if missing:
+            raise ModelError(
+                f'others="as_is": the layer {name} has configuration {layer.configuration} and no value of '
+                f"{', '.join(missing)}: apply a row of a ranked table first, or search this layer too"
+            )
+    return kept
+
+
+def kept_populations(
+    kept: Mapping[str, Normalization], estimate: PopulationEstimate
+) -> dict[NormalizationBase, LayerPopulations]:
+    """The values that layers keep, as their population of the estimate that is searched, and as their memory."""
+    stored = {layer: stored_population(layer) for layer in kept.values()}
+    return {
+        layer: {estimate: population, PopulationEstimate.MEMORY: population}
+        for layer, population in stored.items()
+        if population is not None
+    }

@@ -1,0 +1,44 @@
+"""Name the module of a network in which a forward pass fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from torch import nn
+
+
+@dataclass
+class ModuleTrace:
+    """The modules that a forward pass has entered and not left, outermost first.
+
+    Attributes:
+        entered: Name and module.
+    """
+
+    entered: list[tuple[str, nn.Module]] = field(default_factory=list)
+
+    @property
+    def description(self) -> str:
+        """The innermost module in words; empty if there is none, or the network alone."""
+        name, module = self.entered[-1] if self.entered else ("", None)
+        return f"the module {name} ({type(module).__name__})" if name else ""
+
+
+@contextmanager
+def failing_module(network: nn.Module) -> Iterator[ModuleTrace]:
+    """Within this context, follow which modules the forward pass of `network` is in."""
+    trace = ModuleTrace()
+    handles = []
+    for name, module in network.named_modules():
+        # a hook that returns something would replace inputs or outputs
+        handles.append(
+            module.register_forward_pre_hook(lambda module, _, name=name: trace.entered.append((name, module)))
+        )
+        handles.append(module.register_forward_hook(lambda *_: trace.entered.pop() and None))
+    try:
+        yield trace
+    finally:
+        for handle in handles:
+            handle.remove()

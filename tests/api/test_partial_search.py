@@ -1,0 +1,245 @@
+"""Per-layer searches of some layers, while the others share a configuration or keep theirs."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import bln_search
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import ModelError
+from bln_search.norms.network_layers import evaluation_mode, find_norms
+from tests.api.small_network import cut
+
+TRAIN = [(x.double(), y) for x, y in cut(0, 30)]
+VALIDATION = [(x.double(), y) for x, y in cut(30, 50)]
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm1 = nn.Linear(7, 7), nn.BatchNorm1d(7)
+        self.second, self.norm2 = nn.Linear(7, 7), nn.LayerNorm(7)
+        self.last, self.norm3, self.out = nn.Linear(7, 6), nn.BatchNorm1d(6), nn.Linear(6, 4)
+
+    def forward(self, x):
+        y = x + torch.tanh(self.norm1(self.first(x)))
+        return self.out(self.norm3(self.last(y + self.norm2(self.second(y)))))
+
+
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm1 = nn.Conv2d(1, 3, 3, padding=1), nn.BatchNorm2d(3)
+        self.second, self.norm2 = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.out = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = torch.relu(self.norm1(self.first(x.view(-1, 1, 1, 7))))
+        return self.out(self.norm2(self.second(y)).relu().mean((2, 3)))
+
+
+class Branching(Residual):
+    def forward(self, x):
+        return super().forward(x if x.sum() != 0 else -x)
+
+
+def sequential():
+    norms = nn.BatchNorm1d(8), nn.LayerNorm(6), nn.BatchNorm1d(5)
+    linears = nn.Linear(7, 8), nn.Linear(8, 6), nn.Linear(6, 5)
+    parts = [part for linear, norm in zip(linears, norms, strict=True) for part in (linear, norm, nn.Tanh())]
+    return nn.Sequential(*parts, nn.Linear(5, 4))
+
+
+def trained(make):
+    """A network in double precision whose BatchNorm layers have running statistics of the training data."""
+    torch.manual_seed(2)
+    network = make().double()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+        for x, _ in TRAIN:
+            network(x)
+    return network.eval()
+
+
+def plain_losses(network, layered):
+    """The mean loss of every configuration, each applied to a copy of the network and evaluated by a plain loop."""
+    space, losses = layered.record.space, []
+    for index in range(space.size):
+        copied = copy.deepcopy(network)
+        bln_search.apply_configuration(copied, layered.of(space.configuration(space.digits_at(index))))
+        with torch.no_grad(), evaluation_mode(copied):
+            parts = [nn.functional.cross_entropy(copied(x), y, reduction="none") for x, y in VALIDATION]
+        losses.append(torch.cat(parts).mean().item())
+    return losses
+
+
+def codes(network):
+    return {name: str(layer.configuration) for name, layer in find_norms(network).items()}
+
+
+@pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
+@pytest.mark.parametrize(
+    ("make", "late"),
+    [(sequential, ["4", "7"]), (Residual, ["norm2", "norm3"]), (Residual, ["norm1"]), (Images, ["norm2"])],
+)
+def test_kept_layers_equal_a_plain_loop_in_double(make, late):
+    original = trained(make)
+    network = bln_search.convert(copy.deepcopy(original), method="same")
+    before = codes(network)
+    groups = {name: [name] for name in late}
+    layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups=groups, others="as_is")
+    assert layered.result.size == str(4 ** len(late))
+    assert codes(network) == before
+    with torch.no_grad():
+        np.testing.assert_allclose(network(VALIDATION[0][0]), original(VALIDATION[0][0]), rtol=1e-12)
+    expected = plain_losses(network, layered)
+    np.testing.assert_allclose(layered.record.sums.mean_loss, expected, rtol=1e-12)
+    bln_search.apply_configuration(network, layered.best)
+    assert {name: code for name, code in codes(network).items() if name not in late} == {
+        name: code for name, code in before.items() if name not in late
+    }
+    with torch.no_grad(), evaluation_mode(network):
+        losses = [nn.functional.cross_entropy(network(x), y, reduction="none") for x, y in VALIDATION]
+    assert torch.cat(losses).mean().item() == pytest.approx(min(expected), rel=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
+@pytest.mark.parametrize("estimate", ["frozen", "moving"])
+def test_kept_layers_equal_layers_that_were_not_converted(estimate):
+    partly, completely = trained(Images), trained(Images)
+    partly.norm2 = bln_search.convert(partly.norm2, method="same")
+    bln_search.convert(completely, method="same")
+    expected = bln_search.search_layers(partly, TRAIN, VALIDATION, estimate=estimate)
+    groups = {"late": ["norm2"]}
+    layered = bln_search.search_layers(completely, TRAIN, VALIDATION, groups=groups, others="as_is", estimate=estimate)
+    np.testing.assert_allclose(layered.record.sums.mean_loss, expected.record.sums.mean_loss, rtol=1e-12)
+    np.testing.assert_allclose(layered.record.confirmed.losses, expected.record.confirmed.losses, rtol=1e-12)
+    assert [row.configuration for row in layered.result.uniform] == [
+        row.configuration for row in expected.result.uniform
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
+@pytest.mark.parametrize("row", ["FFFF", "FTFT", "BBFF"])
+def test_applied_configurations_of_bln_layers_are_kept(row):
+    network = bln_search.convert(sequential(), batch_size=5).double()
+    ranked = bln_search.evaluate_configurations(network, TRAIN, VALIDATION, blends=[0.25])
+    bln_search.apply_configuration(network, ranked[row])
+    for layer in find_norms(network).values():
+        layer.drop_unused_populations()  # as an export does
+    layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="as_is")
+    assert {str(row).split(".")[0] for row in map(layered.record.space.configuration, [(0, 0, 0), (0, 0, 15)])} == {row}
+    np.testing.assert_allclose(layered.record.sums.mean_loss, plain_losses(network, layered), rtol=1e-12)
+    changed = copy.deepcopy(network)
+    bln_search.apply_configuration(changed, "FFFF")
+    np.testing.assert_allclose(plain_losses(changed, layered), layered.record.sums.mean_loss, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "search",
+    ["coordinate", "beam", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tpe", "racing", "random"))],
+)
+def test_searches_of_some_layers_find_the_optimum(search):
+    network = bln_search.convert(trained(sequential), method="same")
+    groups = {"last": ["4", "7"]}
+    exact = bln_search.search_layers(network, TRAIN, VALIDATION, groups=groups, others="as_is")
+    layered = bln_search.search_layers(
+        network, TRAIN, VALIDATION, groups=groups, others="as_is", search=search, evaluations=16
+    )
+    assert str(layered.best) == str(exact.best)
+    assert layered.result.rows[0].loss == pytest.approx(exact.result.rows[0].loss, rel=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:the forward pass of this Branching")
+def test_branching_network_keeps_layers_too():
+    split, branching = (bln_search.convert(trained(kind), method="same") for kind in (Residual, Branching))
+    expected, layered = (
+        bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["norm3"]}, others="as_is")
+        for network in (split, branching)
+    )
+    np.testing.assert_allclose(layered.record.sums.mean_loss, expected.record.sums.mean_loss, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
+def test_shared_layers_have_one_configuration():
+    network = bln_search.convert(sequential(), batch_size=5).double()
+    layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="shared")
+    assert layered.result.size == "256"
+    assert [choice.layers for choice in layered.result.choices] == [("1", "4"), ("7",)]
+    np.testing.assert_allclose(layered.record.sums.mean_loss, plain_losses(network, layered), rtol=1e-12)
+
+
+def test_free_layers_have_a_configuration_each():
+    network = bln_search.convert(trained(sequential), method="same")
+    layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="free")
+    default = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]})
+    assert layered.result.size == default.result.size == "64"
+
+
+def test_uniform_configurations_are_those_of_the_searched_layers():
+    network = bln_search.convert(trained(sequential), method="same")
+    layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="as_is")
+    assert {row.configuration for row in layered.result.uniform} == {"TT--", "TF--", "FT--", "FF--"}
+    assert layered.result.searched_layers == ("7",)
+    assert {(choice, statistic) for choice, statistic in layered.record.effects} == {("last", "E_B"), ("last", "Std_B")}
+    text = str(layered)
+    assert "in all searched layers" in text
+    assert "for 1 of 3 normalization layers" in text
+
+
+def count_batches(batches):
+    """The batches, and how many of them were read."""
+    read = []
+
+    class Loader:
+        def __iter__(self):
+            for batch in batches:
+                read.append(batch)
+                yield batch
+
+    return Loader(), read
+
+
+def test_wrong_arguments_are_rejected_before_data_are_read():
+    network = bln_search.convert(trained(sequential), method="same")
+    missing = copy.deepcopy(network)
+    for layer in find_norms(missing).values():
+        layer.drop_unused_populations()
+        layer.configuration = InferenceConfiguration("TTFF").restricted_to(layer.method)
+        layer.population_batch_mean = None
+    for model, options, error, message in [
+        (network, {"others": "as_is"}, ValueError, "groups="),
+        (network, {"others": "shared"}, ValueError, "groups="),
+        (network, {"others": "as it is", "groups": {"last": ["7"]}}, ValueError, "free, shared, as_is"),
+        (network, {"others": "as_is", "groups": {"last": ["9*"]}}, ModelError, r"'9\*' .* matches no"),
+        (network, {"others": "as_is", "groups": {"a": ["7"], "b": ["*"]}}, ModelError, "matches the groups a and b"),
+        (missing, {"others": "as_is", "groups": {"last": ["7"]}}, ModelError, "layer 1 .* no value of E_B"),
+    ]:
+        loader, read = count_batches(TRAIN)
+        with pytest.raises(error, match=message):
+            bln_search.search_layers(model, loader, VALIDATION, **options)
+        assert not read
+
+
+def test_limit_counts_the_searched_layers_only():
+    deep = nn.Sequential(*(part for _ in range(9) for part in (nn.Linear(7, 7), nn.BatchNorm1d(7))), nn.Linear(7, 4))
+    network = bln_search.convert(deep, batch_size=5).double()
+    options = {"search": "exact", "others": "as_is"}
+    with pytest.raises(ModelError, match=r"268,435,456 .* 16,777,216 "):
+        bln_search.search_layers(
+            network, TRAIN, VALIDATION, groups={str(name): [str(name)] for name in range(1, 15, 2)}, **options
+        )
+    layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["17"]}, **options)
+    assert layered.result.size == "16"
+
+
+def test_group_with_the_name_of_another_layer_is_rejected():
+    network = bln_search.convert(trained(sequential), method="same")
+    with pytest.raises(ModelError, match="rename the group"):
+        bln_search.search_layers(network, TRAIN, VALIDATION, groups={"1": ["7"]}, others="as_is")
