@@ -83,7 +83,7 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     try:
         for name, configuration in configurations.items():
             layers[name].configure(configuration, populations.get(name), blends.get(name))
-        _check_values(layers.values())
+        _check_population_values(layers.values())
     except BaseException:
         for layer, snapshot in snapshots.items():
             layer.restore(snapshot)

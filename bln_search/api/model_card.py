@@ -134,7 +134,7 @@ def _format_means(figure: Figure) -> str:
     return f"{loss} | {accuracy}"
 
 
-def _limits(export: ExportDescription) -> list[str]:
+def _limitation_lines(export: ExportDescription) -> list[str]:
     data = export.origin.data
     fraction_text = "" if data["fraction"] == 1 else f", {100 * data['fraction']:g} % of it"
     return [

@@ -142,7 +142,7 @@ def _broadcastable(value: Tensor, like: Tensor) -> Tensor:
     return value.to(like.device, like.dtype).view(*value.shape, *[1] * (like.ndim - value.ndim))
 
 
-def _blends(sources: Sequence[EstimateOrBatch]) -> Blends:
+def _find_blends(sources: Sequence[EstimateOrBatch]) -> Blends:
     """Return the weights of the blended values among the sources of all rows."""
     parsed = {index: parse_estimate(source)[1] for index, source in enumerate(sources) if source is not None}
     return {index: blend for index, blend in parsed.items() if blend is not None}
