@@ -98,13 +98,13 @@ def survey_evaluation(subject: Surveyed) -> dict[str, Any]:
 @contextmanager
 def _limited_time() -> Iterator[None]:
     """Raise TimeLimitError in this context after a limit of processor time."""
-    previous = signal.signal(signal.SIGPROF, _stop)
+    signal.signal(signal.SIGPROF, _stop)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, previous)
+        signal.signal(signal.SIGPROF, signal.SIG_IGN)  # by default a late signal would end the process
 
 
 class TimeLimitError(BaseException):
