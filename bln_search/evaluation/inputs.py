@@ -239,12 +239,12 @@ def _build(structure: Any, tensors: Sequence[Tensor]) -> Any:
     return replace_fields(structure, {key: _build(part, tensors) for key, part in fields.items()})
 
 
-_CONSTANTS = (str, bytes, bool, int, float, type(None))
+_CONSTANTS = (_TensorIndex, str, bytes, bool, int, float, type(None))
 
 
 def _has_objects(structure: Any) -> bool:
     """Return whether a structure contains an object that is neither a tensor nor a constant."""
-    if isinstance(structure, _TensorIndex | _CONSTANTS):
+    if isinstance(structure, _CONSTANTS):
         return False
     fields = take_fields(structure)
     return True if fields is None else any(map(_has_objects, fields.values()))
@@ -254,7 +254,7 @@ def _is_equal(first: Any, second: Any) -> bool:
     """Return whether two structures have the same types, keys and constants."""
     fields, others = take_fields(first), take_fields(second)
     if type(first) is not type(second) or fields is None or others is None or fields.keys() != others.keys():
-        return type(first) is type(second) and isinstance(first, _TensorIndex | _CONSTANTS) and bool(first == second)
+        return type(first) is type(second) and isinstance(first, _CONSTANTS) and bool(first == second)
     return all(_is_equal(part, others[key]) for key, part in fields.items())
 
 

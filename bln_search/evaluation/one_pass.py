@@ -107,12 +107,9 @@ def _checked_evaluator(
 
     if isinstance(inputs, StructuredInputs) and inputs.device.type != "cpu":
         return check(expand_inputs=True)  # an index out of range, which masks may cause, ends the process on a GPU
-    try:
+    with suppress(ModelError):  # the check of repeated inputs names the cause, where there is one
         return check(expand_inputs=False)
-    except ModelError as error:
-        with suppress(ModelError):
-            return check(expand_inputs=True)
-        raise error from None
+    return check(expand_inputs=True)
 
 
 def _fused_scores(

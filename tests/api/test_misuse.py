@@ -26,7 +26,7 @@ def test_untraceable_network_raises_an_error_with_a_remedy(forward):
             self.main, self.head = make_network(), nn.Linear(6, 2)
 
     Strange.forward = forward
-    with pytest.raises(ModelError, match=r"one_pass=False|returns dict\(scores: .*\): .*, and none"):
+    with pytest.raises(ModelError, match=r"one_pass=False|returns dict\(scores: .*\)"):
         bln_search.evaluate_configurations(Strange(), make_loader(), make_loader(seed=1))
 
 
