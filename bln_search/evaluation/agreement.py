@@ -9,6 +9,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
+from bln_search.evaluation.inputs import Inputs, map_tensors
 from bln_search.evaluation.row_evaluator import RowEvaluator
 
 _PERTURBATIONS = 3
@@ -63,7 +64,7 @@ def _largest_ratio(values: Tensor, expected: Tensor, tolerance: Tensor) -> float
     return float(ratio.nan_to_num(torch.inf, torch.inf).max()) if ratio.numel() else 0.0
 
 
-def is_rounding_error(distance: float, evaluator: RowEvaluator, row: int, inputs: Sequence[Tensor]) -> bool:
+def is_rounding_error(distance: float, evaluator: RowEvaluator, row: int, inputs: Sequence[Inputs]) -> bool:
     """Return whether rounding of inputs and weights changes plain outputs by about `distance`.
 
     A network may amplify rounding without bound: at a mini-batch deviation close to zero, or after divergent training.
@@ -77,7 +78,7 @@ def is_rounding_error(distance: float, evaluator: RowEvaluator, row: int, inputs
     return distance <= _MAX_AMPLIFICATION * _rounding_distance(evaluator, row, inputs)
 
 
-def _rounding_distance(evaluator: RowEvaluator, row: int, inputs: Sequence[Tensor]) -> float:
+def _rounding_distance(evaluator: RowEvaluator, row: int, inputs: Sequence[Inputs]) -> float:
     """Return the median distance between exact outputs and outputs with rounded inputs and weights."""
     try:
         perturbed = evaluator.with_network(deepcopy(evaluator.network))
@@ -90,7 +91,8 @@ def _rounding_distance(evaluator: RowEvaluator, row: int, inputs: Sequence[Tenso
     distances = []
     for _ in range(_PERTURBATIONS):
         _round_weights(perturbed.network, evaluator.network, generator)
-        rounded = torch.cat([perturbed.plain_outputs(row, _perturb_by_rounding(x, generator)) for x in inputs])
+        rounded_inputs = [map_tensors(lambda x: _perturb_by_rounding(x, generator), part) for part in inputs]
+        rounded = torch.cat([perturbed.plain_outputs(row, part) for part in rounded_inputs])
         distances.append(output_distance(rounded, exact))
     return median(distances)
 

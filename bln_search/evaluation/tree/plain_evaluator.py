@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.inputs import Inputs
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, refuse_norms_in_recurrent_layers
 from bln_search.evaluation.tree.running_sums import LossSums
@@ -157,7 +158,7 @@ class PlainEvaluator:
 
 
 @torch.no_grad()
-def layers_in_call_order(network: nn.Module, mini_batch: Tensor) -> SegmentedNetwork:
+def layers_in_call_order(network: nn.Module, mini_batch: Inputs) -> SegmentedNetwork:
     """Return the normalization layers of `network` in the order in which a forward pass calls them, without segments.
 
     Raises:

@@ -17,6 +17,7 @@ from torch import Tensor
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.evaluation.batches import BatchGroup
+from bln_search.evaluation.inputs import single_tensor
 from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
 from bln_search.evaluation.tree.batch_targets import BatchTargets
 from bln_search.evaluation.tree.factored_cross_entropy import factored_cross_entropy
@@ -100,7 +101,7 @@ class TreeTraversal:
             paths = Paths(np.zeros(1, np.int64), start.copy_values())
             self._visit_subtree(start.segment, start.depth, paths, context)
             return
-        outputs = self.network.segments[0](group.inputs.clone())
+        outputs = self.network.segments[0](single_tensor(group.inputs).clone())
         values = wrap_shape_values(outputs, self.memory_plan.scales_with_batch[0], context.targets.examples)
         self._visit_subtree(1, 0, Paths(np.zeros(1, np.int64), values), context)
 

@@ -14,6 +14,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch, group_batches
+from bln_search.evaluation.inputs import have_same_shape, single_tensor
 from bln_search.evaluation.memory import retain_freed_memory
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.memory_plan import chunk_limit, measure_segments
@@ -73,7 +74,7 @@ class TreeEvaluator:
         self._order = sorted(range(len(batches)), key=folds.__getitem__)
         self.batches = [batches[index] for index in self._order]
         self._folds = [folds[index] for index in self._order]
-        example = batches[0][0]
+        example = single_tensor(batches[0][0])
         with evaluation_mode(network):
             self.segmented = split_at_norms(network)
             self._memory_plan = measure_segments(self.segmented, example)
@@ -134,7 +135,7 @@ class TreeEvaluator:
         for fold in sorted(set(self._folds)):
             start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
             for group in self._group_batches(range(max(start, total.done), stop)):
-                batch_sums = _BatchSums(len(trie), len(group), self.batches[0][0].device)
+                batch_sums = _BatchSums(len(trie), len(group), single_tensor(self.batches[0][0]).device)
                 self._run(trie, group, batch_sums)
                 total.losses[fold] += batch_sums.losses.sum(1).cpu().numpy()
                 total.correct[fold] += batch_sums.correct.sum(1).cpu().numpy()
@@ -164,7 +165,7 @@ class TreeEvaluator:
         for group in self._group_batches([int(positions[batch]) for batch in batches]):
             columns = slice(start, start + len(group))
             for part, rows in self._by_cached_prefix(unique, group):
-                batch_sums = _BatchSums(len(part), len(group), self.batches[0][0].device)
+                batch_sums = _BatchSums(len(part), len(group), single_tensor(self.batches[0][0]).device)
                 self._run(build_trie(part), group, batch_sums, use_cache=True)
                 losses[rows, columns] = batch_sums.losses.cpu().numpy()
                 correct[rows, columns] = batch_sums.correct.cpu().numpy()
@@ -210,7 +211,7 @@ class TreeEvaluator:
         for position in positions:
             inputs, targets = self.batches[position]
             has_filler = len(targets) < len(inputs)
-            differs = bool(group) and inputs.shape != self.batches[group[-1]][0].shape
+            differs = bool(group) and not have_same_shape(inputs, self.batches[group[-1]][0])
             if group and (has_filler or differs or len(group) == max_size or position != group[-1] + 1):
                 yield group
                 group = []

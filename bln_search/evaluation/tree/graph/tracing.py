@@ -12,6 +12,7 @@ import torch
 from torch import fx, nn
 
 from bln_search.core.errors import ModelError
+from bln_search.evaluation.adapted_network import AdaptedNetwork
 from bln_search.evaluation.tree.graph.traceable_encoders import traceable_encoders
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
@@ -29,11 +30,14 @@ class SingleInputModule(nn.Module):
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.call = network, nn.Module.__call__
+        if isinstance(network, AdaptedNetwork):
+            self.network, self.call = network.network, network.call_and_select
+        self.eval()
 
     def forward(self, x: Any) -> Any:
         """Return the network's output."""
-        return self.network(x)
+        return self.call(self.network, x)
 
 
 class _Tracer(fx.Tracer):
@@ -95,13 +99,14 @@ def trace_network(network: nn.Module) -> tuple[SingleInputModule, fx.Graph]:
         ModelError: the network has several inputs.
         NotTraceableError: the forward pass cannot be traced, as it branches on values or sizes.
     """
-    inputs = _required_inputs(network)
+    inputs = [] if isinstance(network, AdaptedNetwork) else _required_inputs(network)
     if len(inputs) > 1:
         raise ModelError(
             f"this network takes {len(inputs)} inputs: {', '.join(inputs)}: per-layer configurations need a network "
             "with one input, examples on its first axis"
         )
-    root, tracer = SingleInputModule(network).eval(), _Tracer()
+    root, tracer = SingleInputModule(network), _Tracer()
+    network = root.network
     try:
         with traceable_encoders(network), _symbolic_factories():
             with suppress(Exception):  # it may branch on the values of its buffers, which are known
