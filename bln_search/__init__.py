@@ -29,6 +29,7 @@ from bln_search.core.version import VERSION
 
 if TYPE_CHECKING:
     from bln_search.api import (
+        RankedConditions,
         RankedConfigurations,
         RankedLayers,
         apply_configuration,
@@ -59,6 +60,7 @@ __all__ = [
     "MissingPackageError",
     "ModelError",
     "PopulationEstimate",
+    "RankedConditions",
     "RankedConfigurations",
     "RankedLayers",
     "ServiceError",
@@ -82,6 +84,7 @@ _HOMES = {
     "InferenceConfiguration": "bln_search.core.configuration",
     "Method": "bln_search.core.configuration",
     "PopulationEstimate": "bln_search.core.enums",
+    "RankedConditions": "bln_search.api",
     "RankedConfigurations": "bln_search.api",
     "RankedLayers": "bln_search.api",
     "ServiceError": "bln_search.client",

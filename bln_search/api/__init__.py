@@ -8,6 +8,7 @@ from bln_search.api.export import export_network
 from bln_search.api.exported import ExportedNetwork, load
 from bln_search.api.layer_search import search_layers
 from bln_search.api.ranked import RankedConfigurations
+from bln_search.api.ranked_conditions import RankedConditions
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.api.trained_export import TrainedRow
@@ -15,6 +16,7 @@ from bln_search.api.trained_export import TrainedRow
 __all__ = [
     "ExportedNetwork",
     "LayeredConfiguration",
+    "RankedConditions",
     "RankedConfiguration",
     "RankedConfigurations",
     "RankedLayers",

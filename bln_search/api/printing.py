@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from html import escape
 
 from rich.console import Console
 
 from bln_search.reports.terminal.fitted_table import FittedTable, Kind, legend_text
+
+ALL_SIZES = "all"
+"""Mini-batch size of a row that is the same at every size."""
 
 _WIDTH = 160
 """Columns of a printed table."""
@@ -37,6 +40,26 @@ def table_html(table: FittedTable, sentences: Sequence[str]) -> str:
 def without_accuracy(table: FittedTable) -> FittedTable:
     """The table without its columns of accuracy, for scores that have none."""
     return replace(table, columns=[column for column in table.columns if "accuracy" not in column.name])
+
+
+def with_batch_sizes(
+    table: FittedTable, batch_sizes: Sequence[Sequence[int]], all_sizes: Collection[int]
+) -> FittedTable:
+    """The table with `all` in the column of mini-batch sizes for rows that are the same at all of several sizes.
+
+    Args:
+        table: The table.
+        batch_sizes: Sizes of each row.
+        all_sizes: All sizes that were evaluated.
+    """
+    if len(all_sizes) < 2:
+        return table
+    cells = [ALL_SIZES if set(sizes) == set(all_sizes) else str(sizes[0]) for sizes in batch_sizes]
+    legend = f"batch {ALL_SIZES}: the same at every mini-batch size" if ALL_SIZES in cells else ""
+    columns = [
+        replace(column, cells=cells, legend=legend) if column.name == "batch" else column for column in table.columns
+    ]
+    return replace(table, columns=columns)
 
 
 def _html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:

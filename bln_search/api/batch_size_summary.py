@@ -1,0 +1,112 @@
+"""What to use at each inference mini-batch size, under each criterion, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bln_search.api.condition_recommendation import ConditionRecommendation
+from bln_search.api.printing import table_html, table_text
+from bln_search.api.records import Record, records_csv, records_frame, records_json
+from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+
+
+@dataclass(frozen=True, repr=False)
+class BatchSizeSummary:
+    """One recommendation for each mini-batch size and criterion; printing it prints a table.
+
+    Attributes:
+        recommendations: By increasing mini-batch size, then by criterion.
+        batch_sizes: The mini-batch size of each recommendation.
+    """
+
+    recommendations: tuple[ConditionRecommendation, ...]
+    batch_sizes: tuple[int, ...]
+
+    def to_records(self) -> list[Record]:
+        """One dictionary for each mini-batch size and criterion.
+
+        `value` is what is minimized, and `excess` is `value` minus the lowest value of any row. `regret` is the largest
+        loss above the lowest loss of a condition. `alternative` is the best row that is independent of the mini-batch,
+        `alternative_cost` its value minus `value`; both are None where the row itself is independent.
+        """
+        return [_record(item, size) for item, size in zip(self.recommendations, self.batch_sizes, strict=True)]
+
+    def to_csv(self) -> str:
+        """The table as CSV."""
+        return records_csv(self.to_records())
+
+    def to_json(self) -> str:
+        """The table as a JSON array of objects."""
+        return records_json(self.to_records())
+
+    def to_frame(self) -> Any:
+        """The table as a `pandas.DataFrame`. Raises MissingPackageError if pandas is not installed."""
+        return records_frame(self.to_records())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(set(self.batch_sizes))} mini-batch sizes>"
+
+    def __str__(self) -> str:
+        return table_text(self._table(), [])
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        return table_html(self._table(), [])
+
+    def _table(self) -> FittedTable:
+        records = self.to_records()
+
+        def cells(name: str) -> list[str]:
+            return [_cell(record[name]) for record in records]
+
+        return FittedTable(
+            [
+                Column("batch", cells("batch_size"), Kind.NUMBER, is_key=True),
+                Column("over", cells("over"), Kind.CODE, is_key=True),
+                Column("use", cells("row"), Kind.CODE, is_key=True),
+                Column("independent", cells("independent"), Kind.CODE),
+                Column("value", cells("value"), Kind.NUMBER, legend="value: what is minimized"),
+                Column("above lowest", cells("excess"), Kind.NUMBER, drop_order=1),
+                Column(
+                    "regret",
+                    cells("regret"),
+                    Kind.NUMBER,
+                    legend="regret: largest loss above the lowest loss of a condition at this size",
+                ),
+                Column("as is", cells("as_is"), Kind.NUMBER, legend="as is: value of the network before conversion"),
+                Column("best independent", cells("alternative"), Kind.CODE),
+                Column(
+                    "its cost",
+                    cells("alternative_cost"),
+                    Kind.NUMBER,
+                    legend="best independent: the best row that is independent of the mini-batch; its cost: "
+                    "value above that of the row to use",
+                ),
+            ]
+        )
+
+
+def _record(item: ConditionRecommendation, batch_size: int) -> Record:
+    return {
+        "batch_size": batch_size,
+        "over": str(item.over),
+        "row": str(item.row),
+        "configuration": str(item.row.configuration),
+        "population": item.row.row.estimate,
+        "independent": item.is_independent,
+        "value": item.value,
+        "excess": item.excess,
+        "regret": max(item.regrets.values()),
+        "as_is": item.as_is,
+        "alternative": None if item.alternative is None else str(item.alternative),
+        "alternative_cost": None if item.alternative is None else item.alternative_cost,
+    }
+
+
+def _cell(value: str | float | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
