@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.api.condition_rows import ConditionRows, Tables
+from bln_search.api.condition_rows import ConditionRows
 from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
@@ -106,12 +106,13 @@ def _criterion_text(over: str) -> str:
     return texts[Criterion(over)] if over in list(Criterion) else f"Condition {over}"
 
 
-def recommend_over_conditions(tables: Tables, rows: ConditionRows, over: str) -> ConditionRecommendation:
+def recommend_over_conditions(rows: ConditionRows, over: str) -> ConditionRecommendation:
     """Select a row. over: a criterion, or the name of a condition.
 
     Raises:
         ModelError: No row has a value in every condition.
     """
+    tables = rows.tables
     if not rows.keys:
         reason = next((row.reason for row in rows.without_value if row.reason), "there is no row")
         raise ModelError(f"no configuration could be measured in every condition: {reason}")
@@ -129,7 +130,7 @@ def recommend_over_conditions(tables: Tables, rows: ConditionRows, over: str) ->
         candidates = _candidates(rows, [int(position) for position in order])
         selection = _select(rows, criterion, candidates)
         index = candidates[0 if selection is None else selection.row]
-    return _describe(tables, rows, over, index, values, selection)
+    return _describe(rows, over, index, values, selection)
 
 
 def _equal_row(rows: ConditionRows, key: RowKey) -> RowKey:
@@ -169,13 +170,9 @@ def _is_independent(key: RowKey, *, per_slot: bool) -> bool:
 
 
 def _describe(
-    tables: Tables,
-    rows: ConditionRows,
-    over: str,
-    index: int,
-    values: NDArray[np.float64],
-    selection: SelectedRow | None,
+    rows: ConditionRows, over: str, index: int, values: NDArray[np.float64], selection: SelectedRow | None
 ) -> ConditionRecommendation:
+    tables = rows.tables
     first = next(iter(tables.values()))
     key = rows.keys[index]
     ranks = values.argsort(kind="stable").argsort(kind="stable") + 1
@@ -186,13 +183,13 @@ def _describe(
         ]
         if independent:
             best = min(independent, key=lambda position: float(values[position]))
-            alternative = _mean_row(tables, rows, over, best, int(ranks[best]))
+            alternative = _mean_row(rows, over, best, int(ranks[best]))
             alternative_cost = float(values[best] - values[index])
     regrets = rows.losses[index] - rows.losses.min(axis=0)
     current = None if rows.current is None else rows.keys.index(rows.current)
     return ConditionRecommendation(
         over=over,
-        row=_mean_row(tables, rows, over, index, int(ranks[index])),
+        row=_mean_row(rows, over, index, int(ranks[index])),
         losses=dict(zip(tables, rows.losses[index].tolist(), strict=True)),
         regrets=dict(zip(tables, regrets.tolist(), strict=True)),
         value=float(values[index]),
@@ -205,8 +202,9 @@ def _describe(
     )
 
 
-def _mean_row(tables: Tables, rows: ConditionRows, over: str, index: int, place: int) -> RankedConfiguration:
+def _mean_row(rows: ConditionRows, over: str, index: int, place: int) -> RankedConfiguration:
     """A row with its place under the criterion, and with the means over conditions of its metrics."""
+    tables = rows.tables
     key = rows.keys[index]
     names = [over] if over in tables else list(tables)
     members = [rows.row(name, key) for name in names]

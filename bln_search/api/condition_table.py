@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bln_search.api.condition_rows import ConditionRows, Tables
+from bln_search.api.condition_rows import ConditionRows
 from bln_search.api.printing import with_batch_sizes
 from bln_search.api.records import Record
 from bln_search.core.configuration import Statistic
@@ -81,8 +81,9 @@ def _letters(rows: ConditionRows) -> list[str | None]:
     return [*compared, *([None] * (len(rows.keys) - len(compared)))]
 
 
-def condition_records(tables: Tables, rows: ConditionRows) -> list[Record]:
+def condition_records(rows: ConditionRows) -> list[Record]:
     """One record for each row, by increasing mean over conditions; rows without a value in every condition are last."""
+    tables = rows.tables
     first = next(iter(tables.values()))
     letters = _letters(rows)
     above = regrets(rows.losses) if rows.keys else rows.losses

@@ -128,7 +128,7 @@ class RankedConditions:
     def recommendation_over(self, over: str) -> ConditionRecommendation:
         """The recommendation among all rows of these tables, computed once. over: as of `recommendation_for`."""
         if over not in self._recommendations:
-            self._recommendations[over] = recommend_over_conditions(self.conditions, self.rows, over)
+            self._recommendations[over] = recommend_over_conditions(self.rows, over)
         return self._recommendations[over]
 
     @cached_property
@@ -147,7 +147,7 @@ class RankedConditions:
 
     def to_records(self) -> list[Record]:
         """The table as one dictionary for each row."""
-        return condition_records(self.conditions, self.rows)
+        return condition_records(self.rows)
 
     def to_csv(self) -> str:
         """The table as CSV."""

@@ -13,8 +13,8 @@ the rows that are compared with it; differences between other rows play no part 
 - `mean`: by the difference of the means over conditions.
 - `worst`, `regret`: a row is better if there is a condition c in which the deployed row has a higher loss than the
   other row has in *any* condition. For given c all these differences must be significant, which needs no correction
-  (intersection-union test, Berger 1982). As c is selected from C conditions, p is multiplied by C. Losses are those above the lowest loss of each condition for
-  `regret`; which row has the lowest loss is taken as known.
+  (intersection-union test, Berger 1982). As c is selected from C conditions, p is multiplied by C. For `regret`, losses
+  are those above the lowest loss of their condition; which row has the lowest loss is taken as known.
 """
 
 from __future__ import annotations
