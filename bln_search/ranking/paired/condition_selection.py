@@ -2,7 +2,8 @@
 
 Among the rows near the lowest value of a criterion, the cheapest that is independent of the mini-batch is preferred. A
 row is near it under the two rules of `bln_search.ranking.selection.near_best`: at most one standard error of the
-difference and 10 % above it; or at most 1 % above it by the upper end of the 95 % interval. The difference of two
+difference and 10 % above it; or at most 1 % above it by the upper end of the 95 % interval. For `regret`, which may be
+0, these are shares of the mean over conditions of the lowest losses. The difference of two
 values of `worst` or `regret` is that of the two losses that decide them; which conditions decide is taken as known
 (delta method), so its interval is too narrow if two conditions of a row have almost equal losses. It serves the
 preference only.
@@ -83,7 +84,8 @@ def select_over_conditions(
     values = criterion_values(losses, criterion)
     best = int(values.argmin())
     excesses = _excesses(tables, losses, criterion, best)
-    near = [row for row in range(len(values)) if row == best or _is_near(excesses, row, float(values[best]))]
+    scale = losses.min(axis=0).mean() if criterion is Criterion.REGRET else values[best]
+    near = [row for row in range(len(values)) if row == best or _is_near(excesses, row, float(scale))]
     preferred = min(near, key=lambda row: (not independent[row], computed[row], values[row], row))
     row, p_current = preferred, None
     if current is not None and preferred != current:
