@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         corrupt,
         evaluate_configurations,
         load,
+        load_ranked,
         search_layers,
     )
     from bln_search.client import Client, ServiceError
@@ -71,6 +72,7 @@ __all__ = [
     "corrupt",
     "evaluate_configurations",
     "load",
+    "load_ranked",
     "search_layers",
 ]
 
@@ -95,6 +97,7 @@ _HOMES = {
     "corrupt": "bln_search.api",
     "evaluate_configurations": "bln_search.api",
     "load": "bln_search.api",
+    "load_ranked": "bln_search.api",
     "search_layers": "bln_search.api",
 }
 _EXTRAS = {"bln_search.api": "train", "bln_search.norms": "train", "bln_search.client": "client"}

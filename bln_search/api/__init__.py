@@ -10,6 +10,7 @@ from bln_search.api.layer_search import search_layers
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_conditions import RankedConditions
 from bln_search.api.ranked_layers import RankedLayers
+from bln_search.api.ranked_reader import load_ranked
 from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.api.trained_export import TrainedRow
 
@@ -27,5 +28,6 @@ __all__ = [
     "evaluate_configurations",
     "export_network",
     "load",
+    "load_ranked",
     "search_layers",
 ]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bln_search.api.condition_recommendation import ConditionRecommendation
-from bln_search.api.printing import table_html, table_text
-from bln_search.api.records import Record, records_csv, records_frame, records_json
+from bln_search.api.record_table import RecordTable
+from bln_search.api.records import Record
 from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
 
 
 @dataclass(frozen=True, repr=False)
-class BatchSizeSummary:
+class BatchSizeSummary(RecordTable):
     """One recommendation for each mini-batch size and criterion; printing it prints a table.
 
     Attributes:
@@ -32,59 +32,39 @@ class BatchSizeSummary:
         """
         return [_record(item, size) for item, size in zip(self.recommendations, self.batch_sizes, strict=True)]
 
-    def to_csv(self) -> str:
-        """The table as CSV."""
-        return records_csv(self.to_records())
-
-    def to_json(self) -> str:
-        """The table as a JSON array of objects."""
-        return records_json(self.to_records())
-
-    def to_frame(self) -> Any:
-        """The table as a `pandas.DataFrame`. Raises MissingPackageError if pandas is not installed."""
-        return records_frame(self.to_records())
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(set(self.batch_sizes))} mini-batch sizes>"
 
-    def __str__(self) -> str:
-        return table_text(self._table(), [])
-
-    def _repr_html_(self) -> str:
-        """The table in a notebook."""
-        return table_html(self._table(), [])
-
-    def _table(self) -> FittedTable:
+    def _table_with_sentences(self) -> tuple[FittedTable, Sequence[str]]:
         records = self.to_records()
 
         def cells(name: str) -> list[str]:
             return [_cell(record[name]) for record in records]
 
-        return FittedTable(
-            [
-                Column("batch", cells("batch_size"), Kind.NUMBER, is_key=True),
-                Column("over", cells("over"), Kind.CODE, is_key=True),
-                Column("use", cells("row"), Kind.CODE, is_key=True),
-                Column("independent", cells("independent"), Kind.CODE),
-                Column("value", cells("value"), Kind.NUMBER, legend="value: what is minimized"),
-                Column("above lowest", cells("excess"), Kind.NUMBER, drop_order=1),
-                Column(
-                    "regret",
-                    cells("regret"),
-                    Kind.NUMBER,
-                    legend="regret: largest loss above the lowest loss of a condition at this size",
-                ),
-                Column("as is", cells("as_is"), Kind.NUMBER, legend="as is: value of the network before conversion"),
-                Column("best independent", cells("alternative"), Kind.CODE),
-                Column(
-                    "its cost",
-                    cells("alternative_cost"),
-                    Kind.NUMBER,
-                    legend="best independent: the best row that is independent of the mini-batch; its cost: "
-                    "value above that of the row to use",
-                ),
-            ]
-        )
+        columns = [
+            Column("batch", cells("batch_size"), Kind.NUMBER, is_key=True),
+            Column("over", cells("over"), Kind.CODE, is_key=True),
+            Column("use", cells("row"), Kind.CODE, is_key=True),
+            Column("independent", cells("independent"), Kind.CODE),
+            Column("value", cells("value"), Kind.NUMBER, legend="value: what is minimized"),
+            Column("above lowest", cells("excess"), Kind.NUMBER, drop_order=1),
+            Column(
+                "regret",
+                cells("regret"),
+                Kind.NUMBER,
+                legend="regret: largest loss above the lowest loss of a condition at this size",
+            ),
+            Column("as is", cells("as_is"), Kind.NUMBER, legend="as is: value of the network before conversion"),
+            Column("best independent", cells("alternative"), Kind.CODE),
+            Column(
+                "its cost",
+                cells("alternative_cost"),
+                Kind.NUMBER,
+                legend="best independent: the best row that is independent of the mini-batch; its cost: "
+                "value above that of the row to use",
+            ),
+        ]
+        return FittedTable(columns), []
 
 
 def _record(item: ConditionRecommendation, batch_size: int) -> Record:

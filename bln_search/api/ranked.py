@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, overload
+from os import PathLike
+from pathlib import Path
+from typing import overload
 
 import numpy as np
 
 from bln_search.api.equal_rows import DistinctRows, distinct_rows
-from bln_search.api.printing import table_html, table_text, with_batch_sizes, without_accuracy
+from bln_search.api.printing import with_batch_sizes, without_accuracy
 from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
-from bln_search.api.records import Record, ranked_records, records_csv, records_frame, records_json
+from bln_search.api.ranked_writer import write_tables
+from bln_search.api.record_table import RecordTable
+from bln_search.api.records import Record, ranked_records
 from bln_search.api.row_populations import populations_of_row
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
@@ -33,7 +37,7 @@ from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_
 
 
 @dataclass(frozen=True, repr=False)
-class RankedConfigurations:
+class RankedConfigurations(RecordTable):
     """Rows from best to worst, rows without a rank last; printing it prints the table, a notebook shows it.
 
     Rows that share a letter in the table are not significantly different (`comparison`). A row that is independent of
@@ -256,17 +260,20 @@ class RankedConfigurations:
         splits = {split for row in self.board.rows for split in row.metrics}
         return ranked_records(self, self.comparison, splits=splits, accuracy=self.has_accuracy)
 
-    def to_csv(self) -> str:
-        """The table as CSV."""
-        return records_csv(self.to_records())
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the table with outcomes and population values to a file, atomically; `bln_search.load_ranked` reads it.
 
-    def to_json(self) -> str:
-        """The table as a JSON array of objects."""
-        return records_json(self.to_records())
+        Args:
+            path: The file; without a suffix it gets `.safetensors`.
 
-    def to_frame(self) -> Any:
-        """The table as a `pandas.DataFrame`. Raises MissingPackageError if pandas is not installed."""
-        return records_frame(self.to_records())
+        Returns:
+            The file.
+
+        Raises:
+            OutputError: The file cannot be written.
+            StorageFullError: The disk is full.
+        """
+        return write_tables([{None: table} for table in self.single_tables], path)
 
     def __repr__(self) -> str:
         best = self.table.best
@@ -276,13 +283,6 @@ class RankedConfigurations:
             else f"best {best.configuration} {best.metrics[self.board.ranked_on].loss.mean:.4f}"
         )
         return f"<{type(self).__name__}: {len(self)} rows, {loss}>"
-
-    def __str__(self) -> str:
-        return table_text(*self._table_with_sentences())
-
-    def _repr_html_(self) -> str:
-        """The table in a notebook."""
-        return table_html(*self._table_with_sentences())
 
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         analysis = Analysis(

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from os import PathLike
+from pathlib import Path
 
 from bln_search.api.batch_size_summary import BatchSizeSummary
 from bln_search.api.condition_recommendation import ConditionRecommendation, recommend_over_conditions
 from bln_search.api.condition_rows import ConditionRows, condition_rows
 from bln_search.api.condition_table import condition_records, condition_table
-from bln_search.api.printing import table_html, table_text
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_row import RankedConfiguration
-from bln_search.api.records import Record, records_csv, records_frame, records_json
+from bln_search.api.ranked_writer import write_tables
+from bln_search.api.record_table import RecordTable
+from bln_search.api.records import Record
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.reports.terminal.fitted_table import FittedTable
 
 
 @dataclass(frozen=True, repr=False)
-class RankedConditions:
+class RankedConditions(RecordTable):
     """Ranked tables of several conditions; printing them prints one line for each row, with its loss in each condition.
 
     All conditions were evaluated with the same population values. Rows that are equal at all mini-batch sizes stand
@@ -149,27 +151,27 @@ class RankedConditions:
         """The table as one dictionary for each row."""
         return condition_records(self.rows)
 
-    def to_csv(self) -> str:
-        """The table as CSV."""
-        return records_csv(self.to_records())
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write all tables with outcomes and population values to a file, atomically; `load_ranked` reads it.
 
-    def to_json(self) -> str:
-        """The table as a JSON array of objects."""
-        return records_json(self.to_records())
+        Args:
+            path: The file; without a suffix it gets `.safetensors`.
 
-    def to_frame(self) -> Any:
-        """The table as a `pandas.DataFrame`. Raises MissingPackageError if pandas is not installed."""
-        return records_frame(self.to_records())
+        Returns:
+            The file.
+
+        Raises:
+            OutputError: The file cannot be written.
+            StorageFullError: The disk is full.
+        """
+        count = len(next(iter(self.conditions.values())).single_tables)
+        networks: list[dict[str | None, RankedConfigurations]] = [
+            {name: table.single_tables[index] for name, table in self.conditions.items()} for index in range(count)
+        ]
+        return write_tables(networks, path)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.conditions)}; {len(self.rows.keys)} rows>"
-
-    def __str__(self) -> str:
-        return table_text(*self._table_with_sentences())
-
-    def _repr_html_(self) -> str:
-        """The table in a notebook."""
-        return table_html(*self._table_with_sentences())
 
     def _table_with_sentences(self) -> tuple[FittedTable, Sequence[str]]:
         criteria = list(Criterion) if self.rows.keys else []
