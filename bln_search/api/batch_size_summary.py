@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bln_search.api.condition_recommendation import ConditionRecommendation
+from bln_search.api.figures import plotly_figure
 from bln_search.api.record_table import RecordTable
 from bln_search.api.records import Record
+from bln_search.ranking.selection.condition_criteria import Criterion
+from bln_search.reports.charts.ranked_rows import batch_size_chart
 from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
 
 
@@ -31,6 +35,35 @@ class BatchSizeSummary(RecordTable):
         `alternative_cost` its value minus `value`; both are None where the row itself is independent.
         """
         return [_record(item, size) for item, size in zip(self.recommendations, self.batch_sizes, strict=True)]
+
+    def plot(self, over: str = Criterion.WORST) -> Any:
+        """The value by mini-batch size of the row to use, of the network before conversion, and of the best other rows.
+
+        Args:
+            over: The criterion, or the name of a condition.
+
+        Returns:
+            A `plotly.graph_objects.Figure`.
+
+        Raises:
+            MissingPackageError: plotly is not installed.
+            ValueError: The criterion is unknown.
+        """
+        items = [item for item in self.recommendations if item.over == over]
+        if not items:
+            names = ", ".join(dict.fromkeys(str(item.over) for item in self.recommendations))
+            raise ValueError(f"over={over!r} is unknown: give one of {names}")
+        values: dict[str, list[float | None]] = {
+            "lowest": [item.value - item.excess for item in items],
+            "row to use": [item.value for item in items],
+            "best independent row": [
+                item.value + item.alternative_cost if item.is_independent or item.alternative else None
+                for item in items
+            ],
+            "as is": [item.as_is for item in items],
+        }
+        shown = {name: line for name, line in values.items() if any(value is not None for value in line)}
+        return plotly_figure(batch_size_chart(list(dict.fromkeys(self.batch_sizes)), shown, over))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(set(self.batch_sizes))} mini-batch sizes>"

@@ -9,6 +9,7 @@ from html import escape
 
 from rich.console import Console
 
+from bln_search.core.records import RowKey
 from bln_search.reports.terminal.fitted_table import FittedTable, Kind, legend_text
 
 ALL_SIZES = "all"
@@ -40,6 +41,20 @@ def table_html(table: FittedTable, sentences: Sequence[str]) -> str:
 def without_accuracy(table: FittedTable) -> FittedTable:
     """The table without its columns of accuracy, for scores that have none."""
     return replace(table, columns=[column for column in table.columns if "accuracy" not in column.name])
+
+
+def row_label(key: RowKey, batch_sizes: Sequence[int], all_sizes: Collection[int]) -> str:
+    """Configuration, population and mini-batch size of a row, for charts: `FT-- source, m = 4`.
+
+    Args:
+        key: Identity of the row.
+        batch_sizes: Sizes of the row.
+        all_sizes: All sizes that were evaluated; a single one is not named.
+    """
+    name = " ".join(part for part in (str(key.configuration), key.estimate) if part)
+    if len(all_sizes) < 2:
+        return name
+    return f"{name}, m = {ALL_SIZES if set(batch_sizes) == set(all_sizes) else batch_sizes[0]}"
 
 
 def with_batch_sizes(

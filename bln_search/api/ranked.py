@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
 from bln_search.api.equal_rows import DistinctRows, distinct_rows
-from bln_search.api.printing import with_batch_sizes, without_accuracy
+from bln_search.api.figures import plotly_figure
+from bln_search.api.printing import row_label, with_batch_sizes, without_accuracy
 from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
 from bln_search.api.ranked_writer import write_tables
 from bln_search.api.record_table import RecordTable
@@ -27,8 +28,10 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.ranking.paired.sum_of_means import sum_of_means
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
-from bln_search.ranking.selection.recommendation import Recommendation, recommend
+from bln_search.ranking.selection.recommendation import Recommendation, is_deterministic, recommend
+from bln_search.reports.charts.ranked_rows import RowLoss, loss_chart
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.result import summarize
@@ -259,6 +262,38 @@ class RankedConfigurations(RecordTable):
         """The table as one dictionary for each row, with the column names of the exports of a study."""
         splits = {split for row in self.board.rows for split in row.metrics}
         return ranked_records(self, self.comparison, splits=splits, accuracy=self.has_accuracy)
+
+    def plot(self) -> Any:
+        """The loss of each row with its 95 % confidence interval, as a `plotly.graph_objects.Figure`.
+
+        Rows beyond the 40 best are not drawn. Intervals are over the examples of the split that ranks, with several
+        networks over networks and examples.
+
+        Raises:
+            MissingPackageError: plotly is not installed.
+            ModelError: No row has a value, or there are fewer than two examples.
+        """
+        keys = [row.key for row in self.table.rows if row.rank is not None][:MAX_COMPARED_ROWS]
+        outcomes = self.outcome_table(keys) if keys else None
+        if outcomes is None:
+            raise ModelError("a chart needs a row with a value and at least two examples")
+        recommended = self.recommended.row.key
+        intervals = sum_of_means([outcomes.losses.astype(np.float64)])
+        rows = [
+            RowLoss(
+                self._label(key),
+                float(intervals.mean[position]),
+                float(intervals.half[position]),
+                is_independent=is_deterministic(key.configuration, per_slot=self.per_slot),
+                is_recommended=key == recommended,
+            )
+            for position, key in enumerate(keys)
+        ]
+        scope = "networks and examples" if self.networks else "examples"
+        return plotly_figure(loss_chart(rows, split=str(self.board.ranked_on), scope=scope))
+
+    def _label(self, key: RowKey) -> str:
+        return row_label(key, self._distinct.batch_sizes[key], {row.batch_size for row in self.board.rows})
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the table with outcomes and population values to a file, atomically; `bln_search.load_ranked` reads it.

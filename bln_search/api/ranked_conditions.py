@@ -7,17 +7,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from bln_search.api.batch_size_summary import BatchSizeSummary
 from bln_search.api.condition_recommendation import ConditionRecommendation, recommend_over_conditions
 from bln_search.api.condition_rows import ConditionRows, condition_rows
 from bln_search.api.condition_table import condition_records, condition_table
+from bln_search.api.figures import plotly_figure
+from bln_search.api.printing import row_label
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.api.ranked_writer import write_tables
 from bln_search.api.record_table import RecordTable
 from bln_search.api.records import Record
+from bln_search.core.errors import ModelError
+from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.selection.condition_criteria import Criterion
+from bln_search.reports.charts.ranked_rows import condition_heat_map
 from bln_search.reports.terminal.fitted_table import FittedTable
 
 
@@ -150,6 +156,22 @@ class RankedConditions(RecordTable):
     def to_records(self) -> list[Record]:
         """The table as one dictionary for each row."""
         return condition_records(self.rows)
+
+    def plot(self) -> Any:
+        """The loss of each row in each condition as a heat map, as a `plotly.graph_objects.Figure`.
+
+        Colors show regrets. Rows beyond the 40 of lowest mean over conditions are not drawn.
+
+        Raises:
+            MissingPackageError: plotly is not installed.
+            ModelError: No row has a value in every condition.
+        """
+        if not self.rows.keys:
+            raise ModelError("a chart needs a row with a value in every condition")
+        keys = self.rows.keys[:MAX_COMPARED_ROWS]
+        labels = [row_label(key, self.rows.batch_sizes[key], self.batch_sizes) for key in keys]
+        losses = self.rows.losses[: len(keys)].tolist()
+        return plotly_figure(condition_heat_map(labels, list(self.conditions), losses))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write all tables with outcomes and population values to a file, atomically; `load_ranked` reads it.
