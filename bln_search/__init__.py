@@ -32,6 +32,7 @@ from bln_search.core.version import VERSION
 if TYPE_CHECKING:
     from bln_search.api import (
         ExportReport,
+        RankedConditions,
         RankedConfigurations,
         RankedLayers,
         apply_configuration,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         evaluate_configurations,
         export,
         load,
+        load_ranked,
         register_norm_layer,
         search_layers,
     )
@@ -68,6 +70,7 @@ __all__ = [
     "NormFactory",
     "NormWithActivation",
     "PopulationEstimate",
+    "RankedConditions",
     "RankedConfigurations",
     "RankedLayers",
     "ServiceError",
@@ -79,6 +82,7 @@ __all__ = [
     "evaluate_configurations",
     "export",
     "load",
+    "load_ranked",
     "register_norm_layer",
     "search_layers",
 ]
@@ -96,6 +100,7 @@ _HOMES = {
     "NormFactory": "bln_search.norms.replacement",
     "NormWithActivation": "bln_search.norms.replacement",
     "PopulationEstimate": "bln_search.core.enums",
+    "RankedConditions": "bln_search.api",
     "RankedConfigurations": "bln_search.api",
     "RankedLayers": "bln_search.api",
     "ServiceError": "bln_search.client",
@@ -107,6 +112,7 @@ _HOMES = {
     "evaluate_configurations": "bln_search.api",
     "export": "bln_search.api",
     "load": "bln_search.api",
+    "load_ranked": "bln_search.api",
     "register_norm_layer": "bln_search.api",
     "search_layers": "bln_search.api",
 }

@@ -9,7 +9,9 @@ from bln_search.api.layer_search import search_layers
 from bln_search.api.loading import load
 from bln_search.api.own_export import ExportReport, export
 from bln_search.api.ranked import RankedConfigurations
+from bln_search.api.ranked_conditions import RankedConditions
 from bln_search.api.ranked_layers import RankedLayers
+from bln_search.api.ranked_reader import load_ranked
 from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.api.study_export import export_network
 from bln_search.api.trained_export import TrainedRow
@@ -19,6 +21,7 @@ __all__ = [
     "ExportReport",
     "ExportedNetwork",
     "LayeredConfiguration",
+    "RankedConditions",
     "RankedConfiguration",
     "RankedConfigurations",
     "RankedLayers",
@@ -30,6 +33,7 @@ __all__ = [
     "export",
     "export_network",
     "load",
+    "load_ranked",
     "register_norm_layer",
     "search_layers",
 ]

@@ -27,7 +27,8 @@ def ranked_records(
 ) -> list[Record]:
     """One record for each row, in their order.
 
-    Columns have the names of the exports of a study. `group` has the letters of the compact letter display.
+    Columns have the names of the exports of a study. `group` has the letters of the compact letter display,
+    `batch_sizes` all mini-batch sizes at which the row is the same, and `batch_size` the smallest of them.
 
     Args:
         rows: The rows.
@@ -46,6 +47,7 @@ def ranked_records(
         flat = {name: value for name, value in flat_row(ranked.row).items() if name not in _OF_A_STUDY}
         identity = {name: _plain(value) for name, value in flat.items() if not name.endswith(("_mean", "_deviation"))}
         reason = identity.pop("reason")
+        identity["batch_sizes"] = " ".join(map(str, ranked.batch_sizes))
         group = letters.get(ranked.row.key)
         measured: Record = {name: flat[name] for name in metrics}
         records.append(

@@ -119,8 +119,12 @@ class Leaderboard:
 
     def at_batch_size(self, batch_size: int) -> Leaderboard:
         """The rows of one inference mini-batch size, ranked among themselves."""
-        rows = [replace(row, rank=None) for row in self.rows if row.batch_size == batch_size]
-        return Leaderboard(self.ranked_on, tuple(_with_ranks(rows, self.ranked_on)))
+        return self.with_rows([row for row in self.rows if row.batch_size == batch_size])
+
+    def with_rows(self, rows: Iterable[LeaderboardRow]) -> Leaderboard:
+        """Some rows of this leaderboard, in its order, ranked among themselves."""
+        unranked = [replace(row, rank=None) for row in rows]
+        return Leaderboard(self.ranked_on, tuple(_with_ranks(unranked, self.ranked_on)))
 
     @property
     def is_ranked_on_test(self) -> bool:

@@ -40,6 +40,7 @@ CARRIED_OUT = {
     "plugins.md": "docs/test_plugins.py",
     "recurrent.md": "docs/test_recurrent.py",
     "rest.md": "docs/test_rest.py",
+    "shift.md": "docs/test_shift.py",
     "service.md": "end_to_end/test_service.py",
     "start.md": "docs/test_start.py",
 }
