@@ -30,11 +30,16 @@ def test_untraceable_network_raises_an_error_with_a_remedy(forward):
         bln_search.evaluate_configurations(Strange(), make_loader(), make_loader(seed=1))
 
 
+class ReversedNorm(nn.LayerNorm):
+    def forward(self, x):
+        return -super().forward(x)
+
+
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        (nn.Linear(2, 2), "no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert"),
-        (nn.Sequential(nn.BatchNorm2d(3), nn.LayerNorm([3, 8, 8])), "layer 1 normalizes over 3 axes"),
+        (nn.Linear(2, 2), "no BatchNorm or LayerNorm layer to convert"),
+        (nn.Sequential(nn.BatchNorm2d(3), ReversedNorm(3)), "layer 1 is a .*ReversedNorm, which is not replaced"),
     ],
 )
 def test_failed_conversion_names_the_layer_and_changes_nothing(network, message):
