@@ -59,6 +59,7 @@ def test_every_form_equals_the_network_at_every_size(method, code, tmp_path):
     assert report.is_independent == (code in {None, "TTTT"})
 
 
+@pytest.mark.slow
 def test_several_inputs_and_outputs_keep_their_names(tmp_path):
     network = pair()
     bln_search.export(network, tmp_path / "out", example_inputs=TOKENS)
