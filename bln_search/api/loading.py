@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bln_search.api.arguments import check_network
 from bln_search.api.description import ExportDescription, LayerDescription, NetworkDescription
-from bln_search.api.exported import check_file, load_study_network, read_description, read_weights
+from bln_search.api.exported import WEIGHTS_FILE, check_file, load_study_network, read_description, read_weights
 from bln_search.api.runtimes import TORCH_PROGRAM, load_program
 from bln_search.core.errors import DataError, ModelError
 from bln_search.norms import Normalization
@@ -92,6 +92,11 @@ def load(folder: str | Path, *, model: nn.Module | None = None) -> nn.Module:
 
 def _load_into(model: nn.Module, folder: Path, description: NetworkDescription) -> nn.Module:
     """Load weights, population values and configurations into a network of the user."""
+    if WEIGHTS_FILE not in description.files:
+        raise DataError(
+            f"{folder} was exported without weights: call load(folder), or export it again with the format "
+            '"safetensors"'
+        )
     state = read_weights(folder, description.files)
     _check_layers(model, description)
     before = copy.deepcopy(model.state_dict())

@@ -24,6 +24,7 @@ Program = Callable[..., Any]
 """Called like the forward pass of the network, with examples on the first axis; returns its outputs."""
 
 _NOISY_LOGGERS = ("torch.onnx", "torch.fx.experimental.symbolic_shapes")
+_WITHOUT_ONNX = 'nothing was written. Export it with formats=("safetensors", "torch_export")'
 _TWO = 2
 """Examples of the mini-batch that is traced: torch would specialize the program to a mini-batch of one."""
 
@@ -79,7 +80,7 @@ def _trace(network: nn.Module, examples: ExampleInputs, largest_batch_size: int 
         except Exception as error:
             place = f" in {where.description}" if where.description else ""
             raise ExportError(
-                f"torch cannot trace this network{place}: {_first_line(error)}; nothing was written. Its forward pass "
+                f"torch cannot trace this network{place}: {_reason(error)}; nothing was written. Its forward pass "
                 "must consist of tensor operations that are the same for every mini-batch size"
             ) from error
 
@@ -97,10 +98,7 @@ def _onnx_bytes(program: torch.export.ExportedProgram, examples: ExampleInputs, 
                 verbose=False,
             )
         except Exception as error:
-            raise ExportError(
-                f"torch cannot write this network as ONNX: {_first_line(error)}; nothing was written. Export it with "
-                'formats=("safetensors", "torch_export")'
-            ) from error
+            raise ExportError(f"torch cannot write this network as ONNX: {_reason(error)}; {_WITHOUT_ONNX}") from error
     assert onnx_program is not None
     content: bytes = onnx_program.model_proto.SerializeToString()
     return content
@@ -113,9 +111,13 @@ def _dynamic_axes(examples: ExampleInputs, batch: object) -> Any:
     return tuple({0: batch} for _ in examples.positional)
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+def _reason(error: Exception) -> str:
+    """The first line of an error, and the first of its items if torch lists violated constraints."""
+    lines = str(error).strip().splitlines()
+    if not lines:
+        return type(error).__name__
+    item = next((line.strip(" -") for line in lines if line.startswith("  - ")), "")
+    return " ".join(part for part in (lines[0].partition(" For more information")[0], item) if part)
 
 
 def load_program(path: Path) -> nn.Module:
@@ -147,15 +149,15 @@ def read_onnx_program(folder: Path) -> Program:
             (folder / ONNX_PROGRAM).read_bytes(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:
-        raise ExportError(
-            f"onnxruntime cannot load this network: {_first_line(error)}; nothing was written. Export it with "
-            'formats=("safetensors", "torch_export")'
-        ) from error
+        raise ExportError(f"onnxruntime cannot load this network: {_reason(error)}; {_WITHOUT_ONNX}") from error
     names = [node.name for node in session.get_inputs()]
 
     def run(*inputs: Tensor, **named: Tensor) -> list[Tensor]:
         tensors = dict(zip(names, inputs, strict=True)) if inputs else named
-        outputs = session.run(None, {name: tensors[name].numpy() for name in names})
+        try:
+            outputs = session.run(None, {name: tensors[name].numpy() for name in names})
+        except Exception as error:
+            raise ExportError(f"onnxruntime cannot run this network: {_reason(error)}; {_WITHOUT_ONNX}") from error
         return [torch.from_numpy(output) for output in outputs]
 
     return run

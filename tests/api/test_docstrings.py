@@ -13,7 +13,7 @@ from torch import nn
 import bln_search
 from tests.api.own_network import make_loader, make_network
 
-FUNCTIONS = ["convert", "evaluate_configurations", "apply_configuration", "search_layers", "corrupt", "load"]
+FUNCTIONS = ["convert", "evaluate_configurations", "apply_configuration", "search_layers", "corrupt", "export", "load"]
 
 
 def example_of(name):
@@ -35,7 +35,8 @@ def test_every_argument_is_documented(name):
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "load"])
-def test_the_example_runs(name, capsys):
+def test_the_example_runs(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     model = make_network()
     loaders = {"train_loader": make_loader(), "validation_loader": make_loader(seed=1)}
     ranked = bln_search.evaluate_configurations(model, *loaders.values())
