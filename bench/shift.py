@@ -30,27 +30,42 @@ CONDITIONS = (CLEAN, *SHIFTS)
 BATCH_SIZES = (1, 4, 16, 64, 200)
 BLENDS, BLEND_SIZE = (0.1, 0.3, 0.5, 0.7, 0.9), 4
 SEEDS, EPOCHS, SIZES = 3, 6, Sizes(training=5_000, population=500, validation=400)
-QUICK_SEEDS, QUICK_EPOCHS, QUICK_SIZES = 1, 1, Sizes(training=500, population=100, validation=200)
+QUICK_SEEDS, QUICK_EPOCHS, QUICK_SIZES = 1, 1, Sizes(training=500, population=100, validation=64)
+QUICK_BATCH_SIZES, QUICK_BLENDS = (4, 64), (0.5,)
 COST_EXAMPLES, COST_PAIRS = 200, 3
 QUICK_COST_EXAMPLES, QUICK_COST_PAIRS = 50, 1
 KINDS = ("best", "recommended", "recommended_mean", "recommended_worst", "recommended_regret")
 
 
-def measure_seed(data: DataSet, sizes: Sizes, *, epochs: int, seed: int, device: str) -> dict[str, Any]:
+def measure_seed(
+    data: DataSet,
+    sizes: Sizes,
+    *,
+    epochs: int,
+    seed: int,
+    device: str,
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+    blends: Sequence[float] = BLENDS,
+) -> dict[str, Any]:
     """Train a network and return its rows under each condition."""
     images = draw_images(data, sizes, seed, device)
     network = bln_search.convert(train_network(*images.training(), epochs=epochs, seed=seed), method="same")
     validation = {condition: images.validation(condition) for condition in CONDITIONS}
     populations = {SOURCE: images.source(), **{condition: images.target(condition) for condition in SHIFTS}}
-    ranked = bln_search.evaluate_configurations(network, populations, validation, batch_sizes=BATCH_SIZES)
+    ranked = bln_search.evaluate_configurations(network, populations, validation, batch_sizes=batch_sizes)
     blended = bln_search.evaluate_configurations(
-        network, {SOURCE: images.source()}, validation, batch_sizes=[BLEND_SIZE], blends=BLENDS
+        network, {SOURCE: images.source()}, validation, batch_sizes=[BLEND_SIZE], blends=blends
     )
     return {
         "seed": seed,
-        "conditions": {condition: summarize_condition(ranked, condition, BATCH_SIZES) for condition in CONDITIONS},
-        "blends": summarize_blends(blended, BLENDS),
+        "conditions": {condition: summarize_condition(ranked, condition, batch_sizes) for condition in CONDITIONS},
+        "blends": summarize_blends(blended, blends),
     }
+
+
+def batch_sizes_of(entries: Sequence[dict[str, Any]]) -> list[int]:
+    """Mini-batch sizes of the entries."""
+    return [int(size) for size in entries[0]["conditions"][CLEAN]["by_batch_size"]]
 
 
 def losses_of(entries: Sequence[dict[str, Any]], condition: str, size: int, kind: str) -> list[float]:
@@ -72,7 +87,8 @@ def summarize(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     tables = {condition: [entry["conditions"][condition] for entry in entries] for condition in CONDITIONS}
     return {
         "recovered": {
-            condition: {str(size): recovered(entries, condition, size) for size in BATCH_SIZES} for condition in SHIFTS
+            condition: {str(size): recovered(entries, condition, size) for size in batch_sizes_of(entries)}
+            for condition in SHIFTS
         },
         "as_deployed": {
             condition: {
@@ -100,7 +116,7 @@ def print_tables(entries: Sequence[dict[str, Any]]) -> None:
         deployed = mean(table["as_deployed"]["loss"] for table in tables)
         targets = [table["target_population"]["loss"] for table in tables if table["target_population"]]
         target = f"{mean(targets):.4f}" if targets else "-"
-        for size in BATCH_SIZES:
+        for size in batch_sizes_of(entries):
             losses = "".join(f"{mean(losses_of(entries, condition, size, kind)):>20.4f}" for kind in KINDS)
             print(f"{condition:18}{size:5}{deployed:10.4f}{target:>10}{losses}")
     print(f"blends at mini-batches of {BLEND_SIZE}, by the weight of the source")
@@ -118,8 +134,19 @@ def main() -> None:
     seeds, epochs, sizes = (QUICK_SEEDS, QUICK_EPOCHS, QUICK_SIZES) if options.quick else (SEEDS, EPOCHS, SIZES)
     data = load_cifar10(options.data)
     entries = []
+    batch_sizes, blends = (QUICK_BATCH_SIZES, QUICK_BLENDS) if options.quick else (BATCH_SIZES, BLENDS)
     for seed in range(seeds):
-        entries.append(measure_seed(data, sizes, epochs=epochs, seed=seed, device=options.device))
+        entries.append(
+            measure_seed(
+                data,
+                sizes,
+                epochs=epochs,
+                seed=seed,
+                device=options.device,
+                batch_sizes=batch_sizes,
+                blends=blends,
+            )
+        )
         clean = entries[-1]["conditions"][CLEAN]["as_deployed"]
         print(f"seed {seed}: clean accuracy as deployed {clean['accuracy']:.1%}", flush=True)
     print_tables(entries)
@@ -134,7 +161,7 @@ def main() -> None:
         "seeds": seeds,
         "epochs": epochs,
         "images": vars(sizes),
-        "batch_sizes": list(BATCH_SIZES),
+        "batch_sizes": list(batch_sizes),
         "entries": entries,
     }
     finish("shift", result, save=options.save, device=options.device)

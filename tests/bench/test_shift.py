@@ -67,14 +67,11 @@ def test_training_is_reproducible_and_learns(images):
 
 @pytest.fixture(scope="module")
 def entry(data):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shift, "BATCH_SIZES", BATCH_SIZES)
-        return shift.measure_seed(data, SIZES, epochs=1, seed=0, device="cpu")
+    return shift.measure_seed(data, SIZES, epochs=1, seed=0, device="cpu", batch_sizes=BATCH_SIZES)
 
 
 @pytest.mark.slow
-def test_every_condition_and_size_has_its_rows(entry, monkeypatch, capsys):
-    monkeypatch.setattr(shift, "BATCH_SIZES", BATCH_SIZES)
+def test_every_condition_and_size_has_its_rows(entry, capsys):
     for condition, table in entry["conditions"].items():
         assert table["as_deployed"]["population"] == "moving"
         assert (table["target_population"] is None) == (condition == CLEAN)
