@@ -15,7 +15,8 @@ from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, MeanStd, SplitMetrics
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.reports.leaderboard_columns import METRICS, SPLIT_METRICS, SPLITS, metric_of
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason
 

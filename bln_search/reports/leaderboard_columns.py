@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bln_search.core.enums import Split
-from bln_search.ranking.leaderboard import LeaderboardRow, MeanStd
+from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.metrics import MeanStd
 
 SPLITS = (Split.VALIDATION, Split.TEST)
 METRICS = ("loss", "accuracy")
