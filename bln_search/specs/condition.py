@@ -44,12 +44,12 @@ class ConditionSpec(Spec):
         """Convert a text to a mapping, and add the name, so that a condition is stored in one form."""
         if isinstance(value, str):
             value = _split_severity(value)
-        if not isinstance(value, dict) or "name" in value:
+        if not isinstance(value, dict) or value.get("name", "") != "":
             return value
         corruption, severity = value.get("corruption"), value.get("severity", DEFAULT_SEVERITY)
         if not isinstance(corruption, str) or not isinstance(severity, int):
             return value
-        return {"name": _default_name(corruption, severity), **value}
+        return {**value, "name": _default_name(corruption, severity)}
 
     @model_validator(mode="after")
     def _check_name(self) -> ConditionSpec:

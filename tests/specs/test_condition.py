@@ -35,7 +35,12 @@ def test_severity_and_name_have_defaults():
 
 
 def test_same_condition_in_another_form_is_the_same_study():
-    forms = ("fog-3", "{corruption: fog}", "{name: fog-3, corruption: fog, severity: 3, seed: 0}")
+    forms = (
+        "fog-3",
+        "{corruption: fog}",
+        "{name: '', corruption: fog}",
+        "{name: fog-3, corruption: fog, severity: 3, seed: 0}",
+    )
     assert len({parse_study(with_conditions(form)).digest for form in forms}) == 1
 
 
