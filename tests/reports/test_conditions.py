@@ -8,7 +8,9 @@ import json
 
 import pytest
 from pyarrow import parquet
+from rich.console import Console
 
+from bln_search.reports.charts.condition_losses import condition_losses_chart
 from bln_search.reports.export import leaderboard_csv, leaderboard_json, leaderboard_jsonl, row_from_flat
 from bln_search.reports.parquet import leaderboard_parquet
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
@@ -66,9 +68,16 @@ def test_studies_without_conditions_have_no_such_columns():
         assert "worst" not in text
 
 
-def printed(table, width):
-    from rich.console import Console
+def test_chart_has_the_losses_of_the_first_rows(board):
+    chart = condition_losses_chart(board)
+    assert [list(trace["x"]) for trace in chart.figure["data"]] == [["clean", "fog-3", "dim_light"]] * 2
+    assert chart.figure["data"][0]["y"] == [0.3125, 1.3125, 2.3125]
+    assert chart.figure["data"][1]["y"] == [0.5625, 1.5625, None]
+    assert len(chart.rows) == 5
+    assert condition_losses_chart(make_board()) is None
 
+
+def printed(table, width):
     text = io.StringIO()
     Console(file=text, width=width).print(table)
     return text.getvalue()

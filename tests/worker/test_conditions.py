@@ -58,6 +58,7 @@ def plain_loss(loaded, row, batch_size, split, condition):
     return float(torch.cat(losses).mean())
 
 
+@pytest.mark.slow
 def test_study_with_conditions_from_its_file_to_its_table(ledger, environment):
     study = shortened(load_study(ROOT / "studies" / "shift_digits.yaml"))
     study_id = ledger.studies.accept(study)
