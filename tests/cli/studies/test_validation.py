@@ -46,6 +46,6 @@ def test_trials_of_sampled_points_are_unknown(file, records):
 def test_evaluations_that_conditions_add_are_printed(file, invoke):
     file.write_text(STUDY.replace("[1, 25]", "[1, 25], conditions: [fog, contrast-5]"))
     planned = sum(2 * 3 * len(planned_rows(trial)) for trial in trials_of(parse_study(STUDY)))
-    printed = invoke("validate", file).stdout
+    printed = " ".join(invoke("validate", file).stdout.split())
     assert f"{planned} evaluations" in printed
     assert f"2 conditions add {planned * 2 // 3}" in printed
