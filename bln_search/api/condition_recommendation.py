@@ -15,7 +15,8 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
-from bln_search.ranking.leaderboard import LeaderboardRow, MeanStd, SplitMetrics
+from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.ranking.paired.condition_selection import SelectedRow, select_over_conditions
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.ranking.selection.recommendation import is_deterministic

@@ -24,7 +24,8 @@ from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.states import EvaluationState
 from bln_search.norms.row_batching.row_tensor import RowSpec
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, MeanStd, MissingSeeds, SplitMetrics
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, MissingSeeds
+from bln_search.ranking.metrics import MeanStd, SplitMetrics
 
 
 def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedConditions:

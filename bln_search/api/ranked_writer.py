@@ -21,7 +21,8 @@ from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.version import VERSION
 from bln_search.norms.row_batching.row_tensor import RowSpec
 from bln_search.norms.statistics import PopulationPair
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SplitMetrics
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.metrics import SplitMetrics
 
 
 class WritableTable(Protocol):

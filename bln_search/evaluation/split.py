@@ -26,6 +26,7 @@ def evaluate_split(
     *,
     split: Split,
     batch_size: int,
+    condition: str = "",
     score: Score = cross_entropy,
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
@@ -40,6 +41,7 @@ def evaluate_split(
         populations: population values of each layer under each estimate.
         split: of the data, for the record.
         batch_size: the inference mini-batch size.
+        condition: name of the condition of the images, for the record; empty for clean ones.
         score: see `evaluate_rows`.
         one_pass: see `evaluate_rows`.
         memory_limit: see `evaluate_rows`.
@@ -60,7 +62,7 @@ def evaluate_split(
     )
     results = []
     for row, reason in zip(rows, reasons, strict=True):
-        key = EvaluationKey(row.configuration, row.estimate, batch_size, split)
+        key = EvaluationKey(row.configuration, row.estimate, batch_size, split, condition)
         results.append(Evaluation.undefined(key, reason) if reason else Evaluation.from_outcomes(key, next(outcomes)))
     return results
 
