@@ -22,6 +22,7 @@ from bln_search.norms.row_batching.row_tensor import (
     EnumerationPlan,
     Populations,
     RowBatchedTensor,
+    RowBatchingError,
     RowSpec,
     tag_rows,
     untag,
@@ -132,7 +133,10 @@ class RowEvaluator:
         layout = BatchLayout(plan, group.groups, group.size)
         copies = len(plan.rows) if self.expand_inputs else 1
         tagged = map_tensors(lambda x: _tagged(x, layout, copies), group.inputs.clone())
-        outputs = check_output(self.network(tagged))
+        try:
+            outputs = check_output(self.network(tagged))
+        except RowBatchingError as error:
+            raise ModelError(f"{error}; evaluate with one_pass=False") from error
         outputs = untag(outputs) if isinstance(outputs, RowBatchedTensor) else outputs
         expected = len(plan.rows) * layout.examples
         if outputs.shape[0] != expected:
