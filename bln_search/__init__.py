@@ -29,6 +29,7 @@ from bln_search.core.version import VERSION
 
 if TYPE_CHECKING:
     from bln_search.api import (
+        Metric,
         RankedConfigurations,
         RankedLayers,
         apply_configuration,
@@ -56,6 +57,7 @@ __all__ = [
     "DataError",
     "InferenceConfiguration",
     "Method",
+    "Metric",
     "MissingPackageError",
     "ModelError",
     "PopulationEstimate",
@@ -81,6 +83,7 @@ _HOMES = {
     "Client": "bln_search.client",
     "InferenceConfiguration": "bln_search.core.configuration",
     "Method": "bln_search.core.configuration",
+    "Metric": "bln_search.api",
     "PopulationEstimate": "bln_search.core.enums",
     "RankedConfigurations": "bln_search.api",
     "RankedLayers": "bln_search.api",

@@ -7,6 +7,7 @@ from bln_search.api.evaluate import evaluate_configurations
 from bln_search.api.export import export_network
 from bln_search.api.exported import ExportedNetwork, load
 from bln_search.api.layer_search import search_layers
+from bln_search.api.metrics import Metric
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.ranked_row import RankedConfiguration
@@ -15,6 +16,7 @@ from bln_search.api.trained_export import TrainedRow
 __all__ = [
     "ExportedNetwork",
     "LayeredConfiguration",
+    "Metric",
     "RankedConfiguration",
     "RankedConfigurations",
     "RankedLayers",

@@ -19,6 +19,7 @@ from bln_search.api.estimates import (
     reached_layers,
 )
 from bln_search.api.loaders import batches_by_size
+from bln_search.api.metrics import MetricRecorder, UserMetric, examples_of, resolve_metrics
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.score import UserScore, has_correctness, resolve_score
 from bln_search.core.enums import Correction, Split, parse_enum
@@ -54,6 +55,7 @@ def evaluate_configurations(
     score: UserScore = "cross_entropy",
     forward: Forward | None = None,
     target: Target | None = None,
+    metrics: Mapping[str, UserMetric] | None = None,
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
 ) -> RankedConfigurations:
@@ -89,9 +91,14 @@ def evaluate_configurations(
             first item is taken.
         target: Returns the targets in a mini-batch, as in `lambda batch: batch["y"]`. By default the second of two
             parts, or the labels of a dictionary.
+        metrics: Metrics over all examples of a split, by name, as in `{"AUC": function}`: functions of all outputs and
+            targets that return a number, objects with `update`, `compute` and `reset` (torchmetrics), or a
+            `bln_search.Metric`, which says whether a higher value is better. They do not rank the rows. Functions need
+            the outputs of all rows on the CPU, rows × examples × the size of an output, at most `memory_limit` bytes.
         one_pass: False evaluates the configurations one after the other, for a network in which layers other than the
             normalization layers mix examples.
-        memory_limit: Largest size in bytes of an activation that holds all configurations.
+        memory_limit: Largest size in bytes of an activation that holds all configurations, and of the outputs that are
+            kept for metrics.
 
     Returns:
         The ranked table.
@@ -100,7 +107,7 @@ def evaluate_configurations(
         ModelError: The network cannot be evaluated; the message says what to change.
         DataError: A loader does not yield mini-batches; the message says what to change.
         ValueError: Another argument is invalid.
-        TypeError: `score` is neither a name nor a function, or `forward` or `target` is no function.
+        TypeError: `score` is neither a name nor a function, or `forward`, `target` or a metric is no function.
 
     Example:
         ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader)
@@ -109,6 +116,7 @@ def evaluate_configurations(
     """
     check_network(network, "evaluate_configurations(network, train_loader, validation_loader)")
     scoring = resolve_score(score)
+    resolved_metrics = resolve_metrics(metrics)
     parsed_correction = parse_enum(Correction, correction, "correction")
     if batch_sizes is not None and not _are_batch_sizes(batch_sizes):
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
@@ -125,13 +133,16 @@ def evaluate_configurations(
     populations = network_populations(layers, estimates, parsed_correction, per_slot=per_slot)
     rows = possible_rows(layers, estimates, weights)
     results: list[Evaluation] = []
+    metric_values: dict[EvaluationKey, dict[str, float]] = {}
     classes = ClassCounts()
     for split, loader in split_loaders.items():
         pairs = adapter.pairs(loader, f"{split}_loader", scoring)
         if split is Split.VALIDATION and scoring is cross_entropy:
             pairs = classes.counted(pairs)
         for batch_size, batches in batches_by_size(pairs, batch_sizes, f"{split}_loader"):
-            results += evaluate_split(
+            examples = examples_of(validation_loader if split is Split.VALIDATION else test_loader)
+            recorder = MetricRecorder(resolved_metrics, len(rows), examples, memory_limit)
+            evaluations = evaluate_split(
                 adapter.network,
                 batches,
                 rows,
@@ -141,7 +152,10 @@ def evaluate_configurations(
                 score=scoring,
                 one_pass=one_pass,
                 memory_limit=memory_limit,
+                observe=recorder.observe if resolved_metrics else None,
             )
+            results += evaluations
+            metric_values |= recorder.values(evaluations)
     return RankedConfigurations(
         board=rank(TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results),
         populations=_populations_by_estimate(layers, estimates, populations),
@@ -150,6 +164,8 @@ def evaluate_configurations(
         per_slot=per_slot and any(layer.batch_size != 1 for layer in layers.values()),
         deployed=row_before_conversion(layers, reached_layers(estimates)),
         has_accuracy=has_correctness(scoring),
+        metric_values=metric_values,
+        higher_is_better={name: metric.higher_is_better for name, metric in resolved_metrics.items()},
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 
+from bln_search.api.metric_columns import rows_by_metric, with_metric_columns
+from bln_search.api.metrics import MetricValues, split_values
 from bln_search.api.printing import table_html, table_text, without_accuracy
 from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
 from bln_search.api.records import Record, ranked_records, records_csv, records_frame, records_json
@@ -55,6 +57,8 @@ class RankedConfigurations:
         deployed: The row under which a network of `convert(method="same")` computes its original outputs; None for
             any other network.
         has_accuracy: Whether the score has correctness, so that rows have an accuracy. Without it, their accuracy is 0.
+        metric_values: Values of `metrics=` of each measured row and split.
+        higher_is_better: For each metric, by name, whether a higher value is better.
     """
 
     board: Leaderboard
@@ -64,6 +68,8 @@ class RankedConfigurations:
     per_slot: bool = False
     deployed: RowSpec | None = None
     has_accuracy: bool = True
+    metric_values: MetricValues = field(default_factory=dict)
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def baseline_warning(self) -> str | None:
@@ -161,6 +167,14 @@ class RankedConfigurations:
         as_is = None if self.as_is is None else self.as_is.row.key
         return first if as_is is None or as_is in first else [*first[:-1], as_is]
 
+    def by_metric(self, name: str) -> list[RankedConfiguration]:
+        """The rows from the best to the worst value of a metric on the split that ranks.
+
+        Equal values keep the order of the loss; rows without a number are last. Ranks, groups and the recommendation
+        stay those of the loss. Raises KeyError if there is no metric of this name.
+        """
+        return rows_by_metric(self, name, self.higher_is_better, self.board.ranked_on)
+
     @overload
     def __getitem__(self, index: int | str | InferenceConfiguration) -> RankedConfiguration: ...
 
@@ -200,7 +214,9 @@ class RankedConfigurations:
                 read[name] = population
             if configuration != row.configuration:
                 without_estimate.add(name)
-        return RankedConfiguration(row, read, frozenset(without_estimate), self.per_slot)
+        key = EvaluationKey(row.configuration, row.estimate, row.batch_size, self.board.ranked_on)
+        metrics = split_values(self.metric_values, key, row.metrics)
+        return RankedConfiguration(row, read, frozenset(without_estimate), self.per_slot, metrics)
 
     def __len__(self) -> int:
         return len(self.board.rows)
@@ -211,7 +227,9 @@ class RankedConfigurations:
     def to_records(self) -> list[Record]:
         """The table as one dictionary for each row, with the column names of the exports of a study."""
         splits = {split for row in self.board.rows for split in row.metrics}
-        return ranked_records(self, self.comparison, splits=splits, accuracy=self.has_accuracy)
+        return ranked_records(
+            self, self.comparison, splits=splits, accuracy=self.has_accuracy, metric_names=self.higher_is_better
+        )
 
     def to_csv(self) -> str:
         """The table as CSV."""
@@ -249,5 +267,6 @@ class RankedConfigurations:
         )
         recommended = None if self.recommendation is None else self.recommendation.key
         table = leaderboard_table(self.board, compared=compared_rows(analysis), recommended=recommended)
+        table = with_metric_columns(table, list(self), self.higher_is_better, {key.split for key in self.metric_values})
         lines = [*unranked_reasons(self.board), *summarize(analysis, with_accuracy=self.has_accuracy).lines]
         return table if self.has_accuracy else without_accuracy(table), lines

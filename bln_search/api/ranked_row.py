@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bln_search.core.blend import Blend, parse_estimate
 from bln_search.core.configuration import InferenceConfiguration
@@ -24,12 +24,14 @@ class RankedConfiguration:
         populations: The population values that the row reads, by the name of the layer.
         without_estimate: Layers without a population of this estimate, which use the mini-batch instead.
         per_slot: Each slot of the mini-batch has its own population values.
+        metrics: Values of `metrics=` by split and name; empty without metrics and for a row without a value.
     """
 
     row: LeaderboardRow
     populations: LayerPopulationsByName
     without_estimate: frozenset[str] = frozenset()
     per_slot: bool = False
+    metrics: Mapping[Split, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def configuration(self) -> InferenceConfiguration:
@@ -57,4 +59,5 @@ class RankedConfiguration:
         metrics = self.row.metrics.get(Split.VALIDATION)
         rank = self.row.state if self.row.rank is None else f"rank {self.row.rank}"
         loss = "" if metrics is None else f", validation loss {metrics.loss.mean:.4f}"
-        return f"<{type(self).__name__}: {self}, {rank}{loss}>"
+        values = "".join(f", {name} {value:.4f}" for name, value in self.metrics.get(Split.VALIDATION, {}).items())
+        return f"<{type(self).__name__}: {self}, {rank}{loss}{values}>"

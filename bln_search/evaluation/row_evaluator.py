@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -31,6 +31,10 @@ from bln_search.norms.statistics import layer_configuration, select_population
 
 Scores = tuple[Tensor, Tensor]
 """Losses and correctness, each (rows, examples) or (examples,)."""
+
+
+OutputObserver = Callable[[RowSpec, Tensor, Tensor], None]
+"""Called with a row, its outputs (n, ...) and the targets (n, ...) of further examples, in the order of the data."""
 
 
 class RowEvaluator:
@@ -86,7 +90,11 @@ class RowEvaluator:
 
     def scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
         """Return losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
-        chunks = [self._score_rows(outputs, group.targets) for outputs in self.outputs(group, rows)]
+        return self.score_chunks(self.outputs(group, rows), group.targets)
+
+    def score_chunks(self, outputs: Iterable[Tensor], targets: Tensor) -> Scores:
+        """Return losses and correctness (rows, n) of outputs (rows, n, ...) in chunks of rows."""
+        chunks = [self._score_rows(chunk, targets) for chunk in outputs]
         return torch.cat([losses for losses, _ in chunks]), torch.cat([correct for _, correct in chunks])
 
     def in_double_precision(self, inputs: Inputs) -> RowEvaluator | None:
