@@ -107,6 +107,8 @@ def _table_from_json(
         if deployed is None
         else RowSpec(InferenceConfiguration(deployed["configuration"]), deployed["estimate"]),
         has_accuracy=content["has_accuracy"],
+        metric_values=dict(map(_metric_values_from_json, content["metrics"])),
+        higher_is_better=content["higher_is_better"],
     )
 
 
@@ -151,11 +153,19 @@ def _row_from_json(content: Json) -> LeaderboardRow:
     )
 
 
-def _outcomes_from_json(content: Json, store: TensorStore) -> tuple[EvaluationKey, Outcomes]:
-    key = EvaluationKey(
+def _key_from_json(content: Json) -> EvaluationKey:
+    return EvaluationKey(
         InferenceConfiguration(content["configuration"]),
         content["estimate"],
         content["batch_size"],
         Split(content["split"]),
     )
-    return key, Outcomes(store.get(content["losses"]).numpy(), store.get(content["correct"]).numpy())
+
+
+def _metric_values_from_json(content: Json) -> tuple[EvaluationKey, dict[str, float]]:
+    return _key_from_json(content), {name: float(value) for name, value in content["values"].items()}
+
+
+def _outcomes_from_json(content: Json, store: TensorStore) -> tuple[EvaluationKey, Outcomes]:
+    outcomes = Outcomes(store.get(content["losses"]).numpy(), store.get(content["correct"]).numpy())
+    return _key_from_json(content), outcomes

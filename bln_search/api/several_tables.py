@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from bln_search.api.metrics import mean_values
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_conditions import RankedConditions
 from bln_search.core.records import Evaluation, EvaluationKey
@@ -55,6 +56,8 @@ def rank_over_networks(
         per_slot=tables[0].per_slot,
         deployed=deployed.pop() if len(deployed) == 1 else None,
         has_accuracy=tables[0].has_accuracy,
+        metric_values=mean_values([table.metric_values for table in tables]),
+        higher_is_better=tables[0].higher_is_better,
         networks=tuple(
             replace(table, fingerprints=fingerprints, network=position) for position, table in enumerate(tables)
         ),

@@ -13,6 +13,7 @@ from bln_search.core.undefined_reasons import too_few_slots
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress, evaluate_rows
+from bln_search.evaluation.row_evaluator import OutputObserver
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 from bln_search.norms.statistics import layer_configuration, select_population
@@ -31,6 +32,7 @@ def evaluate_split(
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
+    observe: OutputObserver | None = None,
 ) -> list[Evaluation]:
     """Return one evaluation for each of `rows`, in their order.
 
@@ -46,6 +48,7 @@ def evaluate_split(
         one_pass: see `evaluate_rows`.
         memory_limit: see `evaluate_rows`.
         progress: see `evaluate_rows`.
+        observe: see `evaluate_rows`.
     """
     reasons = [undefined_reason(row, populations, batch_size) for row in rows]
     outcomes = iter(
@@ -58,6 +61,7 @@ def evaluate_split(
             one_pass=one_pass,
             memory_limit=memory_limit,
             progress=progress,
+            observe=observe,
         )
     )
     results = []

@@ -59,6 +59,7 @@ TEXT_BLOCKS = {
     "backups/": "contracts/backups/test_manifest.py",
     "bln-search serve": "docs/test_blocks.py",
     "openapi-python-client generate": "end_to_end/test_generated_client.py",
+    "model = BertForSequenceClassification": "api/test_transformers.py",
     "quickstart (complete)": "end_to_end/test_readme.py",
 }
 """Blocks that are neither code nor commands by their beginning, and the test of what they show."""
