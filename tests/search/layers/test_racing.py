@@ -8,7 +8,7 @@ from scipy import stats
 
 from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.search.layers.objective import BudgetedObjective
-from bln_search.search.layers.racing import _not_worse, _schedule, race
+from bln_search.search.layers.racing import _not_worse, _test_schedule, race
 from tests.search.layers.tables import additive, plain_space, table_source
 
 
@@ -51,7 +51,7 @@ def test_one_mini_batch_drops_no_finite_candidate():
 
 @pytest.mark.parametrize("batches", [1, 2, 4, 5, 6, 12, 480])
 def test_last_test_covers_every_mini_batch(batches):
-    schedule = _schedule(batches)
+    schedule = _test_schedule(batches)
     assert schedule == sorted(set(schedule))
     assert (schedule[0], schedule[-1]) == (min(5, batches), batches)
 
