@@ -7,6 +7,9 @@ mini-batch, cross-entropy. So are those of the best per-layer configuration that
 reported as ill-conditioned are compared with the plain loop in double precision. Difference: |a - b| / (1 + |b|).
 Times are processor time of one thread; two processes run at once.
 
+`--survey` converts a network of each family of timm, all networks of torchvision and some of transformers, and
+evaluates many of them on few examples: which are converted, and what hinders the others.
+
 Needs `pip install --constraint constraints.txt '.[train,zoo]'`. The index has torchvision compiled for torch with CUDA
 only; beside torch for CPUs its compiled operations do not load, which these networks do not need
 (`bench.support.zoo_networks.load_torchvision`).
@@ -28,6 +31,7 @@ import torch
 from torch import nn
 
 from bench.support.reporting import finish, make_parser, spread
+from bench.support.survey import run_survey
 from bench.support.zoo_comparison import EVALUATIONS, compare_rows, compare_search, evaluate_in_one_pass, plain_losses
 from bench.support.zoo_networks import NETWORKS, Examples, images, labeled_pixels
 from bench.support.zoo_preparation import BATCHES, FEW_BATCHES, Prepared, Setting, draw_batches, prepare
@@ -156,8 +160,13 @@ def summarize(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    options = make_parser(__doc__ or "").parse_args()
+    parser = make_parser(__doc__ or "")
+    parser.add_argument("--survey", action="store_true", help="convert and evaluate networks of timm and others")
+    options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.survey:
+        run_survey(quick=options.quick, save=options.save)
+        return
     entries = []
     print("network, method, mini-batch, layers, rows; differences in single precision of mean losses and of losses, in")
     print("double precision; ill-conditioned rows; per-layer search; times faster than the plain loop")

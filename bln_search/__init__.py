@@ -40,12 +40,14 @@ if TYPE_CHECKING:
         evaluate_configurations,
         export,
         load,
+        register_norm_layer,
         search_layers,
     )
     from bln_search.client import Client, ServiceError
     from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
     from bln_search.core.enums import PopulationEstimate, Split
     from bln_search.norms import BLN, BN, BRN, LN, MBN
+    from bln_search.norms.replacement import NormFactory, NormWithActivation
 
 __version__ = VERSION
 __all__ = [
@@ -63,6 +65,8 @@ __all__ = [
     "Method",
     "MissingPackageError",
     "ModelError",
+    "NormFactory",
+    "NormWithActivation",
     "PopulationEstimate",
     "RankedConfigurations",
     "RankedLayers",
@@ -75,6 +79,7 @@ __all__ = [
     "evaluate_configurations",
     "export",
     "load",
+    "register_norm_layer",
     "search_layers",
 ]
 
@@ -88,6 +93,8 @@ _HOMES = {
     "ExportReport": "bln_search.api",
     "InferenceConfiguration": "bln_search.core.configuration",
     "Method": "bln_search.core.configuration",
+    "NormFactory": "bln_search.norms.replacement",
+    "NormWithActivation": "bln_search.norms.replacement",
     "PopulationEstimate": "bln_search.core.enums",
     "RankedConfigurations": "bln_search.api",
     "RankedLayers": "bln_search.api",
@@ -100,9 +107,15 @@ _HOMES = {
     "evaluate_configurations": "bln_search.api",
     "export": "bln_search.api",
     "load": "bln_search.api",
+    "register_norm_layer": "bln_search.api",
     "search_layers": "bln_search.api",
 }
-_EXTRAS = {"bln_search.api": "train", "bln_search.norms": "train", "bln_search.client": "client"}
+_EXTRAS = {
+    "bln_search.api": "train",
+    "bln_search.norms": "train",
+    "bln_search.norms.replacement": "train",
+    "bln_search.client": "client",
+}
 
 
 def __dir__() -> list[str]:

@@ -38,11 +38,11 @@ def get_bearer(
     """
     secret = header.credentials if header is not None else cookie
     if not secret:
-        raise _unauthorized("this needs an access token: `Authorization: Bearer ...`")
+        raise _unauthorized_problem("this needs an access token: `Authorization: Bearer ...`")
     bearer = context.ledger.tokens.find_bearer(secret)
     if bearer is None or (bearer.kind is TokenKind.SESSION) != (header is None):
         count_failed_login(request, context)
-        raise _unauthorized("this token is unknown, revoked or expired")
+        raise _unauthorized_problem("this token is unknown, revoked or expired")
     context.rate_limiter.count(f"account {bearer.account}")
     if header is None and request.method not in _SAFE_METHODS:
         check_same_site(request)
@@ -55,7 +55,7 @@ def count_failed_login(request: Request, context: Context) -> None:
     context.rate_limiter.count(f"wrong {client}", _FAILED_LOGIN_WEIGHT)
 
 
-def _unauthorized(detail: str) -> ProblemException:
+def _unauthorized_problem(detail: str) -> ProblemException:
     return ProblemException(401, "no-token", detail, headers={"WWW-Authenticate": "Bearer"})
 
 

@@ -1,4 +1,7 @@
-"""Table of docs/networks.md, from bench/results/zoo.json: `python -m bench.documents.zoo_page --write`."""
+"""Tables of docs/networks.md, from bench/results/zoo.json and zoo_survey.json.
+
+`python -m bench.documents.zoo_page --write` writes them into the page.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from bench.documents import survey_block
 from bench.documents.marked_block import write_block
 from bench.support.reporting import read_result
 
@@ -98,7 +102,9 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table into the page")
     if parser.parse_args().write:
         write_block(PAGE, BLOCK, block())
+        write_block(PAGE, survey_block.BLOCK, survey_block.block())
     print(block())
+    print(survey_block.block())
 
 
 if __name__ == "__main__":

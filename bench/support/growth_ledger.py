@@ -149,7 +149,7 @@ class WorkerOperations:
 
     def look(self) -> None:
         """Check for a stop request."""
-        self.ledger.studies.check_lease(self.study_id, RUNNER)
+        self.ledger.studies.read_stop_request(self.study_id, RUNNER)
 
     def append(self) -> None:
         """Store one epoch of a trial."""

@@ -13,6 +13,7 @@ from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.api.study_export import export_network
 from bln_search.api.trained_export import TrainedRow
+from bln_search.norms.replacement import register_norm_layer
 
 __all__ = [
     "ExportReport",
@@ -29,5 +30,6 @@ __all__ = [
     "export",
     "export_network",
     "load",
+    "register_norm_layer",
     "search_layers",
 ]

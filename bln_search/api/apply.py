@@ -83,7 +83,7 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     try:
         for name, configuration in configurations.items():
             layers[name].configure(configuration, populations.get(name), blends.get(name))
-        _check_values(layers.values())
+        _check_population_values(layers.values())
     except BaseException:
         for layer, snapshot in snapshots.items():
             layer.restore(snapshot)
@@ -118,7 +118,7 @@ def _depends_on_batch(
     )
 
 
-def _check_values(layers: Iterable[Normalization]) -> None:
+def _check_population_values(layers: Iterable[Normalization]) -> None:
     """Raise ModelError if no layer has the population values that it reads."""
     readers = [(layer, missing) for layer in layers if (missing := _missing_statistics(layer)) is not None]
     if readers and all(missing for _, missing in readers):

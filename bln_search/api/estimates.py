@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Container, Mapping, Sequence
-from itertools import chain
 
-import torch
-from torch import nn
-
-from bln_search.api.loaders import Loader, loader_inputs
+from bln_search.api.adapters import BatchAdapter, Loader, population_argument
 from bln_search.core.blend import POPULATION_NAME, Blend, blend_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, parse_enum
@@ -90,10 +86,9 @@ def _with_blends(configuration: InferenceConfiguration, estimate: str, blends: S
 
 
 def collect_estimates(
-    network: nn.Module,
+    adapter: BatchAdapter,
     layers: Mapping[str, Normalization],
     loaders: Mapping[str, Loader],
-    device: torch.device,
     gathered: MomentsByEstimate | None,
     *,
     kept: Container[str] = (),
@@ -105,9 +100,7 @@ def collect_estimates(
     Raises DataError if `gathered` belongs to other layers.
     """
     collected = {
-        name: _collect_population(
-            network, layers, loader, device, "train_loader" if len(loaders) == 1 else f"train_loader[{name!r}]", kept
-        )
+        name: _collect_population(adapter, layers, loader, population_argument(name, loaders), kept)
         for name, loader in loaders.items()
     }
     estimates: dict[str, Mapping[str, LayerMoments]] = {**collected, **(gathered or {})}
@@ -123,10 +116,9 @@ def reached_layers(estimates: MomentsByEstimate) -> Mapping[str, LayerMoments]:
 
 
 def _collect_population(
-    network: nn.Module,
+    adapter: BatchAdapter,
     layers: Mapping[str, Normalization],
     loader: Loader,
-    device: torch.device,
     argument: str,
     kept: Container[str],
 ) -> dict[str, LayerMoments]:
@@ -135,11 +127,7 @@ def _collect_population(
     Without a batch_size a layer uses the weights of the present mini-batch, and smaller mini-batches are excluded.
     Warns (UserWarning) if no mini-batch reaches a layer.
     """
-    batches = loader_inputs(loader, device, argument)
-    first = next(batches, None)
-    if first is None:
-        raise DataError(f"{argument} yields no mini-batch: population values need at least one")
-    gathered = collect_frozen_moments(network, chain([first], batches), kept=kept)
+    gathered = collect_frozen_moments(adapter.network, adapter.population_inputs(loader, argument), kept=kept)
     size = max(moments.batch_size for moments in gathered.values())
     for layer in layers.values():
         layer.batch_size = layer.batch_size or size

@@ -8,14 +8,23 @@ from typing import Any
 
 from torch import nn
 
+from bln_search.api.adapters import BatchAdapter, Loader
 from bln_search.api.arguments import CorrectionName, check_network
-from bln_search.api.estimates import collect_estimates, named_populations, parse_blends, possible_rows, reached_layers
-from bln_search.api.loaders import Loader, batches_by_size, scored_pairs
+from bln_search.api.batch_forms import Target
+from bln_search.api.estimates import (
+    collect_estimates,
+    named_populations,
+    parse_blends,
+    possible_rows,
+    reached_layers,
+)
+from bln_search.api.loaders import batches_by_size
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.score import UserScore, has_correctness, resolve_score
 from bln_search.core.enums import Correction, Split, parse_enum
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
 from bln_search.evaluation import evaluate_split
+from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.class_counts import ClassCounts
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import cross_entropy
@@ -43,6 +52,8 @@ def evaluate_configurations(
     correction: CorrectionName | Correction = "bessel",
     per_slot: bool = False,
     score: UserScore = "cross_entropy",
+    forward: Forward | None = None,
+    target: Target | None = None,
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
 ) -> RankedConfigurations:
@@ -56,8 +67,8 @@ def evaluate_configurations(
             mini-batches with the present weights. It yields inputs, alone or with targets, which are not read. Or
             several loaders by name, as in `{"source": train_loader, "target": unlabelled_loader}`: rows are evaluated
             with each population.
-        validation_loader: Mini-batches (inputs, targets) of the inference size; their loss ranks the rows. A shorter
-            last mini-batch is filled up with examples that are not scored.
+        validation_loader: Mini-batches of the inference size, (inputs, targets) or of another structure; their loss
+            ranks the rows. A shorter last mini-batch is filled up with examples that are not scored.
         test_loader: Mini-batches of the test split, whose figures are reported and do not rank the rows.
         batch_sizes: Inference mini-batch sizes in place of those of the loaders; splits are then loaded into memory.
         blends: Weights α of the population in rows with blended statistics, α·population + (1 - α)·mini-batch: numbers
@@ -71,6 +82,13 @@ def evaluate_configurations(
             each example, alone or with correctness (a bool for each example); losses (n, ...) are averaged to (n,).
             A loss module of torch needs `reduction="none"`. It is called with outputs of several configurations at
             once. Without correctness the table has no accuracy.
+        forward: Calls the network with a mini-batch of any structure and returns its output, as in
+            `lambda model, batch: model(**batch).logits`. It must call the model that it is given. By default a tensor
+            is the only argument, a list of tensors gives the arguments, and a dictionary the keywords, without the
+            keys `labels`, `label`, `targets` and `target`. Of an output that is no tensor, `logits`, `out` or the
+            first item is taken.
+        target: Returns the targets in a mini-batch, as in `lambda batch: batch["y"]`. By default the second of two
+            parts, or the labels of a dictionary.
         one_pass: False evaluates the configurations one after the other, for a network in which layers other than the
             normalization layers mix examples.
         memory_limit: Largest size in bytes of an activation that holds all configurations.
@@ -82,7 +100,7 @@ def evaluate_configurations(
         ModelError: The network cannot be evaluated; the message says what to change.
         DataError: A loader does not yield mini-batches; the message says what to change.
         ValueError: Another argument is invalid.
-        TypeError: `score` is neither a name nor a function.
+        TypeError: `score` is neither a name nor a function, or `forward` or `target` is no function.
 
     Example:
         ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader)
@@ -96,21 +114,25 @@ def evaluate_configurations(
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
     weights = parse_blends(blends)
     layers = find_norms(network)
-    device = next(network.parameters()).device
-    estimates = collect_estimates(network, layers, named_populations(train_loader), device, gathered)
+    adapter = BatchAdapter(network, forward, target, next(network.parameters()).device)
+    train_loaders = adapter.peek_populations(named_populations(train_loader))
+    split_loaders = {
+        split: adapter.peek_scored(loader, f"{split}_loader", scoring, one_pass=one_pass)
+        for split, loader in ((Split.VALIDATION, validation_loader), (Split.TEST, test_loader))
+        if loader is not None
+    }
+    estimates = collect_estimates(adapter, layers, train_loaders, gathered)
     populations = network_populations(layers, estimates, parsed_correction, per_slot=per_slot)
     rows = possible_rows(layers, estimates, weights)
     results: list[Evaluation] = []
     classes = ClassCounts()
-    for split, loader in ((Split.VALIDATION, validation_loader), (Split.TEST, test_loader)):
-        if loader is None:
-            continue
-        pairs = scored_pairs(loader, device, f"{split}_loader", scoring)
+    for split, loader in split_loaders.items():
+        pairs = adapter.pairs(loader, f"{split}_loader", scoring)
         if split is Split.VALIDATION and scoring is cross_entropy:
             pairs = classes.counted(pairs)
         for batch_size, batches in batches_by_size(pairs, batch_sizes, f"{split}_loader"):
             results += evaluate_split(
-                network,
+                adapter.network,
                 batches,
                 rows,
                 populations,

@@ -104,12 +104,12 @@ def compare(
         batch = examples.mini_batch(size)
         expected = list(named_outputs(batch.call(eager)).values())
         largest = max((value.double().abs().max().item() for value in expected if value.numel()), default=0.0)
-        differences = {form: _difference(batch.call(run), expected) for form, run in forms.items()}
+        differences = {form: _largest_difference(batch.call(run), expected) for form, run in forms.items()}
         comparisons.append(SizeParity(size, largest, differences))
     return Parity(inputs_text, tuple(comparisons))
 
 
-def _difference(outputs: Any, expected: Sequence[Tensor]) -> float:
+def _largest_difference(outputs: Any, expected: Sequence[Tensor]) -> float:
     """The largest absolute difference; infinite if shapes differ."""
     values = list(named_outputs(outputs).values())
     if [value.shape for value in values] != [value.shape for value in expected]:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 from torch import nn
 
+from bln_search.api.adapters import BatchAdapter, Loader
 from bln_search.api.arguments import (
     CorrectionName,
     EstimateName,
@@ -16,14 +17,16 @@ from bln_search.api.arguments import (
     OtherLayersName,
     check_network,
 )
+from bln_search.api.batch_forms import Target
 from bln_search.api.estimates import collect_estimates, named_populations
 from bln_search.api.kept_layers import kept_layers, kept_populations
-from bln_search.api.loaders import Loader, split_batches
+from bln_search.api.loaders import split_batches
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.score import UserScore, has_correctness, is_in_nats, resolve_score
 from bln_search.core.enums import Correction, LayerScope, LayerSearch, OtherLayers, PopulationEstimate, parse_enum
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
+from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.tree.evaluator_protocol import Evaluator
 from bln_search.evaluation.tree.evaluators import make_evaluator
@@ -70,12 +73,14 @@ def search_layers(
     correction: CorrectionName | Correction = "bessel",
     per_slot: bool = False,
     score: UserScore = "cross_entropy",
+    forward: Forward | None = None,
+    target: Target | None = None,
     memory_limit: int = MEMORY_LIMIT,
 ) -> RankedLayers:
     """Find the best configuration of each normalization layer, confirmed on examples that did not choose it.
 
-    Warns (UserWarning) if the forward pass branches on values. The configurations are then evaluated one by one;
-    `exact` accepts at most 4,096 of them and is the default if there are at most `evaluations`.
+    Warns (UserWarning) if the forward pass branches on values, or takes several tensors. The configurations are then
+    evaluated one by one; `exact` accepts at most 4,096 of them and is the default if there are at most `evaluations`.
 
     Args:
         network: A network with normalization layers of bln-search.
@@ -98,6 +103,8 @@ def search_layers(
         correction: As for `evaluate_configurations`.
         per_slot: As for `evaluate_configurations`.
         score: As for `evaluate_configurations`.
+        forward: As for `evaluate_configurations`.
+        target: As for `evaluate_configurations`.
         memory_limit: Bytes of the largest activation.
 
     Returns:
@@ -108,7 +115,7 @@ def search_layers(
         DataError: A loader does not yield mini-batches, the estimate does not exist, or a loader has fewer mini-batches
             than folds.
         ValueError: Another argument is invalid.
-        TypeError: `score` is neither a name nor a function.
+        TypeError: `score` is neither a name nor a function, or `forward` or `target` is no function.
 
     Example:
         layered = bln_search.search_layers(model, train_loader, validation_loader)
@@ -125,20 +132,24 @@ def search_layers(
     )
     layers = find_norms(network)
     kept = kept_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
-    device = next(network.parameters()).device
-    estimates = collect_estimates(network, layers, named_populations(train_loader), device, gathered, kept=kept)
+    adapter = BatchAdapter(network, forward, target, next(network.parameters()).device)
+    train_loaders = adapter.peek_populations(named_populations(train_loader))
+    validation_loader = adapter.peek_scored(validation_loader, "validation_loader", scoring, one_pass=False)
+    if test_loader is not None:
+        test_loader = adapter.peek_scored(test_loader, "test_loader", scoring, one_pass=False)
+    estimates = collect_estimates(adapter, layers, train_loaders, gathered, kept=kept)
     if parsed_estimate not in estimates:
         raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
     populations = {
         **network_populations(layers, estimates, parsed_correction, per_slot=per_slot),
         **kept_populations(kept, parsed_estimate),
     }
-    batches = split_batches(validation_loader, device, "validation_loader", scoring)
+    batches = split_batches(validation_loader, "validation_loader", scoring, adapter)
     fold_of_batch = assign_folds(len(batches), folds)
     options = TreeOptions(
         parsed_estimate, spec.scope, spec.groups or {}, OtherLayers(others), scoring, memory_limit=memory_limit
     )
-    evaluator = make_evaluator(network, batches, populations, options, folds=fold_of_batch)
+    evaluator = make_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
     if search is None:
         spec = spec.model_copy(update={"search": _default_search(evaluator, evaluations)})
     if spec.search is LayerSearch.EXACT:
@@ -149,7 +160,7 @@ def search_layers(
         evaluator,
         fold_of_batch,
         LayerSearchPlan(spec.search, evaluations, keep, Options(seed=seed)),
-        test=None if test_loader is None else split_batches(test_loader, device, "test_loader", scoring),
+        test=None if test_loader is None else split_batches(test_loader, "test_loader", scoring, adapter),
     )
     network_search = _NetworkSearch(spec, record)
     size = len(batches[0][0])

@@ -30,15 +30,15 @@ def model_card(export: ExportDescription, parity: Parity) -> str:
             "## Loading\n",
             _LOADING,
             *_package_lines(export),
-            *_inputs(export),
+            *_input_lines(export),
             "## Where its statistics come from\n",
             *_statistic_sources(export),
             "## Figures\n",
-            *_figures(export),
+            *_metric_lines(export),
             "## Agreement of the forms\n",
             *parity_lines(parity),
             "## Limits\n",
-            *_limits(export),
+            *_limitation_lines(export),
         ]
     )
 
@@ -67,7 +67,7 @@ def _point_text(export: ExportDescription) -> str:
     return f" ({format_point(export.origin.parameters)})" if export.origin.parameters else ""
 
 
-def _inputs(export: ExportDescription) -> list[str]:
+def _input_lines(export: ExportDescription) -> list[str]:
     shape = ", ".join(str(extent) for extent in export.model.input_shape)
     names = f": {', '.join(export.model.class_names)}" if export.model.class_names else ""
     return [
@@ -112,7 +112,7 @@ def _batch_dependence(export: ExportDescription) -> list[str]:
     return [text + slot_text(largest) + "\n", folding_text(export.not_folded_because) + "\n"]
 
 
-def _figures(export: ExportDescription) -> list[str]:
+def _metric_lines(export: ExportDescription) -> list[str]:
     figures = export.figures
     header = (
         f"| split | loss, {figures.seeds} seeds | accuracy %, {figures.seeds} seeds | loss, this seed | accuracy % |"
@@ -120,13 +120,13 @@ def _figures(export: ExportDescription) -> list[str]:
     lines = [header, "| --- | --- | --- | --- | --- |"]
     for split, seed_figure in figures.this_seed.items():
         mean_figure = figures.over_seeds.get(split)
-        means = _means(mean_figure) if mean_figure else "– | –"
+        means = _format_means(mean_figure) if mean_figure else "– | –"
         lines.append(f"| {split} | {means} | {seed_figure.loss:.4f} | {100 * seed_figure.accuracy:.2f} |")
     return [*lines, "\nMean ± standard deviation over seeds; loss is cross-entropy in nats, "
             f"mini-batches of {export.row.batch_size}.\n"]  # fmt: skip
 
 
-def _means(figure: Figure) -> str:
+def _format_means(figure: Figure) -> str:
     loss, accuracy = f"{figure.loss:.4f}", f"{100 * figure.accuracy:.2f}"
     if figure.loss_deviation is not None and figure.accuracy_deviation is not None:
         loss += f" ± {figure.loss_deviation:.4f}"
@@ -134,7 +134,7 @@ def _means(figure: Figure) -> str:
     return f"{loss} | {accuracy}"
 
 
-def _limits(export: ExportDescription) -> list[str]:
+def _limitation_lines(export: ExportDescription) -> list[str]:
     data = export.origin.data
     fraction_text = "" if data["fraction"] == 1 else f", {100 * data['fraction']:g} % of it"
     return [

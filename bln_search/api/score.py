@@ -56,7 +56,7 @@ def resolve_score(score: UserScore) -> Score:
                 f"there is no score {score!r}: choose one of {', '.join(_NAMED_SCORES)}, or give a function of outputs "
                 "and targets"
             )
-        return _adapt(_NAMED_SCORES[score])
+        return _adapt_score(_NAMED_SCORES[score])
     if not callable(score) or isinstance(score, type):
         kind = f"is the class {score.__name__}" if isinstance(score, type) else f"has the type {type(score).__name__}"
         raise TypeError(
@@ -70,10 +70,10 @@ def resolve_score(score: UserScore) -> Score:
             f"{name}(reduction={reduction!r}) returns one number for a mini-batch, and a score returns one loss for "
             f'each example: use {name}(reduction="none")'
         )
-    return _adapt(score)
+    return _adapt_score(score)
 
 
-def _adapt(function: ScoreFunction) -> Score:
+def _adapt_score(function: ScoreFunction) -> Score:
     """Return the built-in cross-entropy itself, which evaluators recognize; any other function adapted."""
     return cross_entropy if function is cross_entropy else AdaptedScore(function)
 
@@ -99,17 +99,17 @@ def check_targets(score: Score, targets: Tensor, loader: str) -> None:
 
 def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return squared errors, in the shape of the outputs."""
-    return F.mse_loss(outputs, _aligned(targets, outputs), reduction="none")
+    return F.mse_loss(outputs, _align_targets(targets, outputs), reduction="none")
 
 
 def mean_absolute_error(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return absolute errors, in the shape of the outputs."""
-    return F.l1_loss(outputs, _aligned(targets, outputs), reduction="none")
+    return F.l1_loss(outputs, _align_targets(targets, outputs), reduction="none")
 
 
 def binary_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor | tuple[Tensor, Tensor]:
     """Return the cross-entropy of logits in nats; with correctness if an example has one logit."""
-    aligned = _aligned(targets, outputs)
+    aligned = _align_targets(targets, outputs)
     losses = F.binary_cross_entropy_with_logits(outputs, aligned, reduction="none")
     if losses.numel() != len(losses):
         return losses
@@ -124,7 +124,7 @@ _NAMED_SCORES: Mapping[str, ScoreFunction] = {
 }
 
 
-def _aligned(targets: Tensor, outputs: Tensor) -> Tensor:
+def _align_targets(targets: Tensor, outputs: Tensor) -> Tensor:
     """Return targets in the shape and type of the outputs; axes of length 1 may differ.
 
     Raises:

@@ -83,7 +83,7 @@ def build_export(
     description = _describe(row, data)
     network = empty_network(description).eval()
     load_weights(network, weights)
-    _configure(network, row, gathered)
+    _configure_layers(network, row, gathered)
     standardization = fit_standardization(data, row.trial.data)
     exported = ExportedNetwork(StandardizedInputs(standardization.mean, standardization.deviation), network).eval()
     row_description = description.row.model_copy(update={"largest_batch_size": largest_batch_size(network)})
@@ -96,7 +96,7 @@ def fold_exported(exported: ExportedNetwork) -> tuple[ExportedNetwork | None, st
     return (None, reason) if folded is None else (ExportedNetwork(exported.standardization, folded).eval(), None)
 
 
-def _configure(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> None:
+def _configure_layers(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> None:
     """Configure the layers with the row and its population values."""
     layers = find_norms(network)
     populations = trial_populations(row.trial, network, gathered)
@@ -142,13 +142,13 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
         folded=False,
         not_folded_because=None,
         figures=row.figures,
-        origin=_origin(row),
+        origin=_describe_origin(row),
         versions=package_versions(),
         files={},
     )
 
 
-def _origin(row: TrainedRow) -> Origin:
+def _describe_origin(row: TrainedRow) -> Origin:
     trial, checkpoint = row.trial, row.checkpoint
     return Origin(
         study=row.study,

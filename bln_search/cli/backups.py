@@ -50,8 +50,8 @@ def backup(
             archive.remove_oldest(keep, datetime.now(UTC), _print_warning)
     already_stored = len(result.manifest.checkpoints) - result.copied
     text = (
-        f"{archive}: backup {result.moment}, {_contents(result.manifest)} ({result.copied} copied, {already_stored} "
-        "stored already)"
+        f"{archive}: backup {result.moment}, {_describe_contents(result.manifest)} ({result.copied} copied, "
+        f"{already_stored} stored already)"
     )
     record = {**_backup_record(result.manifest), "copied": result.copied}
     print_record(record, output_format, partial(_print, text))
@@ -81,7 +81,7 @@ def _print_backups(archive: Archive, records: Sequence[Record]) -> None:
         missing = f", {record['missing']} MISSING" if record["missing"] else ""
         _print(
             f"{record['moment']}  {record['studies']} studies, {record['checkpoints']} checkpoints{missing}, "
-            f"{_megabytes(record['bytes'])}, {record['source']}, bln-search {record['bln_search']}"
+            f"{_format_megabytes(record['bytes'])}, {record['source']}, bln-search {record['bln_search']}"
         )
 
 
@@ -118,7 +118,7 @@ def restore(
                     backup_files, settings.checkpoint_store, _print_warning, overwrite=overwrite
                 )
     manifest = backup_files.manifest
-    summary = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_contents(manifest)}"
+    summary = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_describe_contents(manifest)}"
     if dry_run:
         text = f"{summary}: every {'other ' if without_damaged else ''}file is intact"
     else:
@@ -148,13 +148,14 @@ def _backup_record(manifest: Manifest) -> Record:
     }
 
 
-def _contents(manifest: Manifest) -> str:
+def _describe_contents(manifest: Manifest) -> str:
     record = _backup_record(manifest)
     missing = f", {record['missing']} MISSING" if record["missing"] else ""
-    return f"{record['studies']} studies, {record['checkpoints']} checkpoints{missing}, {_megabytes(record['bytes'])}"
+    size = _format_megabytes(record["bytes"])
+    return f"{record['studies']} studies, {record['checkpoints']} checkpoints{missing}, {size}"
 
 
-def _megabytes(size: object) -> str:
+def _format_megabytes(size: object) -> str:
     return f"{float(str(size)) / 1e6:,.1f} MB"
 
 

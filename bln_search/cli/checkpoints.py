@@ -31,7 +31,7 @@ class KeepPolicy(StrEnum):
 
 
 @app.callback()
-def _group() -> None:
+def _keep_command_group() -> None:
     """Keep the group: Typer would otherwise replace it by its only command."""
 
 

@@ -116,10 +116,10 @@ def rows_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], tit
         columns: Columns from left to right.
         title: Line above the table.
     """
-    return FittedTable([_column(name, [row[name] for row in rows]) for name in columns], title)
+    return FittedTable([_make_column(name, [row[name] for row in rows]) for name in columns], title)
 
 
-def _column(name: str, values: Sequence[object]) -> Column:
+def _make_column(name: str, values: Sequence[object]) -> Column:
     cells = ["" if value is None else str(value) for value in values]
     is_number = all(_NUMBER.fullmatch(cell) for cell in cells if cell)
     return Column(name, cells, Kind.NUMBER if is_number else Kind.TEXT)

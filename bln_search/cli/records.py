@@ -31,10 +31,10 @@ def print_records(
         table: Prints the table; by default one column per field and one row per record.
     """
     if output_format is Format.JSON:
-        typer.echo(json.dumps([_finite(record) for record in records], indent=1))
+        typer.echo(json.dumps([_replace_non_finite(record) for record in records], indent=1))
     elif output_format is Format.JSONL:
         for record in records:
-            typer.echo(json.dumps(_finite(record)))
+            typer.echo(json.dumps(_replace_non_finite(record)))
     elif output_format is Format.CSV:
         writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
@@ -54,13 +54,13 @@ def print_record(record: Record, output_format: Format, table: Callable[[], None
         table: Prints it as text.
     """
     if output_format is Format.JSON:
-        typer.echo(json.dumps(_finite(record), indent=1))
+        typer.echo(json.dumps(_replace_non_finite(record), indent=1))
     else:
         print_records([record], tuple(record), output_format, table)
 
 
-def _finite(value: object) -> object:
+def _replace_non_finite(value: object) -> object:
     """Return a value with null for every number that is not finite, which JSON cannot represent."""
     if isinstance(value, Mapping):
-        return {name: _finite(inner) for name, inner in value.items()}
+        return {name: _replace_non_finite(inner) for name, inner in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -53,7 +53,7 @@ def create(
         with closing(open_ledger(database or settings.database_url)) as ledger:
             secret, _ = ledger.tokens.create(account, scope, label, expires_at=expires)
     errors.print(
-        f"a token {_location(service)} for {account} with the scope {scope}; its secret is not shown again",
+        f"a token {_describe_database(service)} for {account} with the scope {scope}; its secret is not shown again",
         highlight=False,
     )
     typer.echo(secret)
@@ -89,15 +89,15 @@ def _print_lines(records: Sequence[Record]) -> None:
         if record["revoked_at"]:
             expiry = "revoked"
         elif record["expires_at"]:
-            expiry = f"expires {_date(record['expires_at'])}"
+            expiry = f"expires {_format_date(record['expires_at'])}"
         line = (
-            f"{record['id']:>4}  {record['account']:<16} {record['scope']:<6} {_date(record['created_at'])}  {expiry}  "
-            f"{record['label']}"
+            f"{record['id']:>4}  {record['account']:<16} {record['scope']:<6} "
+            f"{_format_date(record['created_at'])}  {expiry}  {record['label']}"
         )
         results.print(line.rstrip(), markup=False, highlight=False)
 
 
-def _date(moment: object) -> str:
+def _format_date(moment: object) -> str:
     return str(moment)[:10]
 
 
@@ -117,8 +117,8 @@ def revoke(
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
             ledger.tokens.revoke(token_id)
-    errors.print(f"token {token_id} {_location(service)} is revoked", highlight=False)
+    errors.print(f"token {token_id} {_describe_database(service)} is revoked", highlight=False)
 
 
-def _location(service: str | None) -> str:
+def _describe_database(service: str | None) -> str:
     return "of the database" if service is None else f"of {redact_password(service)}"

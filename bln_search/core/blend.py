@@ -36,7 +36,7 @@ class Blend:
         """Raise ValueError unless `value` is a possible weight."""
         upper = math.inf if self.is_prior else 1.0
         if not 0 < self.value < upper:
-            raise ValueError(_impossible(str(self)))
+            raise ValueError(_invalid_weight_message(str(self)))
 
     def __str__(self) -> str:
         return f"{_PRIOR if self.is_prior else ''}{repr(self.value).removesuffix('.0')}"
@@ -55,11 +55,11 @@ class Blend:
         except ValueError:
             number = math.nan
         if isinstance(value, bool) or math.isnan(number):
-            raise ValueError(_impossible(value))
+            raise ValueError(_invalid_weight_message(value))
         return Blend(number, is_prior)
 
 
-def _impossible(value: object) -> str:
+def _invalid_weight_message(value: object) -> str:
     return (
         f"{value!r} is not the weight of a blend: give a number between 0 and 1, as in 0.1, or a number of prior "
         'examples, as in "N16"'

@@ -63,7 +63,7 @@ class Method(StrEnum):
         return _STATISTICS[self]
 
     @property
-    def sources(self) -> str:
+    def possible_sources(self) -> str:
         """The letters of the possible sources of its statistics, population and memory first."""
         return "MTF" if self is Method.MBN else "TF"
 
@@ -151,7 +151,7 @@ class InferenceConfiguration:
         """Does this configuration have exactly the statistics of `method`, with sources that the method has?"""
         statistics = method.statistics
         return all(
-            letter in (method.sources + Source.BLEND if statistic in statistics else Source.ABSENT)
+            letter in (method.possible_sources + Source.BLEND if statistic in statistics else Source.ABSENT)
             for statistic, letter in zip(Statistic, self.code, strict=True)
         )
 
@@ -179,6 +179,11 @@ class InferenceConfiguration:
         return not any(self.source(statistic).reads_mini_batch for statistic in BATCH_STATISTICS)
 
     @property
+    def num_computed_statistics(self) -> int:
+        """Number of statistics that are computed from the mini-batch at inference."""
+        return sum(source.reads_mini_batch for source in self.sources.values())
+
+    @property
     def without_population(self) -> InferenceConfiguration:
         """The same configuration with the mini-batch instead of the population."""
         return InferenceConfiguration(
@@ -200,7 +205,7 @@ class InferenceConfiguration:
 
 def all_configurations(method: Method) -> tuple[InferenceConfiguration, ...]:
     """Every configuration of `method`, population first: 16 for BLN, four for BN, BRN and LN, nine for MBN."""
-    choices = [method.sources if statistic in method.statistics else "-" for statistic in Statistic]
+    choices = [method.possible_sources if statistic in method.statistics else "-" for statistic in Statistic]
     return tuple(InferenceConfiguration("".join(letters)) for letters in product(*choices))
 
 

@@ -51,7 +51,7 @@ def open_log_file(file: LogFile) -> logging.FileHandler:
         file.path.parent.mkdir(parents=True, exist_ok=True)
         for number in range(1, _MAX_PROCESSES + 1):
             candidate = file if number == 1 else file.for_role(str(number))
-            lock = _lock(candidate.path.with_name(f".{candidate.path.name}.lock"))
+            lock = _lock_file(candidate.path.with_name(f".{candidate.path.name}.lock"))
             if lock is not None:
                 return _open_locked(candidate, lock)
     except OSError as error:
@@ -69,7 +69,7 @@ def _open_locked(file: LogFile, lock: int) -> logging.FileHandler:
         raise
 
 
-def _lock(path: Path) -> int | None:
+def _lock_file(path: Path) -> int | None:
     """The descriptor of a locked file; the lock ends with the process. None if another process has the lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     if sys.platform != "win32":  # on Windows another process cannot rename an open file

@@ -1,7 +1,8 @@
 """Names of models, data sets and image corruptions: built-in ones, and plugins of installed packages.
 
 This module imports no model, data set or corruption. A package adds a model with the entry point group
-`bln_search.models`, a data set with `bln_search.data_sets`, and a corruption with `bln_search.corruptions`.
+`bln_search.models`, a data set with `bln_search.data_sets`, a corruption with `bln_search.corruptions`, and the
+replacement of a normalization layer with `bln_search.norm_layers`.
 """
 
 from __future__ import annotations
@@ -69,6 +70,12 @@ def plugin_corruptions() -> dict[str, EntryPoint]:
     return {
         point.name: point for point in entry_points(group="bln_search.corruptions") if point.name not in CORRUPTIONS
     }
+
+
+@lru_cache(maxsize=1)
+def plugin_norm_layers() -> dict[str, EntryPoint]:
+    """Functions of installed packages that replace normalization layers, by the path of the layer's class."""
+    return {point.name: point for point in entry_points(group="bln_search.norm_layers")}
 
 
 def models() -> list[str]:

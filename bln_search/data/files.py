@@ -83,9 +83,9 @@ def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) ->
         ChecksumError: the file differs from the published one.
     """
     first_error: DataError | None = None
-    for path, read in _candidates(file, folders, archive):
+    for path, read in _candidate_files(file, folders, archive):
         try:
-            return _verified(file, path, read())
+            return _verify_content(file, path, read())
         except DataError as error:
             first_error = first_error or error
     if first_error is not None:
@@ -98,7 +98,7 @@ def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) ->
     )
 
 
-def _candidates(
+def _candidate_files(
     file: SourceFile, folders: list[Path], archive: Archive | None
 ) -> Iterator[tuple[Path, Callable[[], bytes]]]:
     """Yield every path that may hold the file, with a function that reads it: plain, compressed, then archives."""
@@ -141,7 +141,7 @@ def _read_from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
     return content
 
 
-def _verified(file: SourceFile, path: Path, content: bytes) -> bytes:
+def _verify_content(file: SourceFile, path: Path, content: bytes) -> bytes:
     md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if md5 != file.md5:
         size = f"{len(content)} bytes" if len(content) <= file.size else f"more than {file.size} bytes"

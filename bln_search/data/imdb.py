@@ -102,7 +102,7 @@ def _decode_reviews(reviews: Reviews) -> DataSet:
     texts = {split: [tokenize(text) for text, _ in reviews[split]] for split in SPLITS}
     vocabulary = build_vocabulary(texts["train"], WORDS)
     (train_inputs, train_labels), (test_inputs, test_labels) = (
-        _shuffled(texts[split], [label for _, label in reviews[split]], vocabulary, seed)
+        _shuffle_reviews(texts[split], [label for _, label in reviews[split]], vocabulary, seed)
         for seed, split in enumerate(SPLITS)
     )
     return DataSet(
@@ -113,11 +113,11 @@ def _decode_reviews(reviews: Reviews) -> DataSet:
         test_inputs=test_inputs,
         test_labels=test_labels,
         vocabulary=WORDS + FIRST_WORD,
-        remarks=tuple(_remarks(reviews)),
+        remarks=tuple(_describe_reviews(reviews)),
     )
 
 
-def _shuffled(
+def _shuffle_reviews(
     texts: Sequence[Sequence[str]], labels: Sequence[int], vocabulary: Mapping[str, int], seed: int
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """Return token ids and labels in a random order."""
@@ -126,7 +126,7 @@ def _shuffled(
     return token_ids[order], np.array(labels, np.int64)[order]
 
 
-def _remarks(reviews: Reviews) -> Iterator[str]:
+def _describe_reviews(reviews: Reviews) -> Iterator[str]:
     """Yield properties of the reviews that affect results."""
     texts = {split: Counter(text for text, _ in reviews[split]) for split in SPLITS}
     for split in SPLITS:

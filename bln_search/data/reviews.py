@@ -85,7 +85,7 @@ def _read_errors(path: Path) -> Iterator[None]:
         raise DataError(f"{path} cannot be read ({error}): it is damaged, download it again or remove it") from None
 
 
-def _sha256(path: Path) -> bytes:
+def _file_sha256(path: Path) -> bytes:
     with _read_errors(path), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").digest()
 
@@ -107,7 +107,7 @@ class JsonLines:
 
     def digest(self) -> bytes:
         """Return a digest of both files, without decompression."""
-        return b"".join(_sha256(path) for path in self.paths)
+        return b"".join(_file_sha256(path) for path in self.paths)
 
     def verify(self) -> tuple[str, ...]:
         """Return for each file that there is no published checksum."""
@@ -168,8 +168,8 @@ class ReviewFolder:
         """Return a digest of the names and contents of all reviews."""
         digest = hashlib.sha256()
         for split in SPLITS:
-            for _, path in self._files(split):
-                digest.update(path.relative_to(self.root).as_posix().encode() + b"\0" + _sha256(path))
+            for _, path in self._review_files(split):
+                digest.update(path.relative_to(self.root).as_posix().encode() + b"\0" + _file_sha256(path))
         return digest.digest()
 
     def verify(self) -> tuple[str, ...]:
@@ -178,9 +178,9 @@ class ReviewFolder:
 
     def read(self) -> Reviews:
         """Return the reviews by class and number."""
-        return {split: [(_read_text(path), label) for label, path in self._files(split)] for split in SPLITS}
+        return {split: [(_read_text(path), label) for label, path in self._review_files(split)] for split in SPLITS}
 
-    def _files(self, split: str) -> Iterator[tuple[int, Path]]:
+    def _review_files(self, split: str) -> Iterator[tuple[int, Path]]:
         """Yield the class and the path of each review, by class and number."""
         for label, name in enumerate(_CLASS_FOLDERS):
             with _read_errors(self.root / split / name):
@@ -224,7 +224,7 @@ class ReviewArchive:
 
     def digest(self) -> bytes:
         """Return a digest of the archive, without decompression."""
-        return _sha256(self.path)
+        return _file_sha256(self.path)
 
     def verify(self) -> tuple[str, ...]:
         """Compare the MD5 of the archive with the published one.

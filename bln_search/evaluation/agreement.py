@@ -9,6 +9,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
+from bln_search.evaluation.inputs import Inputs, map_tensors
 from bln_search.evaluation.row_evaluator import RowEvaluator
 
 _PERTURBATIONS = 3
@@ -31,7 +32,7 @@ def output_distance(fused: Tensor, plain: Tensor) -> float:
         plain: outputs of plain forward passes.
     """
     epsilon = max(epsilon_of(fused.dtype), epsilon_of(plain.dtype))
-    fused, plain = _real(fused), _real(plain)
+    fused, plain = _to_real_double(fused), _to_real_double(plain)
     size = plain.nan_to_num(0, 0, 0).abs()
     typical = size.sort(0).values[len(size) // 2]  # sorting is deterministic on a GPU, the median of torch is not
     tolerance = epsilon**0.5 * (size + typical) + 4 * epsilon * torch.where(fused == plain, 0.0, size).max()
@@ -43,7 +44,7 @@ def epsilon_of(dtype: torch.dtype) -> float:
     return torch.finfo(dtype if dtype.is_floating_point or dtype.is_complex else torch.float32).eps
 
 
-def _real(x: Tensor) -> Tensor:
+def _to_real_double(x: Tensor) -> Tensor:
     """Convert to double precision, real and imaginary parts on a last axis."""
     return torch.view_as_real(x.to(torch.complex128)) if x.is_complex() else x.double()
 
@@ -63,7 +64,7 @@ def _largest_ratio(values: Tensor, expected: Tensor, tolerance: Tensor) -> float
     return float(ratio.nan_to_num(torch.inf, torch.inf).max()) if ratio.numel() else 0.0
 
 
-def is_rounding_error(distance: float, evaluator: RowEvaluator, row: int, inputs: Sequence[Tensor]) -> bool:
+def is_rounding_error(distance: float, evaluator: RowEvaluator, row: int, inputs: Sequence[Inputs]) -> bool:
     """Return whether rounding of inputs and weights changes plain outputs by about `distance`.
 
     A network may amplify rounding without bound: at a mini-batch deviation close to zero, or after divergent training.
@@ -77,7 +78,7 @@ def is_rounding_error(distance: float, evaluator: RowEvaluator, row: int, inputs
     return distance <= _MAX_AMPLIFICATION * _rounding_distance(evaluator, row, inputs)
 
 
-def _rounding_distance(evaluator: RowEvaluator, row: int, inputs: Sequence[Tensor]) -> float:
+def _rounding_distance(evaluator: RowEvaluator, row: int, inputs: Sequence[Inputs]) -> float:
     """Return the median distance between exact outputs and outputs with rounded inputs and weights."""
     try:
         perturbed = evaluator.with_network(deepcopy(evaluator.network))
@@ -90,17 +91,18 @@ def _rounding_distance(evaluator: RowEvaluator, row: int, inputs: Sequence[Tenso
     distances = []
     for _ in range(_PERTURBATIONS):
         _round_weights(perturbed.network, evaluator.network, generator)
-        rounded = torch.cat([perturbed.plain_outputs(row, _rounded(x, generator)) for x in inputs])
+        rounded_inputs = [map_tensors(lambda x: _perturb_by_rounding(x, generator), part) for part in inputs]
+        rounded = torch.cat([perturbed.plain_outputs(row, part) for part in rounded_inputs])
         distances.append(output_distance(rounded, exact))
     return median(distances)
 
 
 def _round_weights(copy: nn.Module, network: nn.Module, generator: torch.Generator) -> None:
     for target, source in zip(copy.parameters(), network.parameters(), strict=True):
-        target.copy_(_rounded(source, generator))
+        target.copy_(_perturb_by_rounding(source, generator))
 
 
-def _rounded(x: Tensor, generator: torch.Generator) -> Tensor:
+def _perturb_by_rounding(x: Tensor, generator: torch.Generator) -> Tensor:
     """Return x·(1 ± ε) with random signs; integral values are unchanged, as they may be ids or flags."""
     if not x.is_floating_point():
         return x

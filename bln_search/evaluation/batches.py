@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from bln_search.core.errors import DataError
+from bln_search.evaluation.inputs import Inputs, can_fill, can_slice, concatenate, example_shape, have_same_shape
 
-MiniBatch = tuple[Tensor, Tensor]
+MiniBatch = tuple[Inputs, Tensor]
 """Inputs (N, ...) and targets (n, ...), n ≤ N: inputs without a target are fillers, used for the statistics only."""
 
 
@@ -18,13 +19,13 @@ MiniBatch = tuple[Tensor, Tensor]
 class BatchGroup:
     """Concatenated mini-batches of one size: inputs (groups·size, ...), targets (≤ groups·size, ...)."""
 
-    inputs: Tensor
+    inputs: Inputs
     targets: Tensor
     groups: int
     size: int
 
 
-def mini_batches(inputs: Tensor, targets: Tensor, size: int) -> Iterator[MiniBatch]:
+def mini_batches(inputs: Inputs, targets: Tensor, size: int) -> Iterator[MiniBatch]:
     """Yield mini-batches of exactly `size` in the order of the data; every example is evaluated once.
 
     An incomplete last mini-batch is filled with the first examples, so that all examples are evaluated at one size.
@@ -42,51 +43,53 @@ def mini_batches(inputs: Tensor, targets: Tensor, size: int) -> Iterator[MiniBat
         if end <= n:
             yield inputs[start:end], targets[start:end]
         else:
-            yield torch.cat([inputs[start:], inputs[: end - n]]), targets[start:]
+            yield concatenate([inputs[start:], inputs[: end - n]]), targets[start:]
 
 
 def fill_last_batch(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
     """Yield the batches of a loader; a batch smaller than the first is filled with examples of the first.
 
+    Batches whose tensors do not have the examples on the first axis are not changed.
+
     Raises:
         DataError: a batch is larger than the first, or a smaller one has another example shape.
     """
-    first: Tensor | None = None
+    first: Inputs | None = None
     for inputs, targets in batches:
         first = inputs if first is None else first
-        missing = len(first) - len(inputs)
+        missing = len(first) - len(inputs) if can_slice(inputs) and can_slice(first) else 0
         if missing < 0:
             raise DataError(
                 f"a mini-batch of {len(inputs)} examples follows one of {len(first)}: give mini-batches of one "
                 "inference size, of which only the last may be smaller, or batch_sizes="
             )
-        if missing > 0 and inputs.shape[1:] != first.shape[1:]:
+        if missing > 0 and not can_fill(inputs, first):
             raise DataError(
-                f"a mini-batch of {len(inputs)} examples of shape {tuple(inputs.shape[1:])} cannot be filled with "
-                f"examples of the first one, of shape {tuple(first.shape[1:])}: give all examples one shape, or "
+                f"a mini-batch of {len(inputs)} examples of {example_shape(inputs)} cannot be filled with "
+                f"examples of the first one, of {example_shape(first)}: give all examples one shape, or "
                 "mini-batches of one size only"
             )
-        yield (inputs, targets) if missing <= 0 else (torch.cat([inputs, first[:missing]]), targets)
+        yield (inputs, targets) if missing <= 0 else (concatenate([inputs, first[:missing]]), targets)
 
 
 def group_batches(batches: Iterable[MiniBatch], groups: int) -> Iterator[BatchGroup]:
     """Yield groups of up to `groups` adjacent mini-batches of one shape; one with fillers ends its group."""
     pending: list[MiniBatch] = []
     for batch in batches:
-        if pending and (len(pending) == groups or batch[0].shape != pending[0][0].shape):
-            yield _group(pending)
+        if pending and (len(pending) == groups or not have_same_shape(batch[0], pending[0][0])):
+            yield _concatenate_batches(pending)
             pending = []
         pending.append(batch)
         if len(batch[1]) < len(batch[0]):
-            yield _group(pending)
+            yield _concatenate_batches(pending)
             pending = []
     if pending:
-        yield _group(pending)
+        yield _concatenate_batches(pending)
 
 
-def _group(batches: list[MiniBatch]) -> BatchGroup:
+def _concatenate_batches(batches: list[MiniBatch]) -> BatchGroup:
     size = len(batches[0][0])
     if len(batches) == 1:
         return BatchGroup(*batches[0], groups=1, size=size)
-    inputs = torch.cat([inputs for inputs, _ in batches])
+    inputs = concatenate([inputs for inputs, _ in batches])
     return BatchGroup(inputs, torch.cat([targets for _, targets in batches]), len(batches), size)

@@ -12,7 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from bln_search.evaluation.agreement import loss_distance
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
-from bln_search.evaluation.row_evaluator import RowEvaluator, Scores, to_double
+from bln_search.evaluation.inputs import Inputs, first_examples, to_double
+from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
 
 ROUNDING_TOLERANCE = 1e-4
 """Rounding error of losses, relative to 1 + |loss|, above which a row is ill-conditioned.
@@ -37,7 +38,7 @@ class Conditioning:
         rows: the ill-conditioned rows found so far.
     """
 
-    def __init__(self, evaluator: RowEvaluator, double: RowEvaluator | None, inputs: Tensor) -> None:
+    def __init__(self, evaluator: RowEvaluator, double: RowEvaluator | None, inputs: Inputs) -> None:
         self.evaluator = evaluator
         self.epsilon = _working_epsilon(evaluator, inputs)
         is_single = double is not None and self.epsilon <= torch.finfo(torch.float32).eps
@@ -72,12 +73,12 @@ class Conditioning:
         if new:
             warnings.warn(
                 "ill-conditioned: in the precision of this network the losses of "
-                f"{', '.join(new)} are rounding errors; {self._remedy}",
+                f"{', '.join(new)} are rounding errors; {self._advice}",
                 stacklevel=2,
             )
 
     @property
-    def _remedy(self) -> str:
+    def _advice(self) -> str:
         if self.double is not None:
             return "they are evaluated in double precision"
         if self.epsilon <= torch.finfo(torch.float64).eps:
@@ -126,15 +127,15 @@ class _HalfPrecisionDetector(TorchDispatchMode):
         return result
 
 
-def _uses_half_precision(evaluator: RowEvaluator, inputs: Tensor) -> bool:
+def _uses_half_precision(evaluator: RowEvaluator, inputs: Inputs) -> bool:
     """Return whether the network computes in half precision inside."""
     detector = _HalfPrecisionDetector()
     with detector:
-        evaluator.plain_outputs(0, inputs[:2])
+        evaluator.plain_outputs(0, first_examples(inputs, 2))
     return detector.half
 
 
-def _working_epsilon(evaluator: RowEvaluator, inputs: Tensor) -> float:
+def _working_epsilon(evaluator: RowEvaluator, inputs: Inputs) -> float:
     device_type = inputs.device.type
     dtype = next(evaluator.network.parameters()).dtype
     if torch.is_autocast_enabled(device_type):

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from bln_search.core.errors import BlnSearchError, ModelError
 from bln_search.evaluation.agreement import epsilon_of, is_rounding_error, loss_distance, output_distance
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
-from bln_search.evaluation.row_evaluator import RowEvaluator, to_double
+from bln_search.evaluation.inputs import Inputs, can_slice, concatenate, describe_inputs, have_same_shape, to_double
+from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.norms.network_layers import evaluation_mode, find_norms, network_configurations
 from bln_search.norms.precision import full_precision
 from bln_search.norms.row_batching.row_tensor import RowSpec
@@ -36,13 +37,13 @@ class BatchPair:
             examples: the maximal number of examples of each; None for all.
         """
         inputs, targets = first
-        if second is None or second[0].shape != inputs.shape or len(second[1]) < len(targets):
+        if second is None or not have_same_shape(second[0], inputs) or len(second[1]) < len(targets):
             indices = torch.arange(len(inputs), device=inputs.device) // 2
             second = inputs[indices], targets[indices[: len(targets)]]
         return BatchPair((inputs[:examples], targets[:examples]), (second[0][:examples], second[1][:examples]))
 
     @property
-    def inputs(self) -> tuple[Tensor, Tensor]:
+    def inputs(self) -> tuple[Inputs, Inputs]:
         """Inputs of both mini-batches."""
         return self.first[0], self.second[0]
 
@@ -52,15 +53,25 @@ class BatchPair:
         inputs, targets = self.first
         missing = len(inputs) - len(targets)
         all_targets = torch.cat([targets, targets[:1].expand(missing, *targets.shape[1:]), self.second[1]])
-        return BatchGroup(torch.cat(self.inputs), all_targets, groups=2, size=len(inputs))
+        return BatchGroup(concatenate(self.inputs), all_targets, groups=2, size=len(inputs))
 
     def in_double_precision(self) -> BatchPair:
         """Return both in double precision."""
         return BatchPair(*((to_double(inputs), targets) for inputs, targets in (self.first, self.second)))
 
 
+def check_one_pass_inputs(inputs: Inputs) -> None:
+    """Raise ModelError unless every tensor of `inputs` has the examples on its first axis."""
+    if can_slice(inputs):
+        return
+    raise ModelError(
+        f"one pass over the data needs mini-batches of tensors that have the examples on their first axis; these have "
+        f"{describe_inputs(inputs)}: {PLAIN_EVALUATION_HINT}"
+    )
+
+
 @torch.no_grad()
-def check_independence(network: nn.Module, inputs: Tensor, other: Tensor | None = None) -> None:
+def check_independence(network: nn.Module, inputs: Inputs, other: Inputs | None = None) -> None:
     """Raise ModelError unless the one pass supports `network` and its other layers treat examples independently.
 
     Args:
@@ -75,7 +86,7 @@ def check_independence(network: nn.Module, inputs: Tensor, other: Tensor | None 
         if not (configuration.uses_population or configuration.uses_memory)
     )
     row = RowSpec(from_batch, None)
-    targets = inputs.new_zeros(len(inputs), dtype=torch.int64)
+    targets = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device)
     pair = BatchPair.of((inputs, targets), None if other is None else (other, targets))
     with full_precision(), evaluation_mode(network):
         evaluator = RowEvaluator(network, [row], {layer: {} for layer in layers.values()})
@@ -142,11 +153,11 @@ def describe_difference(evaluator: RowEvaluator, pair: BatchPair, row: int, diff
     configuration = evaluator.rows[row].configuration
     return (
         f"with configuration {configuration} the one pass differs from a plain forward pass by {difference:.3g}: "
-        f"{_cause(evaluator, pair, row)}; {PLAIN_EVALUATION_HINT}"
+        f"{_difference_cause(evaluator, pair, row)}; {PLAIN_EVALUATION_HINT}"
     )
 
 
-def _cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str:
+def _difference_cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str:
     outputs, repeated = (evaluator.plain_outputs(row, pair.first[0]) for _ in range(2))
     if output_distance(repeated, outputs) > 1:
         return (
@@ -156,7 +167,7 @@ def _cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str:
     fixed = _deterministic_row(evaluator.rows)
     if fixed is not None:
         separate = torch.cat([evaluator.plain_outputs(fixed, x) for x in pair.inputs])
-        if output_distance(evaluator.plain_outputs(fixed, torch.cat(pair.inputs)), separate) <= 1:
+        if output_distance(evaluator.plain_outputs(fixed, concatenate(pair.inputs)), separate) <= 1:
             return (
                 "its forward pass depends on values of several mini-batches or configurations at once, as in a branch "
                 "on the largest value or on the number of examples, or in an operation in place"

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bln_search.evaluation.inputs import Inputs
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
 from bln_search.norms.network_layers import find_norms, mini_batch_statistics
@@ -32,7 +33,9 @@ class Chunking:
     rows: int
 
 
-def choose_chunking(network: nn.Module, mini_batch: Tensor, rows: int, memory_limit: int) -> Chunking:
+def choose_chunking(
+    network: nn.Module, mini_batch: Inputs, rows: int, memory_limit: int, *, expand_inputs: bool = False
+) -> Chunking:
     """Measure the activations of a plain forward pass and choose a chunking that fits `memory_limit`.
 
     Args:
@@ -40,8 +43,10 @@ def choose_chunking(network: nn.Module, mini_batch: Tensor, rows: int, memory_li
         mini_batch: inputs of one mini-batch.
         rows: number of rows.
         memory_limit: bytes of the largest activation.
+        expand_inputs: whether all activations hold all rows, also those before the first normalization layer.
     """
     shared, expanded = _largest_activations(network, mini_batch)
+    expanded = max(shared, expanded) if expand_inputs else expanded
     fastest = min(memory_limit, _FASTEST_BYTES.get(mini_batch.device.type, MEMORY_LIMIT))
     if expanded * rows > memory_limit:
         return Chunking(groups=1, rows=max(1, memory_limit // expanded))
@@ -68,7 +73,7 @@ def release_freed_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _largest_activations(network: nn.Module, mini_batch: Tensor) -> tuple[int, int]:
+def _largest_activations(network: nn.Module, mini_batch: Inputs) -> tuple[int, int]:
     """Return the bytes of the largest module output before the first normalization layer, and from there on."""
     largest = [1, 1]
     is_expanded = False

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 
 import numpy as np
 import torch
 from torch import nn
 
-from bln_search.core.errors import DataError
+from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_batches
 from bln_search.evaluation.conditioning import Conditioning
-from bln_search.evaluation.independence import BatchPair, check_pair
+from bln_search.evaluation.independence import BatchPair, check_one_pass_inputs, check_pair
+from bln_search.evaluation.inputs import StructuredInputs
 from bln_search.evaluation.memory import MEMORY_LIMIT, choose_chunking, retain_freed_memory
 from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
 from bln_search.evaluation.scoring import Score, cross_entropy
@@ -72,22 +74,48 @@ def evaluate_rows(
         if not one_pass:
             evaluator = RowEvaluator(network, rows, populations, score=score)
             return _collect_outcomes(_plain_scores(evaluator, first, chain([first], iterator)), progress)
+        check_one_pass_inputs(first[0])
         second = next(iterator, None)
         all_batches = chain([first] if second is None else [first, second], iterator)
-        chunking = choose_chunking(network, first[0], len(rows), memory_limit)
-        evaluator = RowEvaluator(network, rows, populations, score=score, chunking=chunking)
-        groups = group_batches(all_batches, chunking.groups)
-        return _collect_outcomes(_fused_scores(evaluator, first, second, groups), progress)
+        evaluator = RowEvaluator(network, rows, populations, score=score)
+        retain_freed_memory()
+        evaluator, double = _checked_evaluator(evaluator, first, second, memory_limit)
+        groups = group_batches(all_batches, evaluator.chunking.groups)
+        return _collect_outcomes(_fused_scores(evaluator, double, first, groups), progress)
+
+
+def _checked_evaluator(
+    evaluator: RowEvaluator, first: MiniBatch, second: MiniBatch | None, memory_limit: int
+) -> tuple[RowEvaluator, RowEvaluator | None]:
+    """Return an evaluator whose fused passes equal plain ones, and one of a copy in double precision, if possible.
+
+    Inputs are repeated for each row where a network that shares the layers before its first normalization layer
+    differs, as where it combines values behind that layer with indices of the first axis, or reads its length before.
+
+    Raises:
+        ModelError: neither equals plain passes.
+    """
+    inputs, rows = first[0], len(evaluator.rows)
+    pair = BatchPair.of(first, second, _CHECKED_EXAMPLES)
+
+    def check(*, expand_inputs: bool) -> tuple[RowEvaluator, RowEvaluator | None]:
+        chunking = choose_chunking(evaluator.network, inputs, rows, memory_limit, expand_inputs=expand_inputs)
+        checked = evaluator.with_chunking(chunking, expand_inputs=expand_inputs)
+        double = checked.in_double_precision(inputs)
+        check_pair(checked if double is None else double, pair if double is None else pair.in_double_precision())
+        return checked, double
+
+    if isinstance(inputs, StructuredInputs) and inputs.device.type != "cpu":
+        return check(expand_inputs=True)  # an index out of range, which masks may cause, ends the process on a GPU
+    with suppress(ModelError):  # the check of repeated inputs names the cause, where there is one
+        return check(expand_inputs=False)
+    return check(expand_inputs=True)
 
 
 def _fused_scores(
-    evaluator: RowEvaluator, first: MiniBatch, second: MiniBatch | None, groups: Iterable[BatchGroup]
+    evaluator: RowEvaluator, double: RowEvaluator | None, first: MiniBatch, groups: Iterable[BatchGroup]
 ) -> Iterator[Scores]:
     """Yield losses and correctness (rows, examples) of each group by fused passes."""
-    retain_freed_memory()
-    double = evaluator.in_double_precision(first[0])
-    pair = BatchPair.of(first, second, _CHECKED_EXAMPLES)
-    check_pair(evaluator if double is None else double, pair if double is None else pair.in_double_precision())
     conditioning = Conditioning(evaluator, double, first[0])
     checks = SpotChecks(evaluator, double, conditioning.epsilon)
     for index, group in enumerate(groups):

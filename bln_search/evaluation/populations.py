@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Container, Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bln_search.core.errors import DataError
+from bln_search.evaluation.inputs import Inputs
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
 from bln_search.norms.network_layers import (
     MomentsByEstimate,
@@ -35,7 +36,7 @@ def trial_populations(trial: TrialSpec, network: nn.Module, moments: MomentsByEs
 
 @torch.no_grad()
 def collect_frozen_moments(
-    network: nn.Module, inputs: Iterable[Tensor], *, kept: Container[str] = ()
+    network: nn.Module, inputs: Iterable[Inputs], *, kept: Container[str] = ()
 ) -> dict[str, LayerMoments]:
     """Collect the moments of each normalization layer over training mini-batches with fixed weights.
 

@@ -54,9 +54,9 @@ def probe_batch_size(
         Probe(
             kind,
             epoch,
-            _key(row, batch_size),
+            _probe_key(row, batch_size),
             len(classes),
-            *_means(row_outcomes.losses, row_outcomes.correct == classes),
+            *_mean_loss_and_accuracy(row_outcomes.losses, row_outcomes.correct == classes),
         )
         for row, row_outcomes in zip(defined, outcomes, strict=True)
         if np.isfinite(row_outcomes.losses).all()
@@ -107,13 +107,13 @@ def probe_batch_composition(
     reshuffled, skewed = (
         [_CompositionStatistics(row.correct.astype(np.int64), classes) for row in reference] for _ in range(2)
     )
-    orders = _orders(targets, reshuffles, torch.Generator().manual_seed(seed))
+    orders = _example_orders(targets, reshuffles, torch.Generator().manual_seed(seed))
     for turn, order in enumerate(orders):
         row_statistics = reshuffled if turn < reshuffles else skewed
         for statistics, outcomes in zip(row_statistics, evaluate_in_order(order), strict=True):
             statistics.add(outcomes)
     probes = [
-        statistics.probe(kind, _key(row, batch_size))
+        statistics.probe(kind, _probe_key(row, batch_size))
         for index, row in enumerate(defined)
         for kind, statistics in ((ProbeKind.RESHUFFLED, reshuffled[index]), (ProbeKind.SKEWED, skewed[index]))
     ]
@@ -153,7 +153,7 @@ class _CompositionStatistics:
         return Probe(kind, 0, key, len(self.classes), float(self.mean.mean()), accuracy, deviation, flips)
 
 
-def _orders(targets: Tensor, reshuffles: int, generator: torch.Generator) -> Iterator[Tensor]:
+def _example_orders(targets: Tensor, reshuffles: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Yield `reshuffles` random orders, then one sorted by class, random within each class."""
     for _ in range(reshuffles):
         yield torch.randperm(len(targets), generator=generator).to(targets.device)
@@ -165,9 +165,9 @@ def _defined_rows(rows: Sequence[RowSpec], populations: Populations, batch_size:
     return [row for row in rows if undefined_reason(row, populations, batch_size) is None]
 
 
-def _means(losses: NDArray[np.floating], right: NDArray[np.bool_]) -> tuple[float, float]:
+def _mean_loss_and_accuracy(losses: NDArray[np.floating], right: NDArray[np.bool_]) -> tuple[float, float]:
     return float(losses.mean(dtype=np.float64)), float(right.mean())
 
 
-def _key(row: RowSpec, batch_size: int) -> EvaluationKey:
+def _probe_key(row: RowSpec, batch_size: int) -> EvaluationKey:
     return EvaluationKey(row.configuration, row.estimate, batch_size, Split.VALIDATION)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
+from bln_search.evaluation.inputs import Inputs, first_examples, map_tensors, to_double
 from bln_search.evaluation.memory import Chunking
 from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
 from bln_search.norms.base import NormalizationBase
@@ -40,6 +42,8 @@ class RowEvaluator:
         score: per-example losses and correctness from outputs and targets.
         chunking: numbers of mini-batches and rows that are evaluated together; None for one mini-batch and all rows.
         dtype: to which outputs are converted before they are scored; None for no conversion.
+        expand_inputs: whether fused passes repeat the inputs for each row, not the input of the first normalization
+            layer. The layers before are then evaluated once for each row, and every tensor has examples of all rows.
     """
 
     def __init__(
@@ -51,16 +55,17 @@ class RowEvaluator:
         score: Score = cross_entropy,
         chunking: Chunking | None = None,
         dtype: torch.dtype | None = None,
+        expand_inputs: bool = False,
     ) -> None:
         self.network, self.rows, self.populations = network, tuple(rows), populations
-        self.score, self.dtype = score, dtype
+        self.score, self.dtype, self.expand_inputs = score, dtype, expand_inputs
         self.chunking = chunking or Chunking(groups=1, rows=len(self.rows))
         self._plans: dict[tuple[int, ...], EnumerationPlan] = {}
 
-    def plain_outputs(self, row: int, inputs: Tensor) -> Tensor:
+    def plain_outputs(self, row: int, inputs: Inputs) -> Tensor:
         """Return outputs (n, ...) of one forward pass in a row."""
         with configured_row(self.rows[row], self.populations):
-            return self._check_output(self.network(inputs.clone()))
+            return check_output(self.network(inputs.clone()))
 
     def plain_scores(self, row: int, batch: MiniBatch) -> Scores:
         """Return losses and correctness (n,) of a mini-batch by one forward pass in a row."""
@@ -76,14 +81,14 @@ class RowEvaluator:
         """Yield outputs (rows, examples with a target, ...) of fused passes by chunks of rows; None for all rows."""
         selected = tuple(range(len(self.rows))) if rows is None else tuple(rows)
         for start in range(0, len(selected), self.chunking.rows):
-            yield self._fused_outputs(group, self._plan(selected[start : start + self.chunking.rows]))
+            yield self._fused_outputs(group, self._enumeration_plan(selected[start : start + self.chunking.rows]))
 
     def scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
         """Return losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
         chunks = [self._score_rows(outputs, group.targets) for outputs in self.outputs(group, rows)]
         return torch.cat([losses for losses, _ in chunks]), torch.cat([correct for _, correct in chunks])
 
-    def in_double_precision(self, inputs: Tensor) -> RowEvaluator | None:
+    def in_double_precision(self, inputs: Inputs) -> RowEvaluator | None:
         """Return an evaluator of a copy of the network in double precision.
 
         None where the network is in double precision already or cannot be copied or run in it. Outputs are scored in
@@ -98,26 +103,36 @@ class RowEvaluator:
             return None
         rows = self.chunking.rows if self.chunking.rows == len(self.rows) else max(1, self.chunking.rows // 2)
         chunking = Chunking(groups=1, rows=rows)
-        double = RowEvaluator(copy[0], self.rows, copy[1], score=self.score, chunking=chunking, dtype=dtype)
+        double = self._replaced(*copy, chunking=chunking, dtype=dtype)
         try:
-            double.plain_outputs(0, to_double(inputs[:2]))
+            with _called_layers(copy[0]) as called:
+                double.plain_outputs(0, to_double(first_examples(inputs, 2)))
         except Exception:  # noqa: BLE001 - a network may not support double precision; it is then checked in its own
             return None
-        return double
+        return double if called else None  # a function of the user may call the original
 
     def with_network(self, network: nn.Module) -> RowEvaluator:
         """Return an evaluator of a copy of the network, its layers under the same names."""
-        populations = _populations_of_copy(self.network, network, self.populations)
-        return RowEvaluator(network, self.rows, populations, score=self.score, chunking=self.chunking, dtype=self.dtype)
+        return self._replaced(network, _populations_of_copy(self.network, network, self.populations))
 
-    def _plan(self, rows: tuple[int, ...]) -> EnumerationPlan:
+    def with_chunking(self, chunking: Chunking, *, expand_inputs: bool) -> RowEvaluator:
+        """Return an evaluator with another chunking, which repeats the inputs for each row or not."""
+        return self._replaced(self.network, self.populations, chunking=chunking, expand_inputs=expand_inputs)
+
+    def _replaced(self, network: nn.Module, populations: Populations, **options: Any) -> RowEvaluator:
+        kept = {name: getattr(self, name) for name in ("score", "chunking", "dtype", "expand_inputs")}
+        return RowEvaluator(network, self.rows, populations, **(kept | options))
+
+    def _enumeration_plan(self, rows: tuple[int, ...]) -> EnumerationPlan:
         if rows not in self._plans:
             self._plans[rows] = EnumerationPlan(tuple(self.rows[row] for row in rows), self.populations)
         return self._plans[rows]
 
     def _fused_outputs(self, group: BatchGroup, plan: EnumerationPlan) -> Tensor:
         layout = BatchLayout(plan, group.groups, group.size)
-        outputs = self._check_output(self.network(tag_rows(group.inputs.clone(), layout, 1)))
+        copies = len(plan.rows) if self.expand_inputs else 1
+        tagged = map_tensors(lambda x: _tagged(x, layout, copies), group.inputs.clone())
+        outputs = check_output(self.network(tagged))
         outputs = untag(outputs) if isinstance(outputs, RowBatchedTensor) else outputs
         expected = len(plan.rows) * layout.examples
         if outputs.shape[0] != expected:
@@ -128,24 +143,25 @@ class RowEvaluator:
         shape = len(plan.rows), layout.examples, *outputs.shape[1:]
         return outputs.reshape(shape)[:, : len(group.targets)]
 
-    @staticmethod
-    def _check_output(output: object) -> Tensor:
-        if not isinstance(output, Tensor):
-            raise ModelError(
-                f"the network returns {type(output).__name__}: wrap it so that it returns one tensor, examples first"
-            )
-        if output.ndim == 0:
-            raise ModelError(
-                "the network returns a single number for a mini-batch: examples must stay on the first axis of its "
-                "output, even if there is only one (squeeze() drops that axis)"
-            )
-        return output
-
     def _score_rows(self, outputs: Tensor, targets: Tensor) -> Scores:
         rows, n = outputs.shape[:2]
         repeated = targets.repeat(rows, *[1] * (targets.ndim - 1))
         losses, correct = self.score_outputs(outputs.flatten(0, 1), repeated)
         return losses.view(rows, n), correct.view(rows, n)
+
+
+def check_output(output: object) -> Tensor:
+    """Return the output of a network. Raises ModelError unless it is a tensor that can have examples first."""
+    if not isinstance(output, Tensor):
+        raise ModelError(
+            f"the network returns {type(output).__name__}: wrap it so that it returns one tensor, examples first"
+        )
+    if output.ndim == 0:
+        raise ModelError(
+            "the network returns a single number for a mini-batch: examples must stay on the first axis of its "
+            "output, even if there is only one (squeeze() drops that axis)"
+        )
+    return output
 
 
 @contextmanager
@@ -171,9 +187,25 @@ def in_double_precision(network: nn.Module, populations: Populations) -> tuple[n
     return copy, _populations_of_copy(network, copy, populations)
 
 
-def to_double(x: Tensor) -> Tensor:
-    """Convert floating-point inputs to double precision; token ids are unchanged."""
-    return x.double() if x.is_floating_point() else x
+@contextmanager
+def _called_layers(network: nn.Module) -> Iterator[set[nn.Module]]:
+    """Collect the normalization layers that forward passes in this context call."""
+    called: set[nn.Module] = set()
+    hooks = [
+        layer.register_forward_pre_hook(lambda layer, _: called.add(layer)) for layer in find_norms(network).values()
+    ]
+    try:
+        yield called
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _tagged(x: Tensor, layout: BatchLayout, copies: int) -> Tensor:
+    """Return a tensor (examples, ...) with a row tag, repeated for each row; a constant without axes is unchanged."""
+    if not x.ndim:
+        return x
+    return tag_rows(x if copies == 1 else x.repeat(copies, *[1] * (x.ndim - 1)), layout, copies)
 
 
 def _populations_of_copy(network: nn.Module, copy: nn.Module, populations: Populations) -> Populations:

@@ -13,7 +13,8 @@ from bln_search.evaluation.agreement import is_rounding_error, loss_distance
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.conditioning import ROUNDING_TOLERANCE
 from bln_search.evaluation.independence import BatchPair, describe_difference
-from bln_search.evaluation.row_evaluator import RowEvaluator, to_double
+from bln_search.evaluation.inputs import to_double
+from bln_search.evaluation.row_evaluator import RowEvaluator
 
 _FIRST = 8
 """Number of initial mini-batches that are all checked, each in one row."""

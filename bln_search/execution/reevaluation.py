@@ -130,7 +130,7 @@ def _differing_outcomes(stored: Evaluation, repeated: Evaluation) -> list[str]:
     if stored.outcomes is None or repeated.outcomes is None:
         return [] if stored.outcomes is repeated.outcomes else ["outcomes"]
     before, after = stored.outcomes, repeated.outcomes
-    losses_equal = _bytes(before.losses) == _bytes(after.losses)
+    losses_equal = _stored_bytes(before.losses) == _stored_bytes(after.losses)
     correct_equal = np.array_equal(before.correct, after.correct)
     return [
         *([] if losses_equal else ["losses of examples"]),
@@ -138,7 +138,7 @@ def _differing_outcomes(stored: Evaluation, repeated: Evaluation) -> list[str]:
     ]
 
 
-def _bytes(losses: NDArray[np.float32] | NDArray[np.float64]) -> bytes:
+def _stored_bytes(losses: NDArray[np.float32] | NDArray[np.float64]) -> bytes:
     """The losses as the ledger stores them."""
     return np.ascontiguousarray(losses, dtype="<f4").tobytes()
 

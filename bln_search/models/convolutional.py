@@ -41,8 +41,10 @@ class LeNet(nn.Module):
         first_channels, second_channels = _CHANNELS
         height_after, width_after = ((extent // 2 - _KERNEL + 1) // 2 for extent in (height, width))
         self.features = nn.Sequential(
-            *_stage(nn.Conv2d(channels, first_channels, _KERNEL, padding=_KERNEL // 2), first_channels, norm),
-            *_stage(nn.Conv2d(first_channels, second_channels, _KERNEL), second_channels, norm),
+            *_convolution_stage(
+                nn.Conv2d(channels, first_channels, _KERNEL, padding=_KERNEL // 2), first_channels, norm
+            ),
+            *_convolution_stage(nn.Conv2d(first_channels, second_channels, _KERNEL), second_channels, norm),
         )
         self.classifier = nn.Sequential(
             nn.Flatten(),
@@ -57,7 +59,7 @@ class LeNet(nn.Module):
         return logits
 
 
-def _stage(convolution: nn.Conv2d, channels: int, norm: Callable[[int], nn.Module]) -> list[nn.Module]:
+def _convolution_stage(convolution: nn.Conv2d, channels: int, norm: Callable[[int], nn.Module]) -> list[nn.Module]:
     return [convolution, nn.Tanh(), AveragePool2(), norm(channels)]
 
 

@@ -40,9 +40,9 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the output of the block."""
         residual = self.second_norm(self.second(F.relu(self.first_norm(self.first(x)))))
-        return F.relu(residual + self._shortcut(x))
+        return F.relu(residual + self._shortcut_output(x))
 
-    def _shortcut(self, x: Tensor) -> Tensor:
+    def _shortcut_output(self, x: Tensor) -> Tensor:
         if self.stride > 1:
             x = x[:, :, :: self.stride, :: self.stride]
         return F.pad(x, (0, 0, 0, 0, 0, self.new_channels)) if self.new_channels else x

@@ -46,11 +46,12 @@ def find_axes(ndim: int, feature_axis: int | None, *, pools_positions: bool) -> 
     """Return the axes of an input: features on axis 1, in (N, T, D) on the last one, unless `feature_axis` is given.
 
     Raises:
-        ModelError: the input does not have 2, 3 or 4 dimensions.
+        ModelError: the input has fewer than 2 dimensions; or more than 5, and `feature_axis` is not given.
     """
-    if ndim not in (2, 3, 4):
+    if ndim < 2 or (ndim > 5 and feature_axis is None):
         raise ModelError(
-            f"a normalization layer takes inputs (N, D), (N, T, D) or (N, C, H, W), not one of {ndim} dimensions"
+            "a normalization layer takes inputs (N, D), (N, T, D), (N, C, H, W) or (N, C, D, H, W), not one of "
+            f"{ndim} dimensions"
         )
     feature = feature_axis if feature_axis is not None else (2 if ndim == 3 else 1)
     return Axes(ndim, feature % ndim, pools_positions)

@@ -219,7 +219,7 @@ class NormalizationBase(nn.Module):
         Raises:
             ModelError: the configuration is of another method or has no value under this population.
         """
-        possible = self.method.sources + Source.BLEND
+        possible = self.method.possible_sources + Source.BLEND
         if any(configuration.source(statistic) not in possible for statistic in self.method.statistics):
             raise ModelError(f"configuration {configuration} does not name the statistics of a {self.method} layer")
         restricted = configuration.restricted_to(self.method)

@@ -74,7 +74,7 @@ class BRN(Normalization):
         """Return r·(x − μ_B)/σ_B + d; at the first step r = 1 and d = 0."""
         if self.moving is None:
             return super().training_branch(x, mean, centred, variance, deviation, weight)
-        averages = self.moving / self._weight()
+        averages = self.moving / self._total_weight()
         r = (deviation.detach() / averages[2]).clamp(1 / self.r_max, self.r_max)
         d = ((mean.detach() - averages[0]) / averages[2]).clamp(-self.d_max, self.d_max)
         return torch.addcmul(d * weight, centred, r * weight / deviation)
@@ -84,8 +84,10 @@ class BRN(Normalization):
         mean = mean.detach()
         distance = torch.zeros_like(mean)
         if self.moving is not None:
-            old_weight = self._weight() * self.momentum
-            distance = (mean - self.moving[0] / self._weight()) * sqrt(old_weight / (old_weight + 1 - self.momentum))
+            old_weight = self._total_weight() * self.momentum
+            distance = (mean - self.moving[0] / self._total_weight()) * sqrt(
+                old_weight / (old_weight + 1 - self.momentum)
+            )
         entry = torch.stack([mean, distance.square(), deviation.detach(), variance.detach()])
         self.moving = entry * (1 - self.momentum) if self.moving is None else self.moving.lerp(entry, 1 - self.momentum)
         self._steps += 1
@@ -95,10 +97,10 @@ class BRN(Normalization):
         """Return the moving averages."""
         if self.moving is None:
             return {}
-        moments = Moments(*(self.moving.double() / self._weight()))
+        moments = Moments(*(self.moving.double() / self._total_weight()))
         return {PopulationEstimate.MOVING: LayerMoments(moments, None, self.batch_size or 1, self._values_per_batch)}
 
-    def _weight(self) -> float:
+    def _total_weight(self) -> float:
         """Return the sum of the weights of all mini-batches so far."""
         return 1 - self.momentum**self._steps
 
@@ -114,4 +116,4 @@ class BRN(Normalization):
         """Convert the second average from E[μ²], as in earlier formats, to Var[μ]."""
         if self.moving is not None and self._steps:
             mean, square, *others = self.moving
-            self.moving = torch.stack([mean, (square - mean.square() / self._weight()).clamp_min(0.0), *others])
+            self.moving = torch.stack([mean, (square - mean.square() / self._total_weight()).clamp_min(0.0), *others])

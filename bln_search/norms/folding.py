@@ -94,7 +94,10 @@ def fold(layer: Normalization) -> AffineStep:
     pairs = (layer.has_batch_statistics, BATCH_STATISTICS), (layer.has_feature_statistics, FEATURE_STATISTICS)
     for branch_weight, (is_present, (mean_statistic, deviation_statistic)) in zip(branch_weights, pairs, strict=True):
         if is_present:
-            mean, scale = _double(layer, mean_statistic), branch_weight / _double(layer, deviation_statistic)
+            mean, scale = (
+                _configured_in_double(layer, mean_statistic),
+                branch_weight / _configured_in_double(layer, deviation_statistic),
+            )
             total_scale, total_centre, ndim = total_scale + scale, total_centre + mean * scale, mean.ndim
     shape = layer.axes(ndim).features_shape(layer.num_features)
     gamma, beta = (value.detach().double().view(shape) for value in (layer.weight, layer.bias))
@@ -122,7 +125,7 @@ def fold_network(network: nn.Module) -> nn.Module:
     return folded
 
 
-def _double(layer: Normalization, statistic: Statistic) -> Tensor:
+def _configured_in_double(layer: Normalization, statistic: Statistic) -> Tensor:
     value = layer.configured_value(statistic)
     assert value is not None
     return value.detach().double()

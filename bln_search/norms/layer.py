@@ -46,7 +46,8 @@ class Normalization(NormalizationBase):
         feature_axis: axis of the features; by default 1, and the last one of a three-dimensional input.
         batch_size: m, the training mini-batch size in the weights of BLN; by default the size of each mini-batch.
 
-    Input and output: (N, D), (N, T, D) or (N, C, H, W), of a floating-point type.
+    Input and output: (N, D), (N, T, D), (N, C, H, W) or (N, C, D, H, W), of a floating-point type. With
+    `feature_axis` any number of axes from 2.
     """
 
     def __init__(self, num_features: int, **layer: Unpack[LayerOptions]) -> None:
@@ -70,17 +71,21 @@ class Normalization(NormalizationBase):
         statistics: list[Tensor] = []
         branches: list[Tensor] = []
         if self.has_batch_statistics:
-            branches.append(self._branch(x, axes.batch, batch_weight, configuration, BATCH_STATISTICS, statistics))
+            branches.append(
+                self._normalize_branch(x, axes.batch, batch_weight, configuration, BATCH_STATISTICS, statistics)
+            )
         if self.has_feature_statistics:
             branches.append(
-                self._branch(x, (axes.feature,), feature_weight, configuration, FEATURE_STATISTICS, statistics)
+                self._normalize_branch(
+                    x, (axes.feature,), feature_weight, configuration, FEATURE_STATISTICS, statistics
+                )
             )
         self._record(statistics, x)
         shape = axes.features_shape(self.num_features)
         total = branches[0] if len(branches) == 1 else branches[0] + branches[1]
         return torch.addcmul(self.bias.view(shape), total, self.weight.view(shape))
 
-    def _branch(
+    def _normalize_branch(
         self,
         x: Tensor,
         axes: tuple[int, ...],

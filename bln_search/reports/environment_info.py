@@ -38,13 +38,13 @@ def git_revision(source: Path = _SOURCE) -> str | None:
 
     None without git, or if `source` is not the root of a checkout, as for a package installed inside another one.
     """
-    top = _git(source, "rev-parse", "--show-toplevel")
+    top = _run_git(source, "rev-parse", "--show-toplevel")
     if not top or Path(top).resolve() != source.resolve():
         return None
-    return _git(source, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or None
+    return _run_git(source, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or None
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def _run_git(folder: Path, *arguments: str) -> str | None:
     program = shutil.which("git")
     if program is None:
         return None

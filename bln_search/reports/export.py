@@ -60,12 +60,12 @@ class RowComparisons:
         comparison = None if analysis is None else analysis.comparison
         recommendation = None if analysis is None else analysis.recommendation
         self._recommended = None if recommendation is None else recommendation.key
-        self._differences = {} if comparison is None else _differences(comparison)
+        self._differences_by_row = {} if comparison is None else _differences_by_row(comparison)
         self._rows = {} if comparison is None else {row.key: row for row in comparison.rows}
 
     def flat(self, row: LeaderboardRow) -> dict[str, Any]:
         """The values of COMPARISON_COLUMNS."""
-        compared, difference = self._rows.get(row.key), self._differences.get(row.key)
+        compared, difference = self._rows.get(row.key), self._differences_by_row.get(row.key)
         loss_above_best = None if compared is None else 0.0 if difference is None else difference.mean
         return {
             "condition": condition_id(row.key),
@@ -91,7 +91,7 @@ class _Difference:
     p_value: float
 
 
-def _differences(comparison: Comparison) -> dict[RowKey, _Difference]:
+def _differences_by_row(comparison: Comparison) -> dict[RowKey, _Difference]:
     return {
         comparison.rows[pair.second].key: _Difference(
             -pair.loss.mean, -pair.loss.high, -pair.loss.low, pair.loss.adjusted

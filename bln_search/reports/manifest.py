@@ -56,7 +56,7 @@ def manifest(
             "differing": digests if len(digests) > 1 else [],
         },
         "seeds": list(study.spec.seeds),
-        "trials": [_trial(trial) for trial in trials],
+        "trials": [_trial_record(trial) for trial in trials],
     }
 
 
@@ -65,7 +65,7 @@ def manifest_json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _trial(trial: TrialRecord) -> dict[str, Any]:
+def _trial_record(trial: TrialRecord) -> dict[str, Any]:
     return {
         "id": trial.id,
         "arm": trial.arm,
@@ -75,11 +75,11 @@ def _trial(trial: TrialRecord) -> dict[str, Any]:
         "state": trial.state.value,
         "reason": trial.reason,
         "data_sha256": _data_digest(trial),
-        "checkpoint": None if trial.checkpoint is None else _checkpoint(trial.checkpoint),
+        "checkpoint": None if trial.checkpoint is None else _checkpoint_record(trial.checkpoint),
     }
 
 
-def _checkpoint(checkpoint: CheckpointRecord) -> dict[str, Any]:
+def _checkpoint_record(checkpoint: CheckpointRecord) -> dict[str, Any]:
     return {
         "file": checkpoint.file,
         "sha256": checkpoint.sha256,

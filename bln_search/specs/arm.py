@@ -13,12 +13,12 @@ from bln_search.specs.base import Spec, require_unique
 from bln_search.specs.schedule import Constant, Ramp, Schedule, Steps
 
 
-def _configuration(value: Any) -> Any:
+def _parse_configuration(value: Any) -> Any:
     return InferenceConfiguration(value) if isinstance(value, str) else value
 
 
 ConfigurationCode = Annotated[
-    InferenceConfiguration, BeforeValidator(_configuration), PlainSerializer(str, return_type=str)
+    InferenceConfiguration, BeforeValidator(_parse_configuration), PlainSerializer(str, return_type=str)
 ]
 
 

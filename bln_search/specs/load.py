@@ -77,7 +77,7 @@ def read_plain(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, d
 
 def _with_line(problem: Problem, root: yaml.Node) -> str:
     path = "" if problem.names_location else ".".join(str(part) for part in problem.location)
-    return f"line {_line(root, problem.location)}: {path + ': ' if path else ''}{problem.message}"
+    return f"line {_line_of(root, problem.location)}: {path + ': ' if path else ''}{problem.message}"
 
 
 def _check_size_and_depth(text: str, source: str) -> None:
@@ -130,7 +130,7 @@ class _Reader:
 
     def value(self, node: yaml.Node) -> Any:
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
+            return self._construct_scalar(node)
         if id(node) in self.visited_ids:
             self._fail(node, "YAML aliases (*name) are not allowed; repeat the values")
         self.visited_ids.add(id(node))
@@ -141,7 +141,7 @@ class _Reader:
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._fail(key_node, "a key is a single word or number")
-            key = self._scalar(key_node)
+            key = self._construct_scalar(key_node)
             if not isinstance(key, str | int | float):
                 self._fail(key_node, "a key is a single word or number")
             if key in mapping:
@@ -149,7 +149,7 @@ class _Reader:
             mapping[key] = self.value(value_node)
         return mapping
 
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
+    def _construct_scalar(self, node: yaml.ScalarNode) -> Any:
         try:
             return self.scalars.construct_object(node)
         except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
@@ -159,7 +159,7 @@ class _Reader:
         raise SpecError(self.source, [f"line {node.start_mark.line + 1}: {problem}"])
 
 
-def _line(root: yaml.Node, location: Sequence[int | str]) -> int:
+def _line_of(root: yaml.Node, location: Sequence[int | str]) -> int:
     node = root
     line = root.start_mark.line
     for part in location:

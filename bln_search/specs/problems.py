@@ -50,7 +50,7 @@ class Problem:
 def problems_of(errors: Iterable[ErrorDetails], value: object) -> list[Problem]:
     """The first MAX_PROBLEMS errors that pydantic reports for `value`."""
     first = islice((details for details in errors if not _follows_from_another(details)), MAX_PROBLEMS)
-    return [_problem(details, value) for details in first]
+    return [_make_problem(details, value) for details in first]
 
 
 def name_problems(study: StudySpec) -> list[Problem]:
@@ -90,10 +90,10 @@ def oversized_batch_problems(study: StudySpec) -> list[Problem]:
     return [Problem(location, message) for location, message in oversized_batches(study)]
 
 
-def _problem(details: ErrorDetails, value: object) -> Problem:
-    location = _location(details["loc"], value)
+def _make_problem(details: ErrorDetails, value: object) -> Problem:
+    location = _locate_value(details["loc"], value)
     if details["type"] == "extra_forbidden":
-        message = f"unknown key{_suggestion(location)}"
+        message = f"unknown key{_suggest_key(location)}"
     elif details["type"] == "missing":
         message = "this key is missing; add it"
     else:
@@ -106,7 +106,7 @@ def _follows_from_another(details: ErrorDetails) -> bool:
     return details["type"] == "too_short" and bool(details["input"])
 
 
-def _location(pydantic_location: Sequence[int | str], root: object) -> list[int | str]:
+def _locate_value(pydantic_location: Sequence[int | str], root: object) -> list[int | str]:
     """The location in the value: pydantic's location without the tags of unions, which the value does not contain.
 
     The last part stays if it may be a missing key.
@@ -147,7 +147,7 @@ _SECTIONS: dict[str, type[Spec]] = {
 }
 
 
-def _suggestion(location: Sequence[int | str]) -> str:
+def _suggest_key(location: Sequence[int | str]) -> str:
     section = _SECTIONS.get(str(location[0])) if len(location) > 1 else StudySpec
     if section is None:
         return "; remove it"

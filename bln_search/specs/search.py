@@ -99,7 +99,7 @@ class SearchSpec(Spec):
                 return (
                     f"the sampler cmaes takes numbers only, {categorical[0]} is a choice: use tpe, gp, nsga2 or random"
                 )
-            if _coordinates(space) < 2:
+            if _count_coordinates(space) < 2:
                 return "the sampler cmaes needs at least two numbers to vary: use tpe, gp or random"
         if self.pruner is not Pruner.NONE and seeds > 1:
             return f"a pruner compares single trials, the study has {seeds} seeds: give one seed, or pruner none"
@@ -119,7 +119,7 @@ def _is_categorical(dimension: object) -> bool:
     )
 
 
-def _coordinates(space: Space) -> int:
+def _count_coordinates(space: Space) -> int:
     return sum(
         len(dimension.coordinates) if isinstance(dimension, ScheduleDimension) else 1 for dimension in space.values()
     )

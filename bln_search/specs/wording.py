@@ -47,7 +47,7 @@ def sentence(details: ErrorDetails) -> str:
     elif kind in _SENTENCES:
         text = _SENTENCES[kind].format(**{name: _to_int(value) for name, value in context.items()})
     elif kind == "string_pattern_mismatch":
-        text = _pattern(str(context["pattern"]))
+        text = _describe_pattern(str(context["pattern"]))
     else:
         text = details["msg"]
     return text if kind in _WITHOUT_VALUE else f"{text}, not {short_repr(details['input'])}"
@@ -66,7 +66,7 @@ def _to_int(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _pattern(pattern: str) -> str:
+def _describe_pattern(pattern: str) -> str:
     if pattern in _MAX_LENGTHS:
         return f"must be at most {_MAX_LENGTHS[pattern]} of a-z, 0-9, - and _, the first one a letter or digit"
     return f"must match {pattern}"

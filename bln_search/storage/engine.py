@@ -59,7 +59,7 @@ def make_engine(url: str) -> Engine:
             f"{redact_password(url)!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
         ) from None
     if parsed.get_backend_name() != "sqlite":
-        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_timeouts(parsed))
+        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_default_timeouts(parsed))
         event.listen(engine, "handle_error", _disconnect_from_lost_server)
         if parsed.get_backend_name() == "postgresql" and "lock_timeout" not in str(parsed.query.get("options", "")):
             event.listen(engine, "connect", _set_lock_timeout)
@@ -72,7 +72,7 @@ def make_engine(url: str) -> Engine:
     return engine
 
 
-def _timeouts(url: URL) -> dict[str, int]:
+def _default_timeouts(url: URL) -> dict[str, int]:
     """Timeouts for a server that does not respond, except those that the URL sets."""
     timeouts = _TIMEOUTS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
     return {name: value for name, value in timeouts.items() if name not in url.query}
@@ -89,11 +89,11 @@ def _set_lock_timeout(connection: Any, _record: Any) -> None:
 
 def _disconnect_from_lost_server(context: ExceptionContext) -> None:
     """Close all pooled connections to a server that became read-only or shuts down."""
-    if _sqlstate(context.original_exception).startswith(_SERVER_LOST):
+    if _read_sqlstate(context.original_exception).startswith(_SERVER_LOST):
         context.is_disconnect = True
 
 
-def _sqlstate(error: BaseException | None) -> str:
+def _read_sqlstate(error: BaseException | None) -> str:
     """The SQLSTATE of an error of Postgres, five characters; empty where the driver provides none."""
     return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or ""
 
@@ -194,18 +194,20 @@ def _translate_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except NoConnectionError as error:
-        raise LedgerError(f"the database {_location(engine)} cannot be used: no connection is free") from error
+        raise LedgerError(
+            f"the database {_url_without_password(engine)} cannot be used: no connection is free"
+        ) from error
     except DBAPIError as error:
-        translated = _translated(error, engine)
+        translated = _translate_error(error, engine)
         if translated is None:
             raise
         raise translated from error
 
 
-def _translated(error: DBAPIError, engine: Engine) -> LedgerError | StorageFullError | None:
+def _translate_error(error: DBAPIError, engine: Engine) -> LedgerError | StorageFullError | None:
     """The error that stands for an error of the driver; None where the fault is in the statement."""
-    location = _location(engine)
-    reason, state = (str(error.orig).splitlines() or ["without a reason"])[0], _sqlstate(error.orig)
+    location = _url_without_password(engine)
+    reason, state = (str(error.orig).splitlines() or ["without a reason"])[0], _read_sqlstate(error.orig)
     operational = isinstance(error, OperationalError)
     if state == _DISK_FULL or (operational and ("full" in reason or "No space left" in reason)):
         return StorageFullError(
@@ -221,6 +223,6 @@ def _translated(error: DBAPIError, engine: Engine) -> LedgerError | StorageFullE
     return None
 
 
-def _location(engine: Engine) -> str:
+def _url_without_password(engine: Engine) -> str:
     """The URL without the password."""
     return engine.url.render_as_string(hide_password=True)

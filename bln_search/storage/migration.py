@@ -31,7 +31,7 @@ def revisions() -> frozenset[str]:
 def present_revision(engine: Engine) -> str | None:
     """The schema revision of the database, None for an empty one."""
     with read_session(engine) as session:
-        return _revision(session.connection())
+        return _read_revision(session.connection())
 
 
 def check_revision(session: Session) -> None:
@@ -60,7 +60,7 @@ def migrate(engine: Engine) -> None:
         upgrade(connection)
 
 
-def _revision(connection: Connection) -> str | None:
+def _read_revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     revision: str | None = connection.scalar(_SELECT_REVISION)
@@ -69,7 +69,7 @@ def _revision(connection: Connection) -> str | None:
 
 def _check_owner(connection: Connection, location: str) -> None:
     """Raise LedgerError if a newer version or another program created the tables."""
-    present = _revision(connection)
+    present = _read_revision(connection)
     if present is not None and present not in revisions():
         raise LedgerError(
             f"the database {location} has the schema revision {present}, which this version of bln-search does not "

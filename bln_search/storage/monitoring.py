@@ -55,7 +55,7 @@ class Monitoring:
         """All metrics at one moment; the time does not grow with the ledger."""
         now = self.database.now()
         with self.database.reading() as session:
-            return LedgerMetrics(*_measure_queue(session), *_count_workers(session, now), _size(session), now)
+            return LedgerMetrics(*_measure_queue(session), *_count_workers(session, now), _database_bytes(session), now)
 
     def count_records(self) -> dict[str, dict[str, int]]:
         """Count records of each kind by state; every possible state is a key. Scans whole tables."""
@@ -90,7 +90,7 @@ def _count_workers(session: Session, now: datetime) -> tuple[int, int]:
     return len(live), len(live & runners)
 
 
-def _size(session: Session) -> int:
+def _database_bytes(session: Session) -> int:
     """Bytes of the database; for SQLite of its file without the journal."""
     connection = session.connection()
     if connection.dialect.name == "sqlite":

@@ -99,7 +99,7 @@ class TokenRepository:
                 account=account,
                 kind=TokenKind.ACCESS if parent is None else TokenKind.SESSION,
                 label=label,
-                sha256=_digest(secret),
+                sha256=_secret_digest(secret),
                 scope=scope,
                 parent_id=None if parent is None else parent.token_id,
                 created_at=now,
@@ -107,7 +107,7 @@ class TokenRepository:
             )
             session.add(row)
             session.flush()
-            return secret, _info(row)
+            return secret, _token_info(row)
 
     def create_first(self, account: str) -> str | None:
         """Create an admin token where no token was ever created; returns its secret, None otherwise."""
@@ -129,7 +129,7 @@ class TokenRepository:
     def find_bearer(self, secret: str) -> Bearer | None:
         """The bearer of a secret; None where the secret is unknown, revoked or expired."""
         with self.database.connect() as connection:
-            row = connection.execute(_BEARER, {"sha256": _digest(secret), "now": datetime.now(UTC)}).first()
+            row = connection.execute(_BEARER, {"sha256": _secret_digest(secret), "now": datetime.now(UTC)}).first()
         return None if row is None else Bearer(row.id, row.account, Scope(row.scope), TokenKind(row.kind))
 
     def list_tokens(self, account: str | None, page: Page | None = None) -> list[TokenInfo]:
@@ -147,7 +147,7 @@ class TokenRepository:
             rows = rows.limit(page.limit + 1)
             rows = rows if page.after is None else rows.where(TokenRow.id < page.after[0])
         with self.database.reading() as session:
-            return [_info(row) for row in session.scalars(rows)]
+            return [_token_info(row) for row in session.scalars(rows)]
 
     def filter_valid(self, token_ids: Iterable[int]) -> set[int]:
         """The tokens among `token_ids` that are neither revoked nor expired."""
@@ -199,10 +199,10 @@ _BEARER = select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind).w
 """Built only once, because it is executed with every request."""
 
 
-def _digest(secret: str) -> str:
+def _secret_digest(secret: str) -> str:
     """SHA-256 without a salt: a secret has 256 random bits, so its digest cannot be inverted."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
-def _info(row: TokenRow) -> TokenInfo:
+def _token_info(row: TokenRow) -> TokenInfo:
     return TokenInfo(row.id, row.account, row.label, Scope(row.scope), row.created_at, row.expires_at, row.revoked_at)

@@ -118,22 +118,22 @@ class TrainingRun:
         """Train and yield a record after each epoch; `trained` is up to date at every record."""
         inputs, targets = self.data.splits[Split.TRAIN]
         if self.spec.order is BatchOrder.FIXED:
-            order = self._order(len(inputs))
+            order = self._example_order(len(inputs))
             inputs, targets = inputs[order], targets[order]
         with ExitStack() as stack:
             moving = None
             if PopulationEstimate.MOVING in self.estimates:
                 moving = stack.enter_context(collect_moments(self.layers.values(), decay=self.arm.momentum))
             for epoch in range(1, self.spec.epochs + 1):
-                record = self._epoch(epoch, inputs, targets, moving)
+                record = self._train_epoch(epoch, inputs, targets, moving)
                 if record is None:
                     return
                 yield record
 
-    def _order(self, n: int) -> Tensor:
+    def _example_order(self, n: int) -> Tensor:
         return torch.randperm(n, generator=self.generator).to(self.data.splits[Split.TRAIN][0].device)
 
-    def _epoch(
+    def _train_epoch(
         self, epoch: int, inputs: Tensor, targets: Tensor, moving: dict[Normalization, MomentAccumulator] | None
     ) -> EpochRecord | None:
         """Train one epoch; return None where a loss is not finite."""
@@ -144,7 +144,7 @@ class TrainingRun:
                 accumulators[PopulationEstimate.MOVING] = moving
             if PopulationEstimate.EPOCH in self.estimates:
                 accumulators[PopulationEstimate.EPOCH] = stack.enter_context(collect_moments(self.layers.values()))
-            loss, accuracy = self._steps(epoch, inputs, targets)
+            loss, accuracy = self._train_batches(epoch, inputs, targets)
         if not math.isfinite(loss):
             self.result.diverged = f"the training loss of epoch {epoch} is not a finite number"
             return None
@@ -158,7 +158,7 @@ class TrainingRun:
         self._keep_best(record, moments)
         return record
 
-    def _steps(self, epoch: int, inputs: Tensor, targets: Tensor) -> tuple[float, float]:
+    def _train_batches(self, epoch: int, inputs: Tensor, targets: Tensor) -> tuple[float, float]:
         """Train on every mini-batch once; return mean loss and accuracy during the epoch."""
         self.network.train()
         device = inputs.device
@@ -206,7 +206,7 @@ class TrainingRun:
             for start in range(0, self.steps * size, size):
                 yield inputs[start : start + size], targets[start : start + size]
             return
-        order = self._order(len(inputs))
+        order = self._example_order(len(inputs))
         for start in range(0, self.steps * size, size):
             indices = order[start : start + size]
             yield inputs[indices], targets[indices]

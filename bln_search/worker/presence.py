@@ -28,10 +28,10 @@ class Presence:
     def __init__(self, ledger: Ledger, name: str, device: str, current_study: Callable[[], int | None]) -> None:
         self.ledger, self.name, self.device, self.current_study = ledger, name, device, current_study
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="presence")
+        self._thread = threading.Thread(target=self._run_heartbeats, daemon=True, name="presence")
 
     def __enter__(self) -> None:
-        self._beat()
+        self._send_heartbeat()
         self._thread.start()
 
     def __exit__(self, *_error: object) -> None:
@@ -39,11 +39,11 @@ class Presence:
         self._thread.join()
         self._log_errors(lambda: self.ledger.workers.remove(self.name))
 
-    def _run(self) -> None:
+    def _run_heartbeats(self) -> None:
         while not self._ended.wait(_INTERVAL):
-            self._beat()
+            self._send_heartbeat()
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         self._log_errors(self._renew_lease)
         self._log_errors(lambda: self.ledger.workers.record_heartbeat(self.name, self.device, VERSION))
 

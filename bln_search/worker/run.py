@@ -155,7 +155,7 @@ class _StudyRun:
             self._record_epochs()
         if now - self.request_checked_at >= _REQUEST_INTERVAL:
             self.request_checked_at = now
-            if self.ledger.studies.check_lease(self.study.id, self.worker) is not None:
+            if self.ledger.studies.read_stop_request(self.study.id, self.worker) is not None:
                 raise _StopRequested
         if now - self.heartbeat_at >= _HEARTBEAT_INTERVAL:
             self.heartbeat_at = now

@@ -57,7 +57,7 @@ class SampledPoints:
     @property
     def exhausted(self) -> bool:
         """Whether every arm has all of its points."""
-        return all(self.counts[label] >= self._requested for label in self.samplers)
+        return all(self.counts[label] >= self._requested_points for label in self.samplers)
 
     @property
     def prunable(self) -> bool:
@@ -75,7 +75,7 @@ class SampledPoints:
         while not self.exhausted:
             label = min(self.samplers, key=lambda arm: self.counts[arm])
             self.rejections = []
-            for point in self._candidates(label):
+            for point in self._candidate_points(label):
                 trials = self._add_point(label, point)
                 if trials:
                     self.counts[label] += 1
@@ -83,7 +83,7 @@ class SampledPoints:
             self._end_search(label)
         return []
 
-    def _candidates(self, label: str) -> Iterator[Point | None]:
+    def _candidate_points(self, label: str) -> Iterator[Point | None]:
         """Points to try: first those of the sampler (None), which may repeat known or rejected points.
 
         Then every remaining point where the space can be enumerated, else random points.
@@ -99,11 +99,11 @@ class SampledPoints:
         """End the search of an arm that has no further point. Raises SpecError where every point was rejected."""
         if self.rejections and not self.counts[label]:
             raise SpecError(f"study {self.spec.name}", self.rejections[:1])
-        reason = f"{self.counts[label]} of {self._requested} points: every other point is known or was rejected"
+        reason = f"{self.counts[label]} of {self._requested_points} points: every other point is known or was rejected"
         if self.rejections:
             reason += f" ({self.rejections[0]})"
         self.ledger.studies.record_search_end(self.study_id, label, reason)
-        self.counts[label] = self._requested
+        self.counts[label] = self._requested_points
 
     def _is_enumerable(self) -> bool:
         space = self.spec.space or {}
@@ -151,7 +151,7 @@ class SampledPoints:
                 self.samplers[label].tell(trials)
 
     @property
-    def _requested(self) -> int:
+    def _requested_points(self) -> int:
         """Points of each arm."""
         assert self.spec.search is not None
         assert self.spec.space is not None

@@ -91,7 +91,7 @@ class LeaderboardCache:
                 entry = self._entries.get(key)
             if entry is not None and entry.results >= results:
                 return entry
-            entry = self._compute(study_id, on, results)
+            entry = self._compute_leaderboard(study_id, on, results)
             with self._lock:
                 self._entries[key] = entry
             return entry
@@ -107,7 +107,7 @@ class LeaderboardCache:
         with self._lock:
             return self._entries.get((study_id, None))
 
-    def _compute(self, study_id: int, on: Split | None, results: int) -> CachedLeaderboard:
+    def _compute_leaderboard(self, study_id: int, on: Split | None, results: int) -> CachedLeaderboard:
         study = self._ledger.listing.find_study(study_id)
         if study is None:
             raise UnknownStudyError(f"there is no study {study_id}")

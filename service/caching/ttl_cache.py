@@ -34,7 +34,7 @@ class TtlCache(Generic[T]):
         if entry is not None and self._is_fresh(entry):
             return entry[1]
         if entry is not None and not self._lock.acquire(blocking=False):
-            return entry[1] if self._age(entry) < self._max_stale else None
+            return entry[1] if self._entry_age(entry) < self._max_stale else None
         if entry is None:
             self._lock.acquire()  # the first call: there is no stale value to return
         try:
@@ -51,8 +51,8 @@ class TtlCache(Generic[T]):
         return entry[1] if entry is not None and self._is_fresh(entry) else None
 
     def _is_fresh(self, entry: tuple[float, T | None]) -> bool:
-        return self._age(entry) < self._ttl
+        return self._entry_age(entry) < self._ttl
 
     @staticmethod
-    def _age(entry: tuple[float, T | None]) -> float:
+    def _entry_age(entry: tuple[float, T | None]) -> float:
         return time.monotonic() - entry[0]

@@ -41,24 +41,24 @@ class LedgerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family."""
         measured, records = self._ledger(), self._records()
-        yield _gauge("database_up", "whether the database can be read", measured is not None)
+        yield _make_gauge("database_up", "whether the database can be read", measured is not None)
         if measured is not None:
             yield from _ledger_metrics(measured)
         if records is not None:
             yield _record_metric(records)
         disk = self._disk()
         if disk is not None:
-            yield _gauge(
+            yield _make_gauge(
                 "disk_bytes", "size of the disk of home, checkpoints or database, whichever has least room", disk[0]
             )
-            yield _gauge("disk_free_bytes", "bytes that are free there", disk[1])
+            yield _make_gauge("disk_free_bytes", "bytes that are free there", disk[1])
         usage = self._files()
         if usage is not None:
-            yield _gauge("checkpoint_files", "files of trained networks", usage[0])
-            yield _gauge("checkpoint_bytes", "bytes of these files", usage[1])
+            yield _make_gauge("checkpoint_files", "files of trained networks", usage[0])
+            yield _make_gauge("checkpoint_bytes", "bytes of these files", usage[1])
 
 
-def _gauge(name: str, description: str, value: float) -> Metric:
+def _make_gauge(name: str, description: str, value: float) -> Metric:
     return GaugeMetricFamily(f"bln_search_{name}", description, value=float(value))
 
 
@@ -74,11 +74,11 @@ def _read_or_none(read: Callable[[], T]) -> T | None:
 def _ledger_metrics(measured: LedgerMetrics) -> Iterator[Metric]:
     oldest = measured.oldest_waiting
     waiting_seconds = 0.0 if oldest is None else max(0.0, (measured.at - oldest).total_seconds())
-    yield _gauge("database_bytes", "size of the database", measured.size)
-    yield _gauge("queue_studies", "studies that wait for a worker", measured.waiting)
-    yield _gauge("queue_oldest_seconds", "how long the one that waits longest has waited", waiting_seconds)
-    yield _gauge("workers", "workers with a heartbeat within 30 s", measured.workers)
-    yield _gauge("workers_busy", "those of them that run a study", measured.busy)
+    yield _make_gauge("database_bytes", "size of the database", measured.size)
+    yield _make_gauge("queue_studies", "studies that wait for a worker", measured.waiting)
+    yield _make_gauge("queue_oldest_seconds", "how long the one that waits longest has waited", waiting_seconds)
+    yield _make_gauge("workers", "workers with a heartbeat within 30 s", measured.workers)
+    yield _make_gauge("workers_busy", "those of them that run a study", measured.busy)
 
 
 def _record_metric(counts: Mapping[str, Mapping[str, int]]) -> Metric:

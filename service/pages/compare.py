@@ -53,7 +53,7 @@ def comparison_page(
     if not 2 <= len(study_ids) <= _MAX_STUDIES:
         advice = f"Choose two to {_MAX_STUDIES} studies." if study_ids else None
         return page(request, "compare.html", boards=[], rows=[], found=0, advice=advice, **shared)
-    boards = _leaderboards(context, reader, study_ids)
+    boards = _read_leaderboards(context, reader, study_ids)
     rows, found = match_rows([board.losses[Split(split)] for board in boards], _MAX_ROWS)
     advice = None if rows else "These studies have no configuration in common that is measured in two of them."
     return page(
@@ -92,7 +92,7 @@ def _rank_chart(context: Context, reader: Bearer, study: list[int] | None, split
     study_ids = list(dict.fromkeys(study or ()))[:_MAX_STUDIES]
     compared = [
         (f"{study_id}: {board.spec.name}", condition, losses)
-        for study_id, board in zip(study_ids, _leaderboards(context, reader, study_ids), strict=True)
+        for study_id, board in zip(study_ids, _read_leaderboards(context, reader, study_ids), strict=True)
         for condition, losses in list(losses_by_condition(board.losses[Split(split)]).items())[:_MAX_CONDITIONS]
     ]
     conditions = [condition for _, condition, _ in compared]
@@ -113,7 +113,7 @@ def _studies_to_choose(
     return newest + others[:_MAX_CHOICES]
 
 
-def _leaderboards(context: Context, reader: Bearer, study_ids: list[int]) -> list[CachedLeaderboard]:
+def _read_leaderboards(context: Context, reader: Bearer, study_ids: list[int]) -> list[CachedLeaderboard]:
     """Return the leaderboards. Raises ProblemException (404) if the reader can see no such study."""
     if not study_ids:
         raise ProblemException(422, "invalid", "name the studies to compare, for example ?study=1&study=2")

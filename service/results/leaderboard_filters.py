@@ -21,7 +21,7 @@ def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str)
             last.
     """
     methods = {arm.label: arm.method for arm in board.spec.arms}
-    rows = [row for row in board.leaderboard.rows if _matches(row, methods, filters)]
+    rows = [row for row in board.leaderboard.rows if _matches_filters(row, methods, filters)]
     rows.sort(key=_sort_key(sort))
     if sort.startswith("-"):
         with_value = [row for row in rows if _sort_value(row, sort) is not None]
@@ -29,7 +29,7 @@ def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str)
     return rows
 
 
-def _matches(row: LeaderboardRow, methods: dict[str, Method], filters: Mapping[str, Any]) -> bool:
+def _matches_filters(row: LeaderboardRow, methods: dict[str, Method], filters: Mapping[str, Any]) -> bool:
     columns = {
         "method": methods.get(row.arm),
         "arm": row.arm,

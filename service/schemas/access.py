@@ -26,7 +26,7 @@ class TokenCreate(BaseModel):
 
     @field_validator("label")
     @classmethod
-    def _writable(cls, value: str) -> str:
+    def _require_storable(cls, value: str) -> str:
         return require_storable_text(value)
 
 

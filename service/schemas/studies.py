@@ -66,7 +66,7 @@ class StudyUpdate(BaseModel):
 
     @field_validator("notes")
     @classmethod
-    def _writable(cls, value: str | None) -> str | None:
+    def _require_storable(cls, value: str | None) -> str | None:
         return None if value is None else require_storable_text(value)
 
 

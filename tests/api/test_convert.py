@@ -69,12 +69,15 @@ def test_outdated_running_statistics_have_no_row():
 
 
 def test_warning_names_layers_that_are_not_replaced():
-    with pytest.warns(UserWarning, match="^GroupNorm, InstanceNorm1d layers of this network are not replaced"):
-        convert(nn.Sequential(nn.GroupNorm(2, 8), nn.InstanceNorm1d(8), nn.BatchNorm1d(8)), batch_size=16)
+    network = nn.Sequential(nn.GroupNorm(2, 8), nn.GroupNorm(4, 8), nn.InstanceNorm1d(8), nn.BatchNorm1d(8))
+    with pytest.warns(
+        UserWarning, match=r"stay as they are: 2 × torch\.nn\.GroupNorm \(.*; 1 × torch\.nn\.InstanceNorm1d"
+    ):
+        convert(network, batch_size=16)
 
 
 def test_error_without_replaceable_layers_names_other_norms():
-    with pytest.raises(ModelError, match="to convert; it has GroupNorm, which is not replaced: add BLN"):
+    with pytest.raises(ModelError, match=r"to convert; it has 1 × torch\.nn\.GroupNorm \(.*\): add BLN"):
         convert(nn.Sequential(nn.GroupNorm(2, 8)))
 
 
@@ -109,16 +112,55 @@ class ChannelsFirst(nn.LayerNorm):
         return super().forward(x.movedim(1, -1)).movedim(-1, 1)
 
 
-@pytest.mark.parametrize("method", ["bln", "same"])
+@pytest.mark.parametrize("options", [{"method": "bln"}, {"method": "same", "strict": True}])
 @pytest.mark.parametrize("norm", [BatchNormAct, ChannelsFirst])
-def test_subclass_with_another_forward_pass_is_rejected(norm, method):
+def test_subclass_with_another_forward_pass_is_rejected(norm, options):
     network = nn.Sequential(nn.BatchNorm1d(8), norm(8))
-    with pytest.raises(
-        ModelError,
-        match=rf"layer 1 is a {norm.__module__}\.{norm.__qualname__}, whose forward pass is not that of torch\.nn\.",
-    ):
-        convert(network, method=method)
+    path = rf"{norm.__module__}\.{norm.__qualname__}"
+    with pytest.raises(ModelError, match=rf"^layer 1 is a {path}, .*: its forward pass is not that of torch\.nn\."):
+        convert(network, **options)
     assert isinstance(network[0], nn.BatchNorm1d), "untouched"
+
+
+@pytest.mark.parametrize("options", [{"method": "bln", "strict": False}, {"method": "same"}])
+def test_layer_that_cannot_be_replaced_stays(options):
+    network = nn.Sequential(nn.BatchNorm1d(8), BatchNormAct(8), nn.GroupNorm(2, 8), BatchNormAct(8))
+    with pytest.warns(
+        UserWarning, match=r"2 × tests\.api\.test_convert\.BatchNormAct \(its forward pass is not"
+    ) as record:
+        converted = convert(network, **options)
+    assert len(record) == 1
+    assert not isinstance(converted[0], nn.BatchNorm1d)
+    assert [type(layer) for layer in converted[1:]] == [BatchNormAct, nn.GroupNorm, BatchNormAct]
+
+
+@pytest.mark.parametrize("method", ["bln", "same"])
+def test_strict_conversion_rejects_every_other_norm(method):
+    network = nn.Sequential(nn.BatchNorm1d(8), nn.GroupNorm(2, 8), nn.GroupNorm(2, 8))
+    with pytest.raises(ModelError, match=r"^layer 1 is a torch\.nn\.GroupNorm, .* \(1 more\).*strict=False"):
+        convert(network, method=method, strict=True)
+    assert isinstance(network[0], nn.BatchNorm1d), "untouched"
+
+
+def test_only_layers_that_cannot_be_replaced_are_an_error():
+    with pytest.raises(
+        ModelError, match=r"to convert; it has 1 × tests\.api\.test_convert\.BatchNormAct \(its forward"
+    ):
+        convert(nn.Sequential(BatchNormAct(8)), method="same")
+
+
+def test_layers_inside_a_norm_that_stays_are_not_replaced():
+    class SplitBatchNorm(nn.BatchNorm1d):
+        def __init__(self, features):
+            super().__init__(features)
+            self.second = nn.BatchNorm1d(features)
+
+        def forward(self, x):
+            return torch.cat([super().forward(x[:1]), self.second(x[1:])])
+
+    with pytest.warns(UserWarning, match="1 × .*SplitBatchNorm"):
+        converted = convert(nn.Sequential(nn.BatchNorm1d(8), SplitBatchNorm(8)), method="same")
+    assert isinstance(converted[1].second, nn.BatchNorm1d)
 
 
 def test_lost_forward_hooks_give_a_warning():
@@ -192,7 +234,7 @@ def test_layer_without_parameters_gets_the_device_of_others(index):
 
 def test_lazy_layer_is_reported_as_not_replaced():
     network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.LazyLinear(3), nn.LazyBatchNorm1d())
-    with pytest.warns(UserWarning, match="LazyBatchNorm1d layers of this network are not replaced"):
+    with pytest.warns(UserWarning, match=r"1 × torch\.nn\.LazyBatchNorm1d \(it has no parameters"):
         convert(network)
 
 
@@ -212,31 +254,20 @@ class PreNorm(nn.Sequential):
 def test_layers_are_reported_as_norms_by_their_class_name():
     reparametrized = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
     network = nn.Sequential(reparametrized, PreNorm(OwnRMSNorm(), nn.Linear(4, 2)))
-    with pytest.raises(ModelError, match="to convert; it has OwnRMSNorm, which is not replaced: add BLN"):
+    with pytest.raises(
+        ModelError, match=r"to convert; it has 1 × tests\.api\.test_convert\.OwnRMSNorm \(it does not subtract"
+    ):
         convert(network)
-    with pytest.warns(UserWarning, match="^OwnRMSNorm layers of this network are not replaced and stay"):
+    with pytest.warns(UserWarning, match=r"stay as they are: 1 × tests\.api\.test_convert\.OwnRMSNorm"):
         convert(nn.Sequential(network, nn.LayerNorm(2)), batch_size=4)
-
-
-def test_message_for_timms_layer_norm_names_the_remedy():
-    class LayerNorm(nn.LayerNorm):
-        def forward(self, x):
-            return super().forward(x)
-
-    LayerNorm.__module__, LayerNorm.__qualname__ = "timm.layers.norm", "LayerNorm"
-    message = r"is a timm\.layers\.norm\.LayerNorm, .*: build the network with norm_layer=functools\.partial\(torch\.nn"
-    with pytest.raises(ModelError, match=message):
-        convert(nn.Sequential(LayerNorm(4)))
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("compiled", [torch.jit.script, lambda network: torch.jit.trace(network, torch.randn(3, 4))])
 def test_compiled_network_is_named_in_the_message(compiled):
     network = compiled(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)).eval())
-    message = (
-        "this Sequential has no layer .* not compiled by torch.jit; it has LayerNorm, .*before it is scripted or traced"
-    )
+    message = "this Sequential has no layer .* not compiled by torch.jit; it has 1 × LayerNorm .*before it is scripted"
     with pytest.raises(ModelError, match=message):
         convert(network)
-    with pytest.warns(UserWarning, match="^LayerNorm layers of this network are not replaced and stay"):
+    with pytest.warns(UserWarning, match=r"stay as they are: 1 × LayerNorm \(it is compiled"):
         convert(nn.Sequential(network, nn.LayerNorm(4)), batch_size=4)

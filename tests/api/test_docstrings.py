@@ -44,5 +44,13 @@ def test_the_example_runs(name, capsys, tmp_path, monkeypatch):
     exec(example_of(name), {"bln_search": bln_search, "nn": nn, **names})
 
 
+def test_the_example_of_register_norm_layer_runs():
+    names = {"bln_search": bln_search, "nn": nn}
+    exec(example_of("register_norm_layer"), names)
+    channels_first = names["ChannelsFirst"](3)
+    network, images = nn.Sequential(channels_first), torch.rand(2, 3, 8, 8)
+    torch.testing.assert_close(bln_search.convert(network, method="same")(images), channels_first(images))
+
+
 def test_the_example_of_load_is_python():
     compile(example_of("load"), "example", "exec")

@@ -35,6 +35,7 @@ from tests.docs.pages import (
 
 CARRIED_OUT = {
     "README.md": "end_to_end/test_readme.py",
+    "networks.md": "docs/test_networks.py",
     "own_network.md": "docs/test_own_network.py",
     "plugins.md": "docs/test_plugins.py",
     "recurrent.md": "docs/test_recurrent.py",

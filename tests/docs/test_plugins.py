@@ -64,3 +64,18 @@ occluded = bln_search.corrupt(np.ones((3, 1, 10, 20)), "own_occlusion-5")
 print(*(occluded == 0).sum((1, 2, 3)), len({image.tobytes() for image in occluded}))
 """
     assert run_python(code, where=tmp_path).split() == ["50", "50", "50", "3"]
+
+
+def test_normalization_layer_of_the_plugin_is_replaced(tmp_path):
+    install(tmp_path)
+    code = """
+import torch
+from torch import nn
+import bln_search
+from own_parts import ChannelNorm
+
+network, x = nn.Sequential(ChannelNorm(4)), torch.randn(2, 4, 3, 3)
+converted = bln_search.convert(nn.Sequential(*network), method="same", strict=True)
+print(type(converted[0]).__name__, torch.allclose(converted(x), network(x), atol=1e-6))
+"""
+    assert run_python(code, where=tmp_path).split() == ["LN", "True"]

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import bln_search
+from bln_search.api.adapters import BatchAdapter
 from bln_search.api.estimates import collect_estimates, named_populations
 from bln_search.api.loaders import split_batches
 from bln_search.core.enums import Correction
@@ -211,12 +212,12 @@ def test_every_per_layer_loss_is_that_of_the_oracle(name, semantics):
 
 def make_checked_tree(case):
     """Make and check a tree evaluator as `search_layers` does."""
-    wiring, device = case.wiring, torch.device("cpu")
+    wiring, adapter = case.wiring, BatchAdapter(case.network, None, None, torch.device("cpu"))
     layers = find_norms(case.network)
     with unreached_layers_allowed(wiring):
-        moments = collect_estimates(case.network, layers, named_populations(case.loader(case.train)), device, None)
+        moments = collect_estimates(adapter, layers, named_populations(case.loader(case.train)), None)
     populations = network_populations(layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot)
-    batches = split_batches(case.loader(case.validation), device, "validation_loader", cross_entropy)
+    batches = split_batches(case.loader(case.validation), "validation_loader", cross_entropy, adapter)
     tree = TreeEvaluator(case.network, batches, populations, TreeOptions())
     tree.check()
     return tree

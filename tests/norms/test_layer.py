@@ -21,7 +21,7 @@ from tests.support.tiers import latin
 
 METHODS = ["bn", "ln", "bln"]
 SEMANTICS = ["paper", "reference"]
-SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
+SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3), "(N, C, D, H, W)": (5, 4, 2, 1, 2)}
 
 
 def layer_and_formula(method, semantics, shape, m=None, seed=0):
@@ -188,7 +188,8 @@ def test_a_partial_state_dict_keeps_the_population():
         (lambda: BLN(0), "one feature, not 0"),
         (lambda: BLN(3, batch_size=0), "at least 1, not 0"),
         (lambda: BLN(3)(torch.randn(2, 4)), "num_features=4"),
-        (lambda: BLN(3)(torch.randn(3)), r"\(N, D\), \(N, T, D\) or \(N, C, H, W\)"),
+        (lambda: BLN(3)(torch.randn(3)), r"\(N, D\), \(N, T, D\), .*, not one of 1"),
+        (lambda: BLN(3)(torch.randn(2, 3, 1, 1, 1, 1)), "not one of 6"),
         (lambda: BLN(3).configure(all_configurations(Method.BN)[0]), "^configuration TT-- .* bln layer"),
     ],
 )

@@ -31,7 +31,7 @@ class LedgerSource:
 
     def list_studies(self, study_filter: StudyFilter = ALL_STUDIES) -> list[dict[str, object]]:
         """Return the fields of every study that passes the filter, newest first."""
-        studies = (study for study in self.ledger.studies.list_studies() if _passes(study, study_filter))
+        studies = (study for study in self.ledger.studies.list_studies() if _passes_filter(study, study_filter))
         return [study_fields(study) for study in islice(studies, study_filter.limit)]
 
     def find(self, name_or_id: str) -> StudyRecord:
@@ -91,6 +91,6 @@ class LedgerSource:
         return self.ledger.find_schema_revision()
 
 
-def _passes(study: StudyRecord, study_filter: StudyFilter) -> bool:
+def _passes_filter(study: StudyRecord, study_filter: StudyFilter) -> bool:
     is_named = study_filter.name is None or study_filter.name in study.name
     return is_named and (not study_filter.states or study.state in study_filter.states)

@@ -79,9 +79,9 @@ def compare(
     if output_format is Format.TABLE:
         _print_tables(compared, rows, found, split)
     elif output_format is Format.JSON:
-        typer.echo(json.dumps(_document(compared, rows, found, split), indent=1))
+        typer.echo(json.dumps(_comparison_document(compared, rows, found, split), indent=1))
     else:
-        print_records(_records(compared, rows), _COLUMNS, output_format)
+        print_records(_comparison_records(compared, rows), _COLUMNS, output_format)
 
 
 def _read_studies(source: StudySource, names: Sequence[str], split: Split) -> list[ComparedStudy]:
@@ -111,8 +111,8 @@ def _print_tables(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], 
             labels,
             [study.study.state for study in compared],
             [study.recommended for study in compared],
-            [_interval(loss) for loss in losses],
-            [_difference(loss, losses[0]) if position else None for position, loss in enumerate(losses)],
+            [_loss_interval(loss) for loss in losses],
+            [_difference_interval(loss, losses[0]) if position else None for position, loss in enumerate(losses)],
             split,
         )
     )
@@ -124,15 +124,15 @@ def _print_tables(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], 
         results.print(f"{len(rows)} of {found} shared rows; --limit prints more")
 
 
-def _interval(losses: LossBySeed | None) -> ConfidenceInterval | None:
+def _loss_interval(losses: LossBySeed | None) -> ConfidenceInterval | None:
     return t_interval(list(losses.values())) if losses else None
 
 
-def _difference(losses: LossBySeed | None, first: LossBySeed | None) -> ConfidenceInterval | None:
+def _difference_interval(losses: LossBySeed | None, first: LossBySeed | None) -> ConfidenceInterval | None:
     return loss_difference(losses, first) if losses and first else None
 
 
-def _document(
+def _comparison_document(
     compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], found: int, split: str
 ) -> dict[str, object]:
     first = compared[0].recommended_losses
@@ -147,20 +147,20 @@ def _document(
                 if study.recommended is None
                 else {
                     **_key_fields(study.recommended),
-                    **_interval_fields("loss", _interval(study.recommended_losses)),
+                    **_interval_fields("loss", _loss_interval(study.recommended_losses)),
                     **_interval_fields(
-                        "difference", _difference(study.recommended_losses, first) if position else None
+                        "difference", _difference_interval(study.recommended_losses, first) if position else None
                     ),
                 },
             }
             for position, study in enumerate(compared)
         ],
         "shared_rows": found,
-        "rows": _records(compared, rows),
+        "rows": _comparison_records(compared, rows),
     }
 
 
-def _records(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow]) -> list[Record]:
+def _comparison_records(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow]) -> list[Record]:
     """Return a record for each row and each study that has it."""
     return [
         {

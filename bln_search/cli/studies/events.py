@@ -74,15 +74,15 @@ def event_message(event: EventRecord) -> str:
 
 def _epoch_message(data: Mapping[str, Any]) -> str:
     losses = [
-        f"{split} loss {_rounded(data[f'{split}_loss'])}, accuracy {_percentage(data[f'{split}_accuracy'])}"
+        f"{split} loss {_format_loss(data[f'{split}_loss'])}, accuracy {_format_percentage(data[f'{split}_accuracy'])}"
         for split in ("training", "validation")
     ]
     return f"epoch {data['epoch']}: {'; '.join(losses)}; {data['seconds']:.2f} s"
 
 
-def _rounded(value: float | None) -> str:
+def _format_loss(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
 
 
-def _percentage(value: float | None) -> str:
+def _format_percentage(value: float | None) -> str:
     return "–" if value is None else f"{value:.2%}"

@@ -213,7 +213,7 @@ def _load_trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, s
         configuration=row.configuration,
         estimate=row.estimate,
         batch_size=row.batch_size,
-        figures=_figures(row, [record.evaluation for record in evaluations if record.seed == seed]),
+        figures=_export_metrics(row, [record.evaluation for record in evaluations if record.seed == seed]),
     )
 
 
@@ -225,7 +225,7 @@ def _is_trial_of(trial: TrialRecord, row: LeaderboardRow, seed: int) -> bool:
     return (trial.spec.arm.label, trial.point, trial.spec.seed) == (row.arm, row.point, seed)
 
 
-def _figures(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> Figures:
+def _export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> Figures:
     from bln_search.api.description import Figure, Figures
 
     return Figures(

@@ -181,28 +181,28 @@ def study_title(study: StudyRecord) -> str:
     return f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
 
 
-def _csv(board: Leaderboard, _study: StudyRecord, analysis: Analysis | None) -> bytes:
+def _encode_csv(board: Leaderboard, _study: StudyRecord, analysis: Analysis | None) -> bytes:
     return leaderboard_csv(board, RowComparisons(analysis)).encode()
 
 
-def _json(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
+def _encode_json(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
     header = {"study": study.name, "id": study.id, "state": study.state}
     return (leaderboard_json(board, header, RowComparisons(analysis)) + "\n").encode()
 
 
-def _jsonl(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
+def _encode_jsonl(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
     return leaderboard_jsonl(board, {"study": study.name, "id": study.id}, RowComparisons(analysis)).encode()
 
 
-def _latex(board: Leaderboard, study: StudyRecord, _analysis: Analysis | None) -> bytes:
+def _encode_latex(board: Leaderboard, study: StudyRecord, _analysis: Analysis | None) -> bytes:
     return leaderboard_latex(board, study_title(study)).encode()
 
 
-def _markdown(board: Leaderboard, _study: StudyRecord, _analysis: Analysis | None) -> bytes:
+def _encode_markdown(board: Leaderboard, _study: StudyRecord, _analysis: Analysis | None) -> bytes:
     return leaderboard_markdown(board).encode()
 
 
-def _parquet(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
+def _encode_parquet(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
     metadata = {"study": study.name, "id": str(study.id), "state": study.state.value}
     return _parquet_writer()(board, metadata, RowComparisons(analysis))
 
@@ -217,10 +217,10 @@ def _parquet_writer() -> Callable[[Leaderboard, Mapping[str, str], RowComparison
 
 
 _FORMATTERS: Mapping[LeaderboardFormat, Callable[[Leaderboard, StudyRecord, Analysis | None], bytes]] = {
-    LeaderboardFormat.CSV: _csv,
-    LeaderboardFormat.JSON: _json,
-    LeaderboardFormat.JSONL: _jsonl,
-    LeaderboardFormat.LATEX: _latex,
-    LeaderboardFormat.MARKDOWN: _markdown,
-    LeaderboardFormat.PARQUET: _parquet,
+    LeaderboardFormat.CSV: _encode_csv,
+    LeaderboardFormat.JSON: _encode_json,
+    LeaderboardFormat.JSONL: _encode_jsonl,
+    LeaderboardFormat.LATEX: _encode_latex,
+    LeaderboardFormat.MARKDOWN: _encode_markdown,
+    LeaderboardFormat.PARQUET: _encode_parquet,
 }

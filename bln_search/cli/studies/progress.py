@@ -178,9 +178,9 @@ class PlainProgress:
         is_last = not self.phases and len(self.remaining.ended) >= self.remaining.trials
         if is_last or self.printed_at is None or self.clock() - self.printed_at >= _LINE_INTERVAL:
             self.printed_at = self.clock()
-            self._print(self._state())
+            self._print(self._describe_state())
 
-    def _state(self) -> str:
+    def _describe_state(self) -> str:
         parts = [f"{len(self.remaining.ended)}/{self.remaining.trials} trials done"]
         parts += [f"{label}: {phase}" for label, phase in self.phases.items()]
         parts.append(remaining_text(self.remaining) if self.phases else "")

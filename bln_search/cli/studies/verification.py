@@ -105,7 +105,7 @@ def verify(
             reproductions.append(_reevaluate_trial(ledger, trial, environment))
             if output_format is Format.TABLE:
                 results.print(_summary_line(reproductions[-1]), markup=False, highlight=False, soft_wrap=True)
-    summary = _totals(reproductions, without_checkpoint=len(trials) - len(trials_with_network))
+    summary = _sum_reproductions(reproductions, without_checkpoint=len(trials) - len(trials_with_network))
     _print(study_record, summary, reproductions, output_format)
     if not any(reproduction.compared or reproduction.problem for reproduction in reproductions):
         errors.print(f"study {study_record.name} has no evaluation yet; run it with `bln-search run`", soft_wrap=True)
@@ -198,7 +198,7 @@ def _summary_line(reproduction: TrialReproduction) -> str:
     )
 
 
-def _totals(reproductions: Sequence[TrialReproduction], without_checkpoint: int) -> Summary:
+def _sum_reproductions(reproductions: Sequence[TrialReproduction], without_checkpoint: int) -> Summary:
     differences = [
         reproduction.largest_difference for reproduction in reproductions if reproduction.largest_difference is not None
     ]

@@ -38,7 +38,7 @@ class Bucket:
         """The content of a file. Raises FileNotFoundError or CheckpointStoreError."""
         validate_file_name(name)
         with self._translate_errors("read"):
-            system, root = _open(self.url)
+            system, root = _open_url(self.url)
             content: bytes = system.cat_file(f"{root}/{name}")
         return content
 
@@ -60,7 +60,7 @@ class Bucket:
         validate_file_name(name)
         try:
             with self._translate_errors("deleted from"):
-                system, root = _open(self.url)
+                system, root = _open_url(self.url)
                 system.rm_file(f"{root}/{name}")
         except FileNotFoundError:
             pass
@@ -69,7 +69,7 @@ class Bucket:
         """Is there a file of that name? Raises CheckpointStoreError."""
         validate_file_name(name)
         with self._translate_errors("read"):
-            system, root = _open(self.url)
+            system, root = _open_url(self.url)
             exists: bool = system.isfile(f"{root}/{name}")
         return exists
 
@@ -78,7 +78,7 @@ class Bucket:
         validate_file_name(name)
         try:
             with self._translate_errors("read"):
-                system, root = _open(self.url)
+                system, root = _open_url(self.url)
                 entry: dict[str, Any] = system.info(f"{root}/{name}")
         except FileNotFoundError:
             return None
@@ -98,7 +98,7 @@ class Bucket:
         """Copy a file to `target`. Raises FileNotFoundError or CheckpointStoreError."""
         validate_file_name(name)
         with self._translate_errors("read"):
-            system, root = _open(self.url)
+            system, root = _open_url(self.url)
             system.get_file(f"{root}/{name}", str(target))
 
     def files(self) -> Iterator[StoredFile]:
@@ -106,7 +106,7 @@ class Bucket:
         entries: list[dict[str, Any]] = []
         try:
             with self._translate_errors("listed"):
-                system, root = _open(self.url)
+                system, root = _open_url(self.url)
                 entries = system.ls(root, detail=True)
         except FileNotFoundError:  # nothing was written yet
             pass
@@ -161,7 +161,7 @@ def _written_at(entry: dict[str, Any]) -> datetime:
 
 
 @lru_cache(maxsize=8)
-def _open(url: str) -> tuple[AbstractFileSystem, str]:
+def _open_url(url: str) -> tuple[AbstractFileSystem, str]:
     """The file system of a URL, and the folder in it."""
     from fsspec.core import url_to_fs  # noqa: PLC0415 - most have a folder, and start faster without it
 
@@ -182,7 +182,7 @@ def _open(url: str) -> tuple[AbstractFileSystem, str]:
 @lru_cache(maxsize=8)
 def _open_writable(url: str) -> tuple[AbstractFileSystem, str]:
     """The same with the folder created. The bucket itself must exist, so that a misspelled one is an error."""
-    system, root = _open(url)
+    system, root = _open_url(url)
     top = root[: len(root) - len(root.lstrip("/"))] + root.strip("/").partition("/")[0]
     if system.exists(top):
         system.makedirs(root, exist_ok=True)

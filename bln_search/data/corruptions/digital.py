@@ -32,7 +32,7 @@ def pixelate(images: Images, severity: int, _: Generators) -> Images:
 
     Heights and widths are rounded down, so that severities may coincide for images of few pixels.
     """
-    rows, columns = (_pixelation(length, PIXELATE_FACTORS[severity - 1]) for length in images.shape[2:])
+    rows, columns = (_pixelation_weights(length, PIXELATE_FACTORS[severity - 1]) for length in images.shape[2:])
     return np.asarray(rows @ images @ columns.T)
 
 
@@ -41,7 +41,7 @@ def jpeg(images: Images, severity: int, _: Generators) -> Images:
     return compress(images, JPEG_QUALITIES[severity - 1])
 
 
-def _pixelation(length: int, factor: float) -> NDArray[np.float64]:
+def _pixelation_weights(length: int, factor: float) -> NDArray[np.float64]:
     """Weights (length, length) that replace each pixel by the average over the coarse pixel that contains it."""
     coarse = max(1, int(length * factor))
     edges = np.arange(coarse + 1) * length / coarse

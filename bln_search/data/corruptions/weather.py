@@ -43,13 +43,13 @@ def fog_density(generator: np.random.Generator, shape: tuple[int, ...], decay: f
     for octave in range(octaves):
         cells = 2**octave
         noise = generator.random((cells + 1, cells + 1))
-        rows, columns = (_interpolation(length, side, cells) for length in shape)
+        rows, columns = (_interpolation_weights(length, side, cells) for length in shape)
         density += decay**-octave * (rows @ noise @ columns.T)
     low, high = density.min(), density.max()
     return np.asarray((density - low) / (high - low)) if high > low else np.full(shape, 0.5)
 
 
-def _interpolation(length: int, side: int, cells: int) -> NDArray[np.float64]:
+def _interpolation_weights(length: int, side: int, cells: int) -> NDArray[np.float64]:
     """Weights (length, cells + 1) of the linear interpolation at pixel centres between the points of a grid."""
     positions = (np.arange(length) + 0.5) * cells / side
     return np.asarray(np.maximum(0.0, 1 - np.abs(positions[:, None] - np.arange(cells + 1))))

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bln_search.core.errors import BlnSearchError, DataError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.inputs import describe_inputs
 from bln_search.evaluation.tree.evaluator_protocol import Evaluator
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.evaluation.tree.plain_evaluator import PlainEvaluator
@@ -64,6 +65,10 @@ def _try_tree_evaluator(
 ) -> TreeEvaluator:
     """Return a `TreeEvaluator`; raise NotTraceableError where it fails on the first mini-batches for any reason."""
     evaluator: TreeEvaluator | None = None
+    if not isinstance(batches[0][0] if batches else None, Tensor | None):
+        raise NotTraceableError(
+            f"mini-batches of several tensors, {describe_inputs(batches[0][0])}, cannot be evaluated layer by layer"
+        )
     try:
         evaluator = TreeEvaluator(network, batches, populations, options, folds=folds)
         evaluator.sums(_trial_configurations(evaluator.space), range(min(2, len(batches))))

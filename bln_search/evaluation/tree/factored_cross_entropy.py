@@ -33,7 +33,7 @@ def factored_cross_entropy(logits: ClassMajorRowSum, targets: Tensor) -> tuple[T
         torch.sub(term, term.gather(0, target_index), out=relative)
     terms.exp_()
     terms[:num_batch].scatter_(1, target_index.expand(num_batch, 1, -1, -1), 0.0)
-    sums, largest = _products(terms[:num_batch], terms[num_batch:])
+    sums, largest = _sum_and_max_of_products(terms[:num_batch], terms[num_batch:])
     if not torch.isfinite(sums.sum()) or (largest == 1).any():
         return None
     rows = [batch * len(feature) + feature_variant for batch, feature_variant in logits.rows]
@@ -42,7 +42,7 @@ def factored_cross_entropy(logits: ClassMajorRowSum, targets: Tensor) -> tuple[T
     return sums.log1p_(), largest < 1
 
 
-def _products(batch: Tensor, feature: Tensor) -> tuple[Tensor, Tensor]:
+def _sum_and_max_of_products(batch: Tensor, feature: Tensor) -> tuple[Tensor, Tensor]:
     """Return sum and maximum over classes of the products of each batch variant with each feature variant."""
     sums = batch[:, None, 0] * feature[None, :, 0]
     largest = sums.clone()

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.inputs import Inputs
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, refuse_norms_in_recurrent_layers
 from bln_search.evaluation.tree.running_sums import LossSums
@@ -103,7 +104,7 @@ class PlainEvaluator:
 
     def sums(self, digits: Digits, batches: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return sums of losses and numbers of correct answers, (configurations, mini-batches), in the given orders."""
-        rows = [list(self._scores(row, batches)) for row in np.asarray(digits, np.uint8)]
+        rows = [list(self._scores_of_batches(row, batches)) for row in np.asarray(digits, np.uint8)]
         losses = [[losses.sum(dtype=np.float64) for losses, _ in row] for row in rows]
         return np.array(losses), np.array([[correct.sum() for _, correct in row] for row in rows], np.int64)
 
@@ -111,7 +112,7 @@ class PlainEvaluator:
         """Return per-example losses and correctness of each of these configurations, in the order of the data."""
         outcomes = []
         for row in np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)):
-            losses, correct = zip(*self._scores(row, range(len(self.batches))), strict=True)
+            losses, correct = zip(*self._scores_of_batches(row, range(len(self.batches))), strict=True)
             outcomes.append(Outcomes(np.concatenate(losses), np.concatenate(correct)))
         return outcomes
 
@@ -120,7 +121,7 @@ class PlainEvaluator:
         return type(self)(network, batches, populations, self.options)
 
     @torch.no_grad()
-    def _scores(self, row: Digits, batches: Sequence[int]) -> Iterator[_Scores]:
+    def _scores_of_batches(self, row: Digits, batches: Sequence[int]) -> Iterator[_Scores]:
         """Yield losses and correctness of each of these mini-batches under one configuration."""
         key = row.tobytes()
         missing = {batch for batch in batches if (key, batch) not in self._cache}
@@ -157,7 +158,7 @@ class PlainEvaluator:
 
 
 @torch.no_grad()
-def layers_in_call_order(network: nn.Module, mini_batch: Tensor) -> SegmentedNetwork:
+def layers_in_call_order(network: nn.Module, mini_batch: Inputs) -> SegmentedNetwork:
     """Return the normalization layers of `network` in the order in which a forward pass calls them, without segments.
 
     Raises:

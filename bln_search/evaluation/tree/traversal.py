@@ -17,6 +17,7 @@ from torch import Tensor
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.evaluation.batches import BatchGroup
+from bln_search.evaluation.inputs import single_tensor
 from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
 from bln_search.evaluation.tree.batch_targets import BatchTargets
 from bln_search.evaluation.tree.factored_cross_entropy import factored_cross_entropy
@@ -100,7 +101,7 @@ class TreeTraversal:
             paths = Paths(np.zeros(1, np.int64), start.copy_values())
             self._visit_subtree(start.segment, start.depth, paths, context)
             return
-        outputs = self.network.segments[0](group.inputs.clone())
+        outputs = self.network.segments[0](single_tensor(group.inputs).clone())
         values = wrap_shape_values(outputs, self.memory_plan.scales_with_batch[0], context.targets.examples)
         self._visit_subtree(1, 0, Paths(np.zeros(1, np.int64), values), context)
 
@@ -112,11 +113,11 @@ class TreeTraversal:
         choice = self.space.choice_of[self.network.layer_of[segment - 1]]
         if choice < depth:  # the layer is tied to an earlier one or used again: each path already has its option
             for digit_paths, digit in self._by_digit(paths, depth, choice, trie):
-                for chunk in self._chunks(digit_paths, segment, 1, groups):
+                for chunk in self._split_into_chunks(digit_paths, segment, 1, groups):
                     self._run_segment(segment, depth, depth, chunk, (digit,), context)
             return
         options = self._options_after(paths, depth, trie)
-        for chunk in self._chunks(paths, segment, len(options), groups):
+        for chunk in self._split_into_chunks(paths, segment, len(options), groups):
             rows = self._options_after(chunk, depth, trie)
             step = max(1, self.path_bytes // (groups * self.memory_plan.path_bytes[segment]))
             for start in range(0, len(rows), step):
@@ -138,7 +139,7 @@ class TreeTraversal:
         digits = [trie.nodes[depth][start:stop] for start, stop in zip(starts, stops, strict=True)]
         return tuple(int(digit) for digit in np.unique(np.concatenate(digits)))
 
-    def _chunks(self, paths: Paths, segment: int, rows: int, groups: int) -> Iterator[Paths]:
+    def _split_into_chunks(self, paths: Paths, segment: int, rows: int, groups: int) -> Iterator[Paths]:
         step = max(1, self.chunk_bytes // max(1, rows * groups * self.memory_plan.path_bytes[segment]))
         for start in range(0, len(paths.ids), step):
             yield paths.slice(start, start + step)
@@ -154,7 +155,7 @@ class TreeTraversal:
     ) -> None:
         """Run one segment for `paths` under each of the options `rows`, then visit their subtrees."""
         targets = context.targets
-        layout = BatchLayout(self._plan(segment, rows), len(paths.ids) * targets.groups, targets.size)
+        layout = BatchLayout(self._enumeration_plan(segment, rows), len(paths.ids) * targets.groups, targets.size)
         examples = len(rows) * layout.examples
         values = [
             tag_rows(value, layout, 1) if is_examples(value) else value
@@ -164,9 +165,9 @@ class TreeTraversal:
         ids, positions = paths.ids, None
         if next_depth > depth:
             num_options = len(self.space.choices[depth].options)
-            ids, positions = _children(context.trie, paths.ids, depth, rows, num_options)
+            ids, positions = _find_children(context.trie, paths.ids, depth, rows, num_options)
         if segment == len(self.network.layer_of):
-            scores = self._score(outputs[0], targets, len(rows) * len(paths.ids))
+            scores = self._score_outputs(outputs[0], targets, len(rows) * len(paths.ids))
             context.on_losses(ids, *(targets.select(values, positions) for values in scores))
             return
         next_values = wrap_shape_values(outputs, self.memory_plan.scales_with_batch[segment], examples)
@@ -177,7 +178,7 @@ class TreeTraversal:
             next_paths = next_paths.select(positions)
         self._visit_subtree(segment + 1, next_depth, Paths(ids, next_paths.values), context)
 
-    def _plan(self, segment: int, rows: tuple[int, ...]) -> EnumerationPlan:
+    def _enumeration_plan(self, segment: int, rows: tuple[int, ...]) -> EnumerationPlan:
         key = (segment, rows)
         if key not in self._plans:
             layer = self.network.layer_of[segment - 1]
@@ -188,7 +189,7 @@ class TreeTraversal:
             self._plans[key] = EnumerationPlan(row_specs, self.populations)
         return self._plans[key]
 
-    def _score(self, output: Any, targets: BatchTargets, paths: int) -> tuple[Tensor, Tensor]:
+    def _score_outputs(self, output: Any, targets: BatchTargets, paths: int) -> tuple[Tensor, Tensor]:
         """Return losses and correctness, (rows or 1, paths, G, N)."""
         factored = output.factored if isinstance(output, LazyRowTensor) and targets.are_classes else None
         if self.score is cross_entropy and isinstance(factored, DenseLinear):
@@ -213,7 +214,7 @@ class TreeTraversal:
         return losses.view(shape), correct.view(shape)
 
 
-def _children(trie: Trie, ids: Ids, depth: int, rows: tuple[int, ...], num_options: int) -> tuple[Ids, Ids | None]:
+def _find_children(trie: Trie, ids: Ids, depth: int, rows: tuple[int, ...], num_options: int) -> tuple[Ids, Ids | None]:
     """Return the children of nodes by the options `rows`, in the order (row, node), and their positions in that order.
 
     The positions are None where every node has all options as children.

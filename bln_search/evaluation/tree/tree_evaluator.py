@@ -14,6 +14,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch, group_batches
+from bln_search.evaluation.inputs import have_same_shape, single_tensor
 from bln_search.evaluation.memory import retain_freed_memory
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.memory_plan import chunk_limit, measure_segments
@@ -73,7 +74,7 @@ class TreeEvaluator:
         self._order = sorted(range(len(batches)), key=folds.__getitem__)
         self.batches = [batches[index] for index in self._order]
         self._folds = [folds[index] for index in self._order]
-        example = batches[0][0]
+        example = single_tensor(batches[0][0])
         with evaluation_mode(network):
             self.segmented = split_at_norms(network)
             self._memory_plan = measure_segments(self.segmented, example)
@@ -133,8 +134,8 @@ class TreeEvaluator:
         retain_freed_memory()
         for fold in sorted(set(self._folds)):
             start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
-            for group in self._groups(range(max(start, total.done), stop)):
-                batch_sums = _BatchSums(len(trie), len(group), self.batches[0][0].device)
+            for group in self._group_batches(range(max(start, total.done), stop)):
+                batch_sums = _BatchSums(len(trie), len(group), single_tensor(self.batches[0][0]).device)
                 self._run(trie, group, batch_sums)
                 total.losses[fold] += batch_sums.losses.sum(1).cpu().numpy()
                 total.correct[fold] += batch_sums.correct.sum(1).cpu().numpy()
@@ -161,10 +162,10 @@ class TreeEvaluator:
         losses = np.empty((len(unique), len(batches)))
         correct = np.empty((len(unique), len(batches)), np.int64)
         start = 0
-        for group in self._groups([int(positions[batch]) for batch in batches]):
+        for group in self._group_batches([int(positions[batch]) for batch in batches]):
             columns = slice(start, start + len(group))
             for part, rows in self._by_cached_prefix(unique, group):
-                batch_sums = _BatchSums(len(part), len(group), self.batches[0][0].device)
+                batch_sums = _BatchSums(len(part), len(group), single_tensor(self.batches[0][0]).device)
                 self._run(build_trie(part), group, batch_sums, use_cache=True)
                 losses[rows, columns] = batch_sums.losses.cpu().numpy()
                 correct[rows, columns] = batch_sums.correct.cpu().numpy()
@@ -176,7 +177,7 @@ class TreeEvaluator:
         unique, inverse = unique_rows(np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)))
         scores = _ExampleScores(len(unique), self.examples, next(self.network.parameters()).dtype)
         trie = build_trie(unique)
-        for group in self._groups(range(len(self.batches))):
+        for group in self._group_batches(range(len(self.batches))):
             self._run(trie, group, scores)
             scores.start += sum(len(self.batches[position][1]) for position in group)
         order = self._positions_in_data_order()
@@ -202,7 +203,7 @@ class TreeEvaluator:
         with evaluation_mode(self.network):
             self._traversal.run(group, trie, on_losses, self._cache.view(tuple(positions)) if use_cache else None)
 
-    def _groups(self, positions: Sequence[int]) -> Iterator[list[int]]:
+    def _group_batches(self, positions: Sequence[int]) -> Iterator[list[int]]:
         """Yield adjacent mini-batches of one shape that are evaluated together; one with filler examples is alone."""
         most_options = max(self.space.radices)  # the first layers may be fixed
         max_size = max(1, self._chunk_bytes // (self._memory_plan.path_bytes[1] * most_options))
@@ -210,7 +211,7 @@ class TreeEvaluator:
         for position in positions:
             inputs, targets = self.batches[position]
             has_filler = len(targets) < len(inputs)
-            differs = bool(group) and inputs.shape != self.batches[group[-1]][0].shape
+            differs = bool(group) and not have_same_shape(inputs, self.batches[group[-1]][0])
             if group and (has_filler or differs or len(group) == max_size or position != group[-1] + 1):
                 yield group
                 group = []

@@ -13,7 +13,8 @@ from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.agreement import loss_distance
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.row_evaluator import in_double_precision, to_double
+from bln_search.evaluation.inputs import single_tensor, to_double
+from bln_search.evaluation.row_evaluator import in_double_precision
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.evaluator_protocol import Evaluator
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
@@ -73,7 +74,7 @@ def check_against_plain(evaluator: Evaluator) -> None:
     difference = _describe_difference(evaluator.with_network(evaluator.network, batches, evaluator.populations))
     if difference is None:
         return
-    is_double = batches[0][0].dtype == torch.float64
+    is_double = single_tensor(batches[0][0]).dtype == torch.float64
     precise = None if is_double else in_double_precision(evaluator.network, evaluator.populations)
     if precise is not None:
         with suppress(Exception):  # a network may fail in double precision; the single-precision difference then counts

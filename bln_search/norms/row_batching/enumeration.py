@@ -65,7 +65,7 @@ def _centred_and_deviation(
     mean = batch_mean
     if pair.mean is not None and pair.mean_from_population is not None:
         mean = torch.where(pair.mean_from_population, _cut_to_slots(pair.mean, rows), batch_mean)
-        _blend(mean, batch_mean, pair.blended_means, rows.shape[2])
+        _blend_in_place(mean, batch_mean, pair.blended_means, rows.shape[2])
     centre = mean if layer.formula_variant.around_selected_mean else batch_mean
     centred = rows - centre
     variance = (centred * centred).mean(axes, keepdim=True)
@@ -75,11 +75,13 @@ def _centred_and_deviation(
     if pair.deviation is not None and pair.deviation_from_population is not None:
         batch_variance = deviation.square() if pair.blended_deviations else deviation
         deviation = torch.where(pair.deviation_from_population, _cut_to_slots(pair.deviation, rows), deviation)
-        _blend(deviation, batch_variance, pair.blended_deviations, rows.shape[2], squared=True)
+        _blend_in_place(deviation, batch_variance, pair.blended_deviations, rows.shape[2], squared=True)
     return centred, deviation
 
 
-def _blend(population: Tensor, batch: Tensor, blends: Blends, batch_size: int, *, squared: bool = False) -> None:
+def _blend_in_place(
+    population: Tensor, batch: Tensor, blends: Blends, batch_size: int, *, squared: bool = False
+) -> None:
     """Replace the population values (rows, G, ...) of some rows by blends with the values of the mini-batch, in place.
 
     Args:

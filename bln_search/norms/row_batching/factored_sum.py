@@ -72,14 +72,14 @@ class FactoredSum:
         if self.gamma is None:
             return None
         if func in (torch.flatten, Tensor.flatten):
-            return self._flattened(args, kwargs)
+            return self._apply_flatten(args, kwargs)
         if func is F.linear:
-            return self._linear(*args, **kwargs)
+            return self._apply_linear(*args, **kwargs)
         if func in (F.conv2d, torch.conv2d) and self.unflattened is None:
-            return self._conv2d(*args, **kwargs)
+            return self._apply_conv2d(*args, **kwargs)
         return None
 
-    def _flattened(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> FactoredSum | None:
+    def _apply_flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> FactoredSum | None:
         start = args[0] if args else kwargs.get("start_dim", 0)
         end = args[1] if len(args) > 1 else kwargs.get("end_dim", -1)
         if start != 1 or end not in (-1, len(self.feature_shape)) or self.unflattened is not None:
@@ -89,7 +89,7 @@ class FactoredSum:
             length *= extent
         return replace(self, feature_shape=(length,), unflattened=self.feature_shape)
 
-    def _linear(self, weight: Tensor, bias: Tensor | None = None) -> FactoredSum | None:
+    def _apply_linear(self, weight: Tensor, bias: Tensor | None = None) -> FactoredSum | None:
         assert self.gamma is not None
         if self.unflattened is None and self.feature_axis != len(self.feature_shape) - 1:
             return None  # the operation contracts an axis other than the feature axis
@@ -107,7 +107,7 @@ class FactoredSum:
 
         return self._apply_to_terms(with_features, without_features, bias)
 
-    def _conv2d(
+    def _apply_conv2d(
         self,
         weight: Tensor,
         bias: Tensor | None = None,

@@ -121,8 +121,8 @@ def _pair_sources(
     deviations = [
         None if deviation is None else populations[parse_estimate(deviation)[0]].deviation for _, deviation in sources
     ]
-    mean, mean_from_population = _stack(means)
-    deviation, deviation_from_population = _stack(deviations)
+    mean, mean_from_population = _stack_rows(means)
+    deviation, deviation_from_population = _stack_rows(deviations)
     finite_means = frozenset(name for name, pair in populations.items() if bool(pair.mean.isfinite().all()))
     return PairSources(
         sources=sources,
@@ -132,8 +132,8 @@ def _pair_sources(
         deviation=deviation,
         deviation_from_population=deviation_from_population,
         finite_means=finite_means,
-        blended_means=_blends([mean for mean, _ in sources]),
-        blended_deviations=_blends([deviation for _, deviation in sources]),
+        blended_means=_find_blends([mean for mean, _ in sources]),
+        blended_deviations=_find_blends([deviation for _, deviation in sources]),
     )
 
 
@@ -142,13 +142,13 @@ def _broadcastable(value: Tensor, like: Tensor) -> Tensor:
     return value.to(like.device, like.dtype).view(*value.shape, *[1] * (like.ndim - value.ndim))
 
 
-def _blends(sources: Sequence[EstimateOrBatch]) -> Blends:
+def _find_blends(sources: Sequence[EstimateOrBatch]) -> Blends:
     """Return the weights of the blended values among the sources of all rows."""
     parsed = {index: parse_estimate(source)[1] for index, source in enumerate(sources) if source is not None}
     return {index: blend for index, blend in parsed.items() if blend is not None}
 
 
-def _stack(values: list[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
+def _stack_rows(values: list[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
     """Stack the values of all rows with an axis for mini-batches, ones for None; return them and a mask of values."""
     present = [value for value in values if value is not None]
     if not present:

@@ -32,7 +32,7 @@ class RowSum:
         """Return the sums of all rows, (rows·G·N, *features)."""
         shape = (len(self.rows), self.groups, self.size, *self.feature_shape)
         out = torch.empty(shape, dtype=self.batch[0].dtype, device=self.batch[0].device)
-        for start, stop, variant, indices in _runs(self.rows):
+        for start, stop, variant, indices in _group_adjacent_rows(self.rows):
             if self.feature is None:
                 out[start:stop] = self.batch[variant]
             else:
@@ -60,7 +60,7 @@ class ClassMajorRowSum:
     rows: tuple[tuple[int, int], ...]
 
 
-def _runs(rows: tuple[tuple[int, int], ...]) -> list[tuple[int, int, int, list[int]]]:
+def _group_adjacent_rows(rows: tuple[tuple[int, int], ...]) -> list[tuple[int, int, int, list[int]]]:
     """Return runs of rows with the same batch variant: (start, stop, batch variant, feature variants)."""
     runs: list[tuple[int, int, int, list[int]]] = []
     for row, (batch, feature) in enumerate(rows):

@@ -237,7 +237,7 @@ def _prepare_in_place_write(target: Any, layout: BatchLayout, copies: int) -> No
             tensor.materialize()
     layout.lazy_tensors.clear()
     if isinstance(target, RowBatchedTensor) and target.copies < copies:
-        target.data = _repeat(target, copies)
+        target.data = _repeat_rows(target, copies)
         target.copies = copies
 
 
@@ -255,13 +255,13 @@ def _materialize_and_repeat(value: Any, copies: int) -> Any:
     if isinstance(value, LazyRowTensor):
         return value.materialize()
     if isinstance(value, RowBatchedTensor):
-        return value if value.copies == copies else _repeat(value, copies)
+        return value if value.copies == copies else _repeat_rows(value, copies)
     if isinstance(value, list | tuple):
         return _rebuild_sequence(value, [_materialize_and_repeat(item, copies) for item in value])
     return value
 
 
-def _repeat(value: RowBatchedTensor, copies: int) -> Tensor:
+def _repeat_rows(value: RowBatchedTensor, copies: int) -> Tensor:
     data = value.as_subclass(Tensor)
     if data.ndim == 0:
         return data

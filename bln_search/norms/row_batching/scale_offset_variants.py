@@ -81,14 +81,14 @@ class ScaleOffsetVariants:
             _DeviationKey.of(mean, deviation, around_selected_mean=formula_variant.around_selected_mean)
             for mean, deviation in sources.sources
         ]
-        distinct_keys = _distinct(keys)
-        self.scales = [weight / self._deviation(key) for key in distinct_keys]
+        distinct_keys = _unique_in_order(keys)
+        self.scales = [weight / self._compute_deviation(key) for key in distinct_keys]
         self.is_constant = [key.is_population for key in distinct_keys]
         self.centres: list[EstimateOrBatch] = [
             key.around if not key.is_population else key.source if key.source in sources.finite_means else None
             for key in distinct_keys
         ]
-        pairs = _distinct(zip((source[0] for source in sources.sources), keys, strict=True))
+        pairs = _unique_in_order(zip((source[0] for source in sources.sources), keys, strict=True))
         scale_of_pair = [distinct_keys.index(key) for _, key in pairs]
         self.means: list[EstimateOrBatch] = [source for source, _ in pairs]
         self.variants = tuple((scale, offset) for offset, scale in enumerate(scale_of_pair))
@@ -131,7 +131,7 @@ class ScaleOffsetVariants:
             offsets.append(offset.expand_as(self._moments.mean))
         return torch.stack(offsets)
 
-    def _deviation(self, key: _DeviationKey) -> Tensor:
+    def _compute_deviation(self, key: _DeviationKey) -> Tensor:
         name, blend = (None, None) if key.source is None else parse_estimate(key.source)
         deviation = None if name is None else self._populations[name].deviation
         if deviation is not None:
@@ -170,5 +170,5 @@ class _DeviationKey(NamedTuple):
         return self.source is not None and parse_estimate(self.source)[1] is None
 
 
-def _distinct(values: Iterable[_T]) -> list[_T]:
+def _unique_in_order(values: Iterable[_T]) -> list[_T]:
     return list(dict.fromkeys(values))

@@ -86,11 +86,13 @@ def _draw_contrasts(effects: Floats, draws: int, generator: np.random.Generator)
     count = len(effects)
     step = max(1, _MAX_COEFFICIENTS_IN_MEMORY // count)
     sizes = [min(step, draws - start) for start in range(0, draws, step)]
-    drawn: Floats = np.concatenate([_coefficients(size, count, generator) @ effects for size in sizes]) / np.sqrt(count)
+    drawn: Floats = np.concatenate([_random_contrasts(size, count, generator) @ effects for size in sizes]) / np.sqrt(
+        count
+    )
     return drawn
 
 
-def _coefficients(draws: int, count: int, generator: np.random.Generator) -> NDArray[np.float32]:
+def _random_contrasts(draws: int, count: int, generator: np.random.Generator) -> NDArray[np.float32]:
     """Random directions, (draws, count), uniform among those that sum to 0."""
     directions = generator.standard_normal((draws, count), dtype=np.float32)
     directions -= directions.mean(axis=1, keepdims=True)

@@ -88,7 +88,7 @@ def _sums_of_squares(first: NDArray[np.float32], second: NDArray[np.float32]) ->
 def _test_means(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> PairDifferences:
     """Intervals and p values. parts: components of the variance of one value, (P,), with degrees of freedom."""
     half = np.sqrt(_squared_half_widths(np.full(mean.shape, 1 - CONFIDENCE_LEVEL), parts) / values)
-    low, high = _bracket(mean**2 * values, parts)
+    low, high = _p_value_bounds(mean**2 * values, parts)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         too_low = _squared_half_widths(10.0**middle, parts) > mean**2 * values
@@ -98,7 +98,7 @@ def _test_means(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) 
     return PairDifferences(mean, half, p)
 
 
-def _bracket(reached: Floats, parts: Sequence[tuple[Floats, int]]) -> tuple[Floats, Floats]:
+def _p_value_bounds(reached: Floats, parts: Sequence[tuple[Floats, int]]) -> tuple[Floats, Floats]:
     """Bounds of log10(p): the whole variance with the largest number of degrees of freedom, and with the smallest."""
     degrees = [number for _, number in parts]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -153,10 +153,10 @@ def _network_choice(seed: int, record: LayerSearchRecord) -> NetworkChoice:
         uniform=uniform_configuration(space, record.uniform),
         chosen=tuple(str(space.configuration(digits)) for digits in record.chosen),
         apparent=record.apparent,
-        loss=_mean(record.confirmed),
+        loss=_mean_loss(record.confirmed),
         accuracy=float(record.confirmed.correct.mean()),
         uniform_apparent=record.apparent_uniform,
-        uniform_loss=_mean(record.confirmed_uniform),
+        uniform_loss=_mean_loss(record.confirmed_uniform),
         uniform_accuracy=float(record.confirmed_uniform.correct.mean()),
         test_loss=None if best is None else best[0],
         test_accuracy=None if best is None else best[1],
@@ -165,7 +165,7 @@ def _network_choice(seed: int, record: LayerSearchRecord) -> NetworkChoice:
     )
 
 
-def _mean(outcomes: Outcomes) -> float:
+def _mean_loss(outcomes: Outcomes) -> float:
     """Mean loss; infinite where it is NaN."""
     mean = float(outcomes.losses.mean(dtype=np.float64))
     return math.inf if math.isnan(mean) else mean

@@ -70,17 +70,21 @@ def wilcoxon(table: OutcomeTable) -> Floats:
     rows = []
     for losses in table.losses:
         differences = losses[first] - losses[second]
-        rows.append(_exact(differences) if table.examples <= _MAX_EXACT_EXAMPLES else _approximate(differences))
+        rows.append(
+            _exact_wilcoxon(differences)
+            if table.examples <= _MAX_EXACT_EXAMPLES
+            else _approximate_wilcoxon(differences)
+        )
     return np.stack(rows) if len(first) else np.empty((table.seeds, 0))
 
 
-def _exact(differences: NDArray[np.float32]) -> Floats:
+def _exact_wilcoxon(differences: NDArray[np.float32]) -> Floats:
     return np.array(
         [float(stats.wilcoxon(line.astype(np.float64)).pvalue) if np.any(line) else 1.0 for line in differences]
     )
 
 
-def _approximate(differences: NDArray[np.float32]) -> Floats:
+def _approximate_wilcoxon(differences: NDArray[np.float32]) -> Floats:
     """p value of each line of differences (P, N)."""
     p: Floats = 2 * stats.norm.sf(np.array([_signed_rank(line) for line in differences]))
     return p

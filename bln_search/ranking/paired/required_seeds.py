@@ -62,10 +62,10 @@ def crossed_test_power(
     """
     upper_tails = (np.arange(_NODES) + 0.5) / _NODES
     scaled = special.chdtri(seeds - 1, upper_tails) / (seeds - 1)
-    reach = _quantile(level, seeds - 1) ** 2 * of_seeds * scaled / seeds
-    critical = np.sqrt(reach + _quantile(level, examples - 1) ** 2 * of_examples)
+    reach = _t_quantile(level, seeds - 1) ** 2 * of_seeds * scaled / seeds
+    critical = np.sqrt(reach + _t_quantile(level, examples - 1) ** 2 * of_examples)
     deviation = np.sqrt(of_seeds / seeds + of_examples)
-    return float(_outside(critical, mean, deviation).mean())
+    return float(_probability_outside(critical, mean, deviation).mean())
 
 
 def _limit_power(mean: float, of_examples: float, level: float, examples: int) -> float:
@@ -73,17 +73,17 @@ def _limit_power(mean: float, of_examples: float, level: float, examples: int) -
     if of_examples == 0:
         return 1.0
     deviation = np.sqrt(of_examples)
-    critical = np.asarray([_quantile(level, examples - 1) * deviation])
-    return float(_outside(critical, mean, deviation)[0])
+    critical = np.asarray([_t_quantile(level, examples - 1) * deviation])
+    return float(_probability_outside(critical, mean, deviation)[0])
 
 
-def _outside(critical: Floats, mean: float, deviation: float) -> Floats:
+def _probability_outside(critical: Floats, mean: float, deviation: float) -> Floats:
     """Probability that a normal value lies outside ± `critical`."""
     outside: Floats = special.ndtr((mean - critical) / deviation) + special.ndtr((-mean - critical) / deviation)
     return outside
 
 
-def _quantile(level: float, degrees: int) -> float:
+def _t_quantile(level: float, degrees: int) -> float:
     return float(-special.stdtrit(degrees, level / 2))
 
 

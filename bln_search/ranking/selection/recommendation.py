@@ -132,11 +132,6 @@ class Recommendation(StoredModel):
         return self.loss_above_best == 0 and self.loss_above_best_upper == 0
 
 
-def count_computed_statistics(configuration: InferenceConfiguration) -> int:
-    """Number of statistics that are computed from the mini-batch at inference."""
-    return sum(source.reads_mini_batch for source in configuration.sources.values())
-
-
 def recommend(
     comparison: Comparison,
     losses_by_size: Mapping[int, Mapping[RowKey, LossBySeed]],
@@ -155,7 +150,7 @@ def recommend(
         current: Row to recommend unless another one is significantly better.
     """
     near = near_best(comparison)
-    preferred = min(near, key=lambda row: _preference(row, per_slot=per_slot))
+    preferred = min(near, key=lambda row: _preference_key(row, per_slot=per_slot))
     row, current_row = _unless_current_suffices(comparison, preferred, current)
     pair = None if row == comparison.rows[0] else comparison.pair(0, comparison.rows.index(row))
     deterministic = _is_deterministic(row, per_slot=per_slot)
@@ -166,7 +161,7 @@ def recommend(
         estimate=row.estimate,
         batch_size=row.batch_size,
         deterministic=deterministic,
-        computed_statistics=count_computed_statistics(InferenceConfiguration(row.configuration)),
+        computed_statistics=InferenceConfiguration(row.configuration).num_computed_statistics,
         batch_sizes=None if deterministic else sizes_near_best(row, losses_by_size, comparison.seeds),
         top_group_size=len(comparison.top_group),
         near_best_rows=len(near),
@@ -177,12 +172,12 @@ def recommend(
         loss_above_best=0.0 if pair is None else -pair.loss.mean,
         loss_above_best_upper=0.0 if pair is None else -pair.loss.low,
         alternative=None if deterministic else _deterministic_alternative(comparison, per_slot=per_slot),
-        confidence=_confidence(comparison),
+        confidence=_confidence_in_best(comparison),
         current=current_row,
     )
 
 
-def _confidence(comparison: Comparison) -> Confidence:
+def _confidence_in_best(comparison: Comparison) -> Confidence:
     if comparison.seeds == 1:
         return Confidence.ONE_SEED
     alone = len(comparison.top_group) == 1 and not comparison.not_compared and not comparison.inconclusive_below
@@ -238,6 +233,6 @@ def _deterministic_alternative(comparison: Comparison, *, per_slot: bool) -> Det
     )
 
 
-def _preference(row: ComparedRow, *, per_slot: bool) -> tuple[bool, int, float, str]:
-    computed = count_computed_statistics(InferenceConfiguration(row.configuration))
+def _preference_key(row: ComparedRow, *, per_slot: bool) -> tuple[bool, int, float, str]:
+    computed = InferenceConfiguration(row.configuration).num_computed_statistics
     return not _is_deterministic(row, per_slot=per_slot), computed, row.loss, row.configuration

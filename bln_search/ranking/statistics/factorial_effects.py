@@ -69,11 +69,14 @@ def factorial_effects(values: Mapping[InferenceConfiguration, BySeed], order: in
         return None
     subsets = [subset for count in range(1, order + 1) for subset in combinations(switches, count)]
     return [
-        FactorialEffect(subset, t_interval([_contrast(binary, subset, seed) for seed in seeds])) for subset in subsets
+        FactorialEffect(subset, t_interval([_factor_contrast(binary, subset, seed) for seed in seeds]))
+        for subset in subsets
     ]
 
 
-def _contrast(values: Mapping[InferenceConfiguration, BySeed], switches: tuple[Statistic, ...], seed: int) -> float:
+def _factor_contrast(
+    values: Mapping[InferenceConfiguration, BySeed], switches: tuple[Statistic, ...], seed: int
+) -> float:
     sides: dict[int, list[float]] = {1: [], -1: []}
     for configuration, by_seed in values.items():
         sign = 1

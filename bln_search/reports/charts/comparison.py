@@ -72,7 +72,7 @@ def differences_chart(comparison: Comparison) -> Chart:
             yaxis={"type": "category", "autorange": "reversed", "dtick": 1},
             xaxis={"zeroline": True, "zerolinewidth": 2},
             showlegend=False,
-            height=_height(len(rows)),
+            height=_height_for_rows(len(rows)),
         ),
     }
     caption = (
@@ -133,7 +133,7 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
                 "range": [len(ranked) - 0.5, bottom],
                 "zeroline": False,
             },
-            height=_height(len(ranked) + len(groups)),
+            height=_height_for_rows(len(ranked) + len(groups)),
         ),
     }
     rows = [
@@ -157,6 +157,6 @@ def _groups_within(ranks: Sequence[float], difference: float) -> list[tuple[int,
     return runs
 
 
-def _height(rows: int) -> int:
+def _height_for_rows(rows: int) -> int:
     """Height in pixels at which labels do not overlap."""
     return max(420, 90 + 24 * rows)

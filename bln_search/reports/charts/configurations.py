@@ -134,7 +134,7 @@ def rank_chart_by_label(conditions: Mapping[str, ByConfiguration]) -> Chart | No
     conditions = {label: losses for label, losses in conditions.items() if frozenset(losses) == most_frequent}
     if len(conditions) < 2:
         return None
-    ranks = {label: _ranks(losses) for label, losses in conditions.items()}
+    ranks = {label: _rank_by_mean(losses) for label, losses in conditions.items()}
     configurations = sorted({key for by_key in ranks.values() for key in by_key}, key=configuration_order)
     traces = [
         {
@@ -178,7 +178,7 @@ def rank_chart_by_label(conditions: Mapping[str, ByConfiguration]) -> Chart | No
     return Chart("Ranks by condition", caption, figure, rows)
 
 
-def _ranks(losses: ByConfiguration) -> dict[InferenceConfiguration, int]:
+def _rank_by_mean(losses: ByConfiguration) -> dict[InferenceConfiguration, int]:
     means = {configuration: statistics.fmean(values.values()) for configuration, values in losses.items()}
     ordered = sorted(means, key=lambda configuration: (means[configuration], configuration_order(configuration)))
     return {configuration: rank for rank, configuration in enumerate(ordered, start=1)}

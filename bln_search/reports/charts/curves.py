@@ -72,9 +72,9 @@ def curves_chart(curves: Sequence[TrialCurve], trial_count: int, metric: Metric 
     for position, members in enumerate(groups.values()):
         has_band = len({curve.point for curve in members}) == 1 and len(members) > 1
         for kind, dash in _KINDS.items():
-            traces += _band(members, metric, kind, series_colour(position)) if has_band else []
+            traces += _band_traces(members, metric, kind, series_colour(position)) if has_band else []
             traces += [
-                _line(curve, metric, kind, series_colour(position), dash, in_legend=index == 0)
+                _line_trace(curve, metric, kind, series_colour(position), dash, in_legend=index == 0)
                 for index, curve in enumerate(members)
             ]
     axis_end = _axis_end(curves, metric)
@@ -112,7 +112,7 @@ def _axis_end(curves: Sequence[TrialCurve], metric: Metric) -> float | None:
     return limit if values[-1] > limit else None
 
 
-def _line(
+def _line_trace(
     curve: TrialCurve, metric: Metric, kind: str, colour_code: str, dash: str, *, in_legend: bool
 ) -> dict[str, Any]:
     name = f"{curve.arm}, {kind}"
@@ -130,7 +130,7 @@ def _line(
     }
 
 
-def _band(members: Sequence[TrialCurve], metric: Metric, kind: str, colour_code: str) -> list[dict[str, Any]]:
+def _band_traces(members: Sequence[TrialCurve], metric: Metric, kind: str, colour_code: str) -> list[dict[str, Any]]:
     """Confidence band of the mean over seeds, up to the last epoch that all seeds have."""
     values: dict[int, list[float]] = {}
     for curve in members:

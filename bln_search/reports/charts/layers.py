@@ -39,7 +39,7 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
             if name == statistic and estimate == reference and measures["spread"]
         }
         if spreads:
-            traces.append(_bars(statistic, spreads, series_colour(position)))
+            traces.append(_bar_trace(statistic, spreads, series_colour(position)))
         for index, estimate in enumerate(other for other in estimates if other != reference):
             shifts = {
                 layer: statistics.fmean(measures["shift"])
@@ -47,7 +47,7 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
                 if name == statistic and measured == estimate and measures["shift"]
             }
             if shifts:
-                traces.append(_marks(statistic, estimate, shifts, series_colour(position), SYMBOLS[index + 1]))
+                traces.append(_marker_trace(statistic, estimate, shifts, series_colour(position), SYMBOLS[index + 1]))
     figure = {
         "data": traces,
         "layout": layout("layer", "in standard deviations of the layer", barmode="group", xaxis={"type": "category"}),
@@ -72,7 +72,7 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
     return Chart("Population and mini-batch statistics", caption, figure, rows)
 
 
-def _bars(statistic: str, spreads: Mapping[str, ConfidenceInterval], colour_code: str) -> dict[str, Any]:
+def _bar_trace(statistic: str, spreads: Mapping[str, ConfidenceInterval], colour_code: str) -> dict[str, Any]:
     trace: dict[str, Any] = {
         "type": "bar",
         "name": f"{statistic} spread",
@@ -86,7 +86,9 @@ def _bars(statistic: str, spreads: Mapping[str, ConfidenceInterval], colour_code
     return trace
 
 
-def _marks(statistic: str, estimate: str, shifts: Mapping[str, float], colour_code: str, symbol: str) -> dict[str, Any]:
+def _marker_trace(
+    statistic: str, estimate: str, shifts: Mapping[str, float], colour_code: str, symbol: str
+) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",

@@ -73,10 +73,10 @@ def layer_switches_chart(result: PerLayerResult) -> Chart | None:
         ),
     }
     rows = [_data_row(effect) for effects in grid.values() for effect in effects.values()]
-    return Chart("Effects of the switches by layer", _caption(result), figure, rows)
+    return Chart("Effects of the switches by layer", _caption_text(result), figure, rows)
 
 
-def _caption(result: PerLayerResult) -> str:
+def _caption_text(result: PerLayerResult) -> str:
     has_intervals = any(effect.half is not None for effect in result.effects)
     return f"In nats: {effects_heading(result)}. Blue: taking the statistic from the population (T) lowers it. " + (
         f"{MARK}: the 95 % confidence interval over networks excludes 0."

@@ -35,7 +35,7 @@ def axis_chart(probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: s
         return None
     title, axis, scale = _AXES[kind]
     ordered = sorted(curves, key=lambda key: configuration_order(key.configuration))
-    traces = [_line(key, curves[key], position) for position, key in enumerate(ordered)]
+    traces = [_line_trace(key, curves[key], position) for position, key in enumerate(ordered)]
     ticks = sorted({point.at for points in curves.values() for point in points})
     figure = {
         "data": traces,
@@ -62,10 +62,10 @@ def axis_chart(probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: s
         for key in ordered
         for point in curves[key]
     ]
-    return Chart(title, _caption(curves), figure, rows)
+    return Chart(title, _caption_text(curves), figure, rows)
 
 
-def _line(key: CurveKey, points: Sequence[AxisPoint], position: int) -> dict[str, Any]:
+def _line_trace(key: CurveKey, points: Sequence[AxisPoint], position: int) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -82,7 +82,7 @@ def _line(key: CurveKey, points: Sequence[AxisPoint], position: int) -> dict[str
     }
 
 
-def _caption(curves: Mapping[CurveKey, Sequence[AxisPoint]]) -> str:
+def _caption_text(curves: Mapping[CurveKey, Sequence[AxisPoint]]) -> str:
     changes = best_row_changes({key: list(points) for key, points in curves.items()})
     if not changes:
         return "Means over seeds. The same configuration has the lowest loss everywhere."
@@ -107,8 +107,8 @@ def batch_dependence_chart(
         return None
     names = sorted(by_configuration, key=configuration_order)
     traces = [
-        _bars(0, "shuffled mini-batches", names, [by_configuration[name].flips for name in names]),
-        _bars(1, "mini-batches of one class", names, [by_configuration[name].skewed_flips for name in names]),
+        _bar_trace(0, "shuffled mini-batches", names, [by_configuration[name].flips for name in names]),
+        _bar_trace(1, "mini-batches of one class", names, [by_configuration[name].skewed_flips for name in names]),
     ]
     figure = {"data": traces, "layout": layout("", "predictions that change (%)", xaxis={"type": "category"})}
     rows = [
@@ -131,7 +131,9 @@ def batch_dependence_chart(
     return Chart("Dependence on the mini-batch", caption, figure, rows)
 
 
-def _bars(position: int, name: str, configurations: Sequence[str], values: Sequence[float | None]) -> dict[str, Any]:
+def _bar_trace(
+    position: int, name: str, configurations: Sequence[str], values: Sequence[float | None]
+) -> dict[str, Any]:
     return {
         "type": "bar",
         "name": name,

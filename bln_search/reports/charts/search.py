@@ -139,7 +139,7 @@ class _Scale:
             return
         low, high = min(present), max(present)
         self.is_logarithmic = low > 0 and high / low > 20
-        self.low, self.high = self._number(low), self._number(high)
+        self.low, self.high = self._axis_value(low), self._axis_value(high)
         self.end_labels = [(self(low), _format_value(low))] + (
             [(self(high), _format_value(high))] if high > low else []
         )
@@ -149,9 +149,9 @@ class _Scale:
             return None
         if not self.is_numeric:
             return self.names.index(str(value)) / max(1, len(self.names) - 1)
-        return 0.5 if self.high == self.low else (self._number(value) - self.low) / (self.high - self.low)
+        return 0.5 if self.high == self.low else (self._axis_value(value) - self.low) / (self.high - self.low)
 
-    def _number(self, value: float) -> float:
+    def _axis_value(self, value: float) -> float:
         return math.log(value) if self.is_logarithmic else float(value)
 
 

@@ -151,6 +151,11 @@ class Picture:
         return Table(f"Data of: {self.title}", columns, rows, folded=True)
 
 
+def pictures_of(*charts: Chart | None, label: str = "") -> list[Picture]:
+    """The pictures of the charts that exist."""
+    return [Picture(chart, label) for chart in charts if chart is not None]
+
+
 Block = Paragraph | Facts | Table | Code | Picture
 
 

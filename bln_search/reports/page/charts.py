@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.charts.conditions import best_point_rank_chart, lowest_mean_loss, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.search import importance_chart, parallel_coordinates_chart, pareto_chart
-from bln_search.reports.page.blocks import Block, Paragraph, Picture, Section
+from bln_search.reports.page.blocks import Block, Paragraph, Picture, Section, pictures_of
 from bln_search.reports.page.context import ReportContext
 
 _MAX_CONDITIONS = 6
@@ -25,9 +24,9 @@ def charts(context: ReportContext) -> Section | None:
     """Learning curves, configurations and switches of the best conditions, ranks, and charts of the search."""
     points = point_results(context.losses_by_row, context.seconds)
     pictures = [
-        *_pictures(*(curves_chart(context.curves, len(context.trials), metric) for metric in (LOSS, ERROR))),
+        *pictures_of(*(curves_chart(context.curves, len(context.trials), metric) for metric in (LOSS, ERROR))),
         *_condition_pictures(context),
-        *_pictures(
+        *pictures_of(
             best_point_rank_chart(context.conditions, _MAX_RANKED_CONDITIONS),
             importance_chart(points),
             parallel_coordinates_chart(points),
@@ -43,7 +42,7 @@ def charts(context: ReportContext) -> Section | None:
 def drift(context: ReportContext) -> Section | None:
     """Variation of the batch statistics in each layer by arm; None where no network recorded it."""
     blocks = [
-        picture for arm, by_seed in context.drifts.items() for picture in _pictures(drift_chart(by_seed), label=arm)
+        picture for arm, by_seed in context.drifts.items() for picture in pictures_of(drift_chart(by_seed), label=arm)
     ]
     return Section("drift", "Drift of the batch statistics by layer", blocks) if blocks else None
 
@@ -58,8 +57,4 @@ def _condition_pictures(context: ReportContext) -> Iterable[Picture]:
         count_by_arm[condition.arm] += 1
     for condition in sorted(position_in_arm, key=position_in_arm.__getitem__)[:_MAX_CONDITIONS]:
         losses = context.conditions[condition]
-        yield from _pictures(heat_map(losses), effects_chart(losses), label=labels[condition])
-
-
-def _pictures(*charts: Chart | None, label: str = "") -> list[Picture]:
-    return [Picture(chart, label) for chart in charts if chart is not None]
+        yield from pictures_of(heat_map(losses), effects_chart(losses), label=labels[condition])

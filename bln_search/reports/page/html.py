@@ -38,7 +38,7 @@ def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContex
     if any(isinstance(block, Picture) for section in page_sections for block in section.blocks):
         scripts.insert(0, plotly_script())
     return (
-        _environment()
+        _template_environment()
         .get_template("report.html")
         .render(
             study=context.study,
@@ -72,7 +72,7 @@ def figure_json(figure: dict[str, Any]) -> Markup:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def _template_environment() -> Environment:
     """Environment of the template, with autoescape."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from bln_search.core.enums import ProbeKind
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.grouping import Condition
 from bln_search.ranking.probe_results import batch_dependence
-from bln_search.reports.charts import Chart
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart, row_labels
 from bln_search.reports.charts.probes import axis_chart, batch_dependence_chart, latency_chart
 from bln_search.reports.charts.variance import variance_chart
 from bln_search.reports.formatting import difference_cells, group_mark
-from bln_search.reports.page.blocks import Block, Column, Kind, Paragraph, Picture, Row, Section, Table
+from bln_search.reports.page.blocks import Block, Column, Kind, Paragraph, Row, Section, Table, pictures_of
 from bln_search.reports.page.context import ReportContext
 from bln_search.reports.sentences.analysis import analysis_sentences
 
@@ -29,10 +26,10 @@ def interpretation(context: ReportContext) -> Section | None:
     blocks: list[Block] = [Paragraph(text) for text in analysis_sentences(analysis)]
     if analysis.comparison is not None:
         blocks.append(_comparison_table(analysis.comparison))
-        blocks += _pictures(differences_chart(analysis.comparison), critical_difference_chart(analysis.comparison))
+        blocks += pictures_of(differences_chart(analysis.comparison), critical_difference_chart(analysis.comparison))
     for arm, point in dict.fromkeys((shares.arm, shares.point) for shares in analysis.shares):
-        blocks += _pictures(variance_chart(analysis.shares, arm, point), label=arm)
-    blocks += _pictures(latency_chart(analysis.latencies, analysis.device, analysis.threads))
+        blocks += pictures_of(variance_chart(analysis.shares, arm, point), label=arm)
+    blocks += pictures_of(latency_chart(analysis.latencies, analysis.device, analysis.threads))
     return Section("interpretation", "Interpretation", blocks) if blocks else None
 
 
@@ -55,7 +52,7 @@ def probes(context: ReportContext) -> Section | None:
     blocks: list[Block] = []
     for condition in list(context.conditions)[:_MAX_PROBE_CONDITIONS]:
         arm, point, estimate = condition.arm, condition.point, condition.estimate or ""
-        blocks += _pictures(
+        blocks += pictures_of(
             axis_chart(context.probes, ProbeKind.SIZE, arm, point, estimate),
             axis_chart(context.probes, ProbeKind.EPOCH, arm, point, estimate),
             batch_dependence_chart(dependence, arm, point, estimate),
@@ -66,7 +63,3 @@ def probes(context: ReportContext) -> Section | None:
 
 def _condition_label(condition: Condition) -> str:
     return " ".join(part for part in (condition.arm, condition.estimate) if part)
-
-
-def _pictures(*charts: Chart | None, label: str = "") -> Iterable[Picture]:
-    return [Picture(chart, label) for chart in charts if chart is not None]

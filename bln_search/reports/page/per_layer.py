@@ -45,14 +45,14 @@ def per_layer(context: ReportContext) -> Section | None:
     results = () if context.analysis is None else context.analysis.layers
     if not results:
         return None
-    blocks = [block for result in results[:_MAX_RESULTS] for block in _blocks(result, several=len(results) > 1)]
+    blocks = [block for result in results[:_MAX_RESULTS] for block in _result_blocks(result, several=len(results) > 1)]
     if len(results) > _MAX_RESULTS:
         note = f"The first {_MAX_RESULTS} of {len(results)} arms and points are shown. "
         blocks.append(Paragraph(f"{note}All of them: bln-search layers {context.study.name}"))
     return Section("per-layer", "Per-layer configurations", blocks)
 
 
-def _blocks(result: PerLayerResult, *, several: bool) -> list[Block]:
+def _result_blocks(result: PerLayerResult, *, several: bool) -> list[Block]:
     label = result_label(result) if several else ""
     text = " ".join(per_layer_sentences(result))
     blocks: list[Block] = [Paragraph(f"{label}: {text}" if label else text)]

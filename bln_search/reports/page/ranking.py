@@ -26,11 +26,11 @@ def ranking(context: ReportContext) -> Section:
     if not board.rows:
         blocks.append(Paragraph("There are no results yet."))
         return Section("leaderboard", "Leaderboard", blocks)
-    blocks += [Paragraph(_significance(context)), _leaderboard_block(context), Paragraph(_LEGEND)]
+    blocks += [Paragraph(_significance_text(context)), _leaderboard_block(context), Paragraph(_LEGEND)]
     return Section("leaderboard", "Leaderboard", blocks)
 
 
-def _significance(context: ReportContext) -> str:
+def _significance_text(context: ReportContext) -> str:
     text = f"{len(context.board.rows):,} rows, ranked by mean {context.split} loss over seeds. "
     size = len(context.top_group_by_seeds or ())
     by_seeds = "by seeds alone (paired t test, 5 %, Holm). "
@@ -52,7 +52,7 @@ def _leaderboard_block(context: ReportContext) -> Table:
     identity = identity_columns(board.rows)
     columns = [Column("Rank", Kind.NUMBER), *SWITCHES, *(Column(label) for label, _ in identity), Column("Population")]
     columns += [Column("Batch", Kind.NUMBER)]
-    columns += [Column(_heading(split, metric), Kind.NUMBER) for split, metric in SPLIT_METRICS]
+    columns += [Column(_column_heading(split, metric), Kind.NUMBER) for split, metric in SPLIT_METRICS]
     columns += [Column("Seeds", Kind.NUMBER), Column("State")]
     attributes = [attribute for _, attribute in identity]
     rows = [_table_row(row, attributes, in_top_group=row.key in top_group) for row in board.rows]
@@ -60,7 +60,7 @@ def _leaderboard_block(context: ReportContext) -> Table:
     return Table("Configurations, best first", columns, rows, more=more)
 
 
-def _heading(split: Split, metric: str) -> str:
+def _column_heading(split: Split, metric: str) -> str:
     return f"{split.value.capitalize()} {metric}" + (" %" if metric == "accuracy" else "")
 
 

@@ -15,7 +15,7 @@ _MAX_LISTED_NUMBERS = 20
 def specification(context: ReportContext) -> Section:
     """The specification."""
     spec = context.study.spec
-    blocks: list[Block] = [Facts(list(_facts(spec)))]
+    blocks: list[Block] = [Facts(list(_specification_rows(spec)))]
     if context.notes:
         blocks.append(Paragraph(f"Notes: {context.notes}"))
     return Section("specification", "Specification", [*blocks, Code(spec_yaml(spec), folded="The study file")])
@@ -27,7 +27,7 @@ def spec_yaml(spec: StudySpec) -> str:
     return str(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100))
 
 
-def _facts(spec: StudySpec) -> list[tuple[str, str]]:
+def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:
     training, evaluation = spec.training, spec.evaluation
     sizes = evaluation.batch_sizes or (training.batch_size,)
     facts = [

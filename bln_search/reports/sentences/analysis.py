@@ -28,7 +28,7 @@ def analysis_sentences(analysis: Analysis, *, standalone: bool = False, with_acc
         standalone: Whether no table next to the text says on which split rows are ranked.
         with_accuracy: Whether predictions are correct or not, so that accuracies can be compared.
     """
-    sentences = _recommendation(analysis, with_accuracy=with_accuracy)
+    sentences = _recommendation_sentences(analysis, with_accuracy=with_accuracy)
     comparison = analysis.comparison
     if standalone and comparison is not None and comparison.split is Split.TEST:
         sentences.append(sentence(RANKED_ON_TEST))
@@ -51,10 +51,10 @@ def statistics_sentences(analysis: Analysis) -> list[str]:
         for shares in analysis.shares
         if (shares.split, shares.metric) == (comparison.split, "loss")
     ]
-    return shares if comparison.friedman is None else [_friedman(comparison, comparison.friedman), *shares]
+    return shares if comparison.friedman is None else [_friedman_sentence(comparison, comparison.friedman), *shares]
 
 
-def _friedman(comparison: Comparison, test: FriedmanTest) -> str:
+def _friedman_sentence(comparison: Comparison, test: FriedmanTest) -> str:
     return (
         f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
         f"chi² = {test.statistic:.1f}, p = {test.p:.2g}; mean ranks that differ by more than "
@@ -62,7 +62,7 @@ def _friedman(comparison: Comparison, test: FriedmanTest) -> str:
     )
 
 
-def _recommendation(analysis: Analysis, *, with_accuracy: bool) -> list[str]:
+def _recommendation_sentences(analysis: Analysis, *, with_accuracy: bool) -> list[str]:
     """The recommendation; where no arm is better than the class-prior baseline, that warning comes first."""
     recommendation = analysis.recommendation
     sentences = [] if recommendation is None else [recommendation_text(recommendation, with_accuracy=with_accuracy)]

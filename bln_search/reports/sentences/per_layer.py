@@ -49,7 +49,7 @@ def per_layer_sentences(result: PerLayerResult, *, unit: str = "nats") -> list[s
     """
     unit = f" {unit}" if unit else ""
     sentences = [
-        _significance(result, unit),
+        _significance_sentence(result, unit),
         *_selection_bias(result.networks, unit),
         *_test_loss(result.networks, unit),
         _search_extent(result),
@@ -93,7 +93,7 @@ def format_count(digits: str) -> str:
     return f"{digits[0]}.{digits[1]} × 10{str(len(digits) - 1).translate(_SUPERSCRIPT)}"
 
 
-def _significance(result: PerLayerResult, unit: str) -> str:
+def _significance_sentence(result: PerLayerResult, unit: str) -> str:
     difference = result.difference
     if not result.networks:
         return "No network is searched yet."

@@ -75,7 +75,7 @@ def recommendation_reason(recommendation: Recommendation) -> str:
 def recommendation_limits(recommendation: Recommendation, *, with_accuracy: bool = True) -> list[str]:
     """What a user must know besides: the current configuration, batch sizes, a single seed, the alternative."""
     facts = (
-        _improvement(recommendation.current),
+        _improvement_sentence(recommendation.current),
         _batch_sizes(recommendation),
         "one seed: this applies to that network only" if recommendation.confidence is Confidence.ONE_SEED else None,
         _deterministic_alternative(recommendation, with_accuracy=with_accuracy),
@@ -93,7 +93,7 @@ def loss_excess(recommendation: Recommendation) -> str | None:
     )
 
 
-def _improvement(current: CurrentRow | None) -> str | None:
+def _improvement_sentence(current: CurrentRow | None) -> str | None:
     if current is None or current.is_recommended:
         return None
     name = " ".join(

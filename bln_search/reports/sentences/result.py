@@ -56,17 +56,17 @@ def summarize(analysis: Analysis, *, standalone: bool = False, with_accuracy: bo
     comparison, recommendation = analysis.comparison, analysis.recommendation
     if comparison is None:
         facts = () if analysis.reason is None else (sentence(f"rows are not compared: {analysis.reason}"),)
-        return ResultSummary(_warnings(analysis, standalone=False), None, "", facts, ())
+        return ResultSummary(_warning_lines(analysis, standalone=False), None, "", facts, ())
     return ResultSummary(
-        warnings=_warnings(analysis, standalone=standalone),
+        warnings=_warning_lines(analysis, standalone=standalone),
         headline=None if recommendation is None else recommendation_headline(recommendation),
         figures="" if recommendation is None else recommendation_figures(recommendation, comparison.split),
-        facts=tuple(_facts(analysis, comparison, recommendation, with_accuracy=with_accuracy)),
-        details=tuple(_details(analysis, comparison)),
+        facts=tuple(_fact_lines(analysis, comparison, recommendation, with_accuracy=with_accuracy)),
+        details=tuple(_detail_lines(analysis, comparison)),
     )
 
 
-def _warnings(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
+def _warning_lines(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
     warnings = []
     if standalone and analysis.comparison is not None and analysis.comparison.split is Split.TEST:
         warnings.append(sentence(RANKED_ON_TEST))
@@ -75,10 +75,10 @@ def _warnings(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _facts(
+def _fact_lines(
     analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None, *, with_accuracy: bool
 ) -> list[str]:
-    facts = [] if recommendation is None else [sentence(_reason(recommendation))]
+    facts = [] if recommendation is None else [sentence(_recommendation_reason(recommendation))]
     facts.append(sentence(significance_fact(comparison)))
     if analysis.selection is not None:
         facts.append(selection_sentence(analysis.selection, comparison))
@@ -87,7 +87,7 @@ def _facts(
     return [*facts, *map(sentence, recommendation_limits(recommendation, with_accuracy=with_accuracy))]
 
 
-def _reason(recommendation: Recommendation) -> str:
+def _recommendation_reason(recommendation: Recommendation) -> str:
     """Why it is recommended; for a row that is not the best one, with the upper bound of what it gives away."""
     reason = recommendation_reason(recommendation)
     if recommendation.is_best:
@@ -96,7 +96,7 @@ def _reason(recommendation: Recommendation) -> str:
     return f"{reason}; its loss is at most {upper:.4f} above the lowest (95 % confidence interval)"
 
 
-def _details(analysis: Analysis, comparison: Comparison) -> list[str]:
+def _detail_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
     required = required_seeds_detail(comparison)
     return [
         method_detail(comparison),

@@ -12,7 +12,7 @@ def significance_fact(comparison: Comparison) -> str:
     those of single pairs, significance is corrected for all pairs.
     """
     size = len(comparison.top_group)
-    text = _separation(comparison) if size == 1 else f"{_no_separation(comparison)} ({seeds_text(comparison)})"
+    text = _separation_sentence(comparison) if size == 1 else f"{_no_separation(comparison)} ({seeds_text(comparison)})"
     parts = [text]
     if comparison.inconclusive_below:
         parts.append(
@@ -24,7 +24,7 @@ def significance_fact(comparison: Comparison) -> str:
     return "; ".join(parts)
 
 
-def _separation(comparison: Comparison) -> str:
+def _separation_sentence(comparison: Comparison) -> str:
     if len(comparison.rows) == 1:
         return "one row was compared"
     pair = comparison.pair(0, 1)

@@ -72,7 +72,7 @@ class Column:
     @property
     def is_empty(self) -> bool:
         """Whether it has rows, and no row has a value."""
-        return bool(self.cells) and all(_plain(cell) in _EMPTY_CELLS for cell in self.cells)
+        return bool(self.cells) and all(_plain_text(cell) in _EMPTY_CELLS for cell in self.cells)
 
     @property
     def full_heading(self) -> str:
@@ -103,7 +103,7 @@ class Column:
 
     @property
     def _cell_width(self) -> int:
-        return max((cell_len(line) for cell in self.cells for line in _plain(cell).split("\n")), default=0)
+        return max((cell_len(line) for cell in self.cells for line in _plain_text(cell).split("\n")), default=0)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class FittedTable:
             yield Text(self.title, style="bold", overflow="fold")
         present = self.columns_with_values
         fitting = fit_columns(present, width)
-        yield from self._tables(fitting.columns, width)
+        yield from self._fit_tables(fitting.columns, width)
         if self.all_columns:
             yield from self._further_tables(fitting.omitted, width)
         elif fitting.omissions:
@@ -151,11 +151,11 @@ class FittedTable:
         if legend:
             yield Text(legend, style="dim")
 
-    def _tables(self, columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
+    def _fit_tables(self, columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
         if _table_width(columns) <= width:
-            yield self._table(columns, _column_widths(columns, width))
+            yield self._build_table(columns, _column_widths(columns, width))
         else:
-            yield from _records(columns)
+            yield from _rows_as_records(columns)
 
     def _further_tables(self, omitted: Sequence[Column], width: int) -> Iterator[RenderableType]:
         """Tables of the omitted columns, each beside the columns that identify a row."""
@@ -166,10 +166,10 @@ class FittedTable:
             while count > 1 and _table_width([*keys, *waiting[:count]]) > width:
                 count -= 1
             yield ""
-            yield from self._tables([*keys, *waiting[:count]], width)
+            yield from self._fit_tables([*keys, *waiting[:count]], width)
             waiting = waiting[count:]
 
-    def _table(self, columns: Sequence[Column], widths: Sequence[int]) -> Table:
+    def _build_table(self, columns: Sequence[Column], widths: Sequence[int]) -> Table:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         for column, width in zip(columns, widths, strict=True):
             table.add_column(
@@ -227,7 +227,7 @@ def _reduce_columns(columns: Sequence[Column], width: int, fold_width: int) -> F
         return _table_width(shown, fold_width) <= width
 
     applied: list[_Reduction] = []
-    for reduction in _reductions(columns):
+    for reduction in _ordered_reductions(columns):
         if fits(applied):
             break
         applied.append(reduction)
@@ -256,7 +256,7 @@ def _apply(columns: Sequence[Column], reductions: Sequence[_Reduction]) -> list[
     return shown
 
 
-def _reductions(columns: Sequence[Column]) -> list[_Reduction]:
+def _ordered_reductions(columns: Sequence[Column]) -> list[_Reduction]:
     """All reductions in their order."""
     steps = [(column.shorten_order, index, False) for index, column in enumerate(columns) if column.short_cells]
     steps += [(column.drop_order, index, True) for index, column in enumerate(columns) if column.drop_order is not None]
@@ -279,7 +279,7 @@ def _column_widths(columns: Sequence[Column], width: int) -> list[int]:
     return widths
 
 
-def _records(columns: Sequence[Column]) -> Iterator[Text]:
+def _rows_as_records(columns: Sequence[Column]) -> Iterator[Text]:
     """Every row as lines of names and values, rows separated by an empty line."""
     for index in range(max((len(column.cells) for column in columns), default=0)):
         if index:
@@ -290,7 +290,7 @@ def _records(columns: Sequence[Column]) -> Iterator[Text]:
                 yield Text.assemble((f"{column.name}: ", "bold"), cell, overflow="fold")
 
 
-def _plain(cell: Cell) -> str:
+def _plain_text(cell: Cell) -> str:
     return cell.plain if isinstance(cell, Text) else cell
 
 

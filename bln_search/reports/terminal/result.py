@@ -45,19 +45,19 @@ class ResultLines:
         if summary.headline is not None:
             yield Text.assemble((summary.headline, "bold green"), (f" – {summary.figures}", "bold"))
         for text in (*summary.facts, *(summary.details if self.details else ())):
-            yield _bullet(text, console, options.max_width)
+            yield _bullet_line(text, console, options.max_width)
         if self.details:
-            yield from _effects(self.analysis)
+            yield from _effects_table(self.analysis)
 
 
-def _bullet(text: str, console: Console, width: int) -> Text:
+def _bullet_line(text: str, console: Console, width: int) -> Text:
     """A line with a hanging indent."""
     lines = Text(text).wrap(console, max(1, width - len(_BULLET)))
     indent = f"\n{' ' * len(_BULLET)}"
     return Text(f"{_BULLET}{indent.join(line.plain.rstrip() for line in lines)}")
 
 
-def _effects(analysis: Analysis) -> Iterator[RenderableType]:
+def _effects_table(analysis: Analysis) -> Iterator[RenderableType]:
     """A table of the main effects of the switches on the compared loss; nothing without effects."""
     comparison = analysis.comparison
     effects = [

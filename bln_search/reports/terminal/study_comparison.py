@@ -35,7 +35,7 @@ def recommended_table(
         Column("state", states),
         Column("recommended row", ["–" if row is None else row_label(row) for row in rows]),
         Column(f"{split} loss", [rounded(loss) for loss in losses], Kind.NUMBER),
-        Column("less the first (95 %)", [_difference(difference) for difference in differences], Kind.NUMBER),
+        Column("less the first (95 %)", [_format_difference(difference) for difference in differences], Kind.NUMBER),
     ]
     return FittedTable(columns, "Recommended rows")
 
@@ -52,7 +52,7 @@ def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: 
     for index, study in enumerate(studies):
         columns.append(Column(study, [rounded(row.losses[index]) for row in rows], Kind.NUMBER))
         if index:
-            differences = [_difference(row.differences[index]) for row in rows]
+            differences = [_format_difference(row.differences[index]) for row in rows]
             columns.append(Column("less the first (95 %)", differences, Kind.NUMBER))
     return FittedTable(columns, f"Shared rows, {split} loss")
 
@@ -64,5 +64,5 @@ def row_label(key: RowKey) -> str:
     return f"{key.arm} {key.configuration}{estimate} at {key.batch_size}{point}"
 
 
-def _difference(difference: ConfidenceInterval | None) -> str:
+def _format_difference(difference: ConfidenceInterval | None) -> str:
     return "–" if difference is None else signed(difference)

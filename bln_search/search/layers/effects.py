@@ -26,7 +26,7 @@ def marginal_effects(space: ConfigurationSpace, means: Floats) -> Effects:
     for axis, choice in enumerate(space.choices):
         others = tuple(other for other in range(table.ndim) if other != axis)
         option_means = table.mean(axis=others)
-        for statistic, pairs in _switches(choice):
+        for statistic, pairs in _option_pairs(choice):
             with np.errstate(invalid="ignore"):  # the difference of two infinite means
                 effect = np.mean([option_means[at_t] - option_means[at_f] for at_t, at_f in pairs])
             if np.isfinite(effect):
@@ -36,7 +36,9 @@ def marginal_effects(space: ConfigurationSpace, means: Floats) -> Effects:
 
 def flips(space: ConfigurationSpace, digits: Sequence[int]) -> list[tuple[int, ...]]:
     """The configurations that differ from `digits` in one switch of one choice."""
-    return [(*digits[:index], option, *digits[index + 1 :]) for index, _, _, option in _neighbours(space, digits)]
+    return [
+        (*digits[:index], option, *digits[index + 1 :]) for index, _, _, option in _flippable_switches(space, digits)
+    ]
 
 
 def local_effects(space: ConfigurationSpace, digits: Sequence[int], loss: float, flipped: Sequence[float]) -> Effects:
@@ -49,23 +51,25 @@ def local_effects(space: ConfigurationSpace, digits: Sequence[int], loss: float,
         flipped: Mean losses of its `flips`, in their order.
     """
     effects = {}
-    for (index, statistic, at_population, _), flipped_loss in zip(_neighbours(space, digits), flipped, strict=True):
+    for (index, statistic, at_population, _), flipped_loss in zip(
+        _flippable_switches(space, digits), flipped, strict=True
+    ):
         effect = loss - flipped_loss if at_population else flipped_loss - loss
         if np.isfinite(effect):
             effects[space.choices[index].name, str(statistic)] = float(effect)
     return effects
 
 
-def _neighbours(space: ConfigurationSpace, digits: Sequence[int]) -> Iterator[tuple[int, Statistic, bool, int]]:
+def _flippable_switches(space: ConfigurationSpace, digits: Sequence[int]) -> Iterator[tuple[int, Statistic, bool, int]]:
     """For each switch that can flip: index of its choice, statistic, whether it is at T, and the flipped option."""
     for index, (choice, digit) in enumerate(zip(space.choices, digits, strict=True)):
-        for statistic, pairs in _switches(choice):
+        for statistic, pairs in _option_pairs(choice):
             for at_t, at_f in pairs:
                 if digit in (at_t, at_f):
                     yield index, statistic, digit == at_t, at_f if digit == at_t else at_t
 
 
-def _switches(choice: Choice) -> Iterator[tuple[Statistic, list[tuple[int, int]]]]:
+def _option_pairs(choice: Choice) -> Iterator[tuple[Statistic, list[tuple[int, int]]]]:
     """For each statistic the pairs of options that differ in this statistic only: first T, then F."""
     labels = choice.labels
     for position, statistic in enumerate(Statistic):

@@ -50,7 +50,7 @@ def race(objective: BudgetedObjective, candidates: Digits, rng: np.random.Genera
     """The best candidates that are left after the last mini-batch, at most _SURVIVORS, best first."""
     remaining = np.unique(candidates, axis=0)
     order = [objective.batches[index] for index in rng.permutation(len(objective.batches))]
-    for count in _schedule(len(order)):
+    for count in _test_schedule(len(order)):
         if len(remaining) == 1 and count < len(order):
             continue
         means = objective.losses_by_mini_batch(remaining, order[:count]) / objective.source.examples[order[:count]]
@@ -59,7 +59,7 @@ def race(objective: BudgetedObjective, candidates: Digits, rng: np.random.Genera
     return remaining[np.argsort(objective.losses(remaining), kind="stable")[:_SURVIVORS]]
 
 
-def _schedule(batches: int) -> list[int]:
+def _test_schedule(batches: int) -> list[int]:
     """The number of evaluated mini-batches at each test."""
     first = min(_FIRST_TEST, batches)
     return sorted({*np.linspace(first, batches, _TESTS).astype(int).tolist(), batches})

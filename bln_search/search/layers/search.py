@@ -109,7 +109,7 @@ def search_network(
     uniform_outcomes = [outcomes[row.tobytes()] for row in uniform]
     chosen_uniform = [_best_on(uniform, uniform_outcomes, fold_of_example != fold) for fold in range(len(chosen))]
     best_uniform = _best_on(uniform, uniform_outcomes, np.ones(len(fold_of_example), bool))
-    effects, marginal = _effects(evaluator, sums, best)
+    effects, marginal = _switch_effects(evaluator, sums, best)
     return LayerSearchRecord(
         space=space,
         excluded=evaluator.excluded,
@@ -176,7 +176,7 @@ def _best_on(digits: Digits, outcomes: Sequence[Outcomes], examples: NDArray[np.
     return tuple(int(digit) for digit in digits[int(np.argmin(np.where(np.isnan(means), np.inf, means)))])
 
 
-def _key(digits: Sequence[int]) -> bytes:
+def _configuration_bytes(digits: Sequence[int]) -> bytes:
     return np.array(digits, np.uint8).tobytes()
 
 
@@ -185,7 +185,7 @@ def _apparent_loss(
 ) -> float:
     """Mean loss of each fold's choice on the other folds, which chose it; averaged over folds."""
     means = [
-        outcomes[_key(digits)].losses[fold_of_example != fold].mean(dtype=np.float64)
+        outcomes[_configuration_bytes(digits)].losses[fold_of_example != fold].mean(dtype=np.float64)
         for fold, digits in enumerate(chosen)
     ]
     return float(np.mean(means))
@@ -195,16 +195,18 @@ def _confirmed_outcomes(
     chosen: Sequence[Sequence[int]], outcomes: dict[bytes, Outcomes], fold_of_example: NDArray[np.int64]
 ) -> Outcomes:
     """Every example under the configuration that was chosen without the example's fold."""
-    first = outcomes[_key(chosen[0])]
+    first = outcomes[_configuration_bytes(chosen[0])]
     losses, correct = first.losses.copy(), first.correct.copy()
     for fold, digits in enumerate(chosen):
         inside = fold_of_example == fold
-        outcome = outcomes[_key(digits)]
+        outcome = outcomes[_configuration_bytes(digits)]
         losses[inside], correct[inside] = outcome.losses[inside], outcome.correct[inside]
     return Outcomes(losses, correct)
 
 
-def _effects(evaluator: Evaluator, sums: LayerSums, best: tuple[int, ...]) -> tuple[dict[tuple[str, str], float], bool]:
+def _switch_effects(
+    evaluator: Evaluator, sums: LayerSums, best: tuple[int, ...]
+) -> tuple[dict[tuple[str, str], float], bool]:
     """The effect of each switch, and whether it is averaged over all configurations instead of local to the best."""
     space = evaluator.space
     if sums.digits is None:

@@ -78,10 +78,10 @@ def coordinate(objective: BudgetedObjective, options: Options) -> None:
     while len(starts) < options.restarts:
         starts.append(tuple(int(rng.integers(radix)) for radix in space.radices))
     for start in starts:
-        _descend(objective, start)
+        _coordinate_descent(objective, start)
 
 
-def _descend(objective: BudgetedObjective, start: tuple[int, ...]) -> None:
+def _coordinate_descent(objective: BudgetedObjective, start: tuple[int, ...]) -> None:
     present, unchanged, index = list(start), 0, 0
     choices = len(present)
     while unchanged < choices:

@@ -58,7 +58,7 @@ def search_trial(
     """
     with load_trained_network(trial, checkpoint, environment) as loaded:
         batch_size = trial.training.batch_size
-        batches = _batches(loaded.data, Split.VALIDATION, batch_size)
+        batches = _split_batches(loaded.data, Split.VALIDATION, batch_size)
         folds = assign_folds(len(batches), layers.folds)
         options = TreeOptions(
             estimate=layers.estimate or trial.estimates[0],
@@ -71,7 +71,7 @@ def search_trial(
             TreeEvaluator(loaded.network, batches, loaded.populations, options, folds=folds),
             folds,
             LayerSearchPlan(layers.search, layers.evaluations, layers.keep, strategy),
-            test=_batches(loaded.data, Split.TEST, batch_size) if Split.TEST in loaded.data.splits else None,
+            test=_split_batches(loaded.data, Split.TEST, batch_size) if Split.TEST in loaded.data.splits else None,
             resume_from=resume_from,
             on_progress=on_progress if layers.search is LayerSearch.EXACT else None,
         )
@@ -115,5 +115,5 @@ def search_for_seconds(
         return last_sums[-1]
 
 
-def _batches(data: PreparedData, split: Split, batch_size: int) -> Sequence[MiniBatch]:
+def _split_batches(data: PreparedData, split: Split, batch_size: int) -> Sequence[MiniBatch]:
     return list(mini_batches(*data.splits[split], batch_size))

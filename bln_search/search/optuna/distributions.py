@@ -25,7 +25,7 @@ from bln_search.specs.space import (
 
 def distributions_of(space: Space) -> dict[str, BaseDistribution]:
     """Distributions by parameter name; a schedule has a parameter for each of its free numbers."""
-    return dict(_distributions(space))
+    return dict(_make_distributions(space))
 
 
 def point_of(space: Space, parameters: Mapping[str, Any]) -> Point:
@@ -33,7 +33,7 @@ def point_of(space: Space, parameters: Mapping[str, Any]) -> Point:
     point: Point = {}
     for key, dimension in space.items():
         if isinstance(dimension, ScheduleDimension) and dimension.values is None:
-            numbers = [parameters[_coordinate(key, name)] for name in dimension.coordinates]
+            numbers = [parameters[_coordinate_name(key, name)] for name in dimension.coordinates]
             point[key] = dimension.schedule(numbers)
         elif _is_json(dimension):
             point[key] = json.loads(parameters[key])
@@ -49,14 +49,14 @@ def parameters_of(space: Space, point: Mapping[str, Any]) -> dict[str, Any]:
         value = point[key]
         if isinstance(dimension, ScheduleDimension) and dimension.values is None:
             numbers = value["steps"].values() if "steps" in value else (value["initial"], value["final"])
-            names = [_coordinate(key, name) for name in dimension.coordinates]
+            names = [_coordinate_name(key, name) for name in dimension.coordinates]
             parameters.update(zip(names, numbers, strict=True))
         else:
             parameters[key] = _to_json(value) if _is_json(dimension) else value
     return parameters
 
 
-def _distributions(space: Space) -> Iterator[tuple[str, BaseDistribution]]:
+def _make_distributions(space: Space) -> Iterator[tuple[str, BaseDistribution]]:
     for key, dimension in space.items():
         if isinstance(dimension, FloatDimension):
             yield key, FloatDistribution(dimension.low, dimension.high, log=dimension.log)
@@ -66,7 +66,7 @@ def _distributions(space: Space) -> Iterator[tuple[str, BaseDistribution]]:
             assert dimension.low is not None
             assert dimension.high is not None
             for name in dimension.coordinates:
-                yield _coordinate(key, name), FloatDistribution(dimension.low, dimension.high)
+                yield _coordinate_name(key, name), FloatDistribution(dimension.low, dimension.high)
         else:
             values = dimension.bounds
             yield key, CategoricalDistribution([_to_json(value) if _is_json(dimension) else value for value in values])
@@ -85,5 +85,5 @@ def _to_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _coordinate(key: str, name: str) -> str:
+def _coordinate_name(key: str, name: str) -> str:
     return f"{key}[{name}]"

@@ -141,7 +141,7 @@ class OptunaSampler:
 
     def tell(self, records: Sequence[PointRecord]) -> None:
         """Tell Optuna the result of a point; do nothing while one of its trials is open."""
-        outcome = self._outcome(records)
+        outcome = self._point_outcome(records)
         if outcome is None:
             return
         state, values, reason = outcome
@@ -179,7 +179,7 @@ class OptunaSampler:
 
     def _add_point(self, records: Sequence[PointRecord], *, failed_before: bool) -> None:
         """Add a point of the ledger: open, or with its result."""
-        outcome = self._outcome(records)
+        outcome = self._point_outcome(records)
         if outcome is None:
             self.register(self.ask(records[0].parameters), records[0].key)
         elif not (failed_before and outcome[0] is TrialState.FAIL):
@@ -202,7 +202,9 @@ class OptunaSampler:
         )
         self.study.add_trial(frozen)
 
-    def _outcome(self, records: Sequence[PointRecord]) -> tuple[TrialState, list[float] | None, str | None] | None:
+    def _point_outcome(
+        self, records: Sequence[PointRecord]
+    ) -> tuple[TrialState, list[float] | None, str | None] | None:
         """State, mean value of each objective over seeds, and reason of a failure; None while a trial is open."""
         present = {record.state for record in records}
         if present & {states.TrialState.WAITING, states.TrialState.RUNNING, states.TrialState.TRAINED}:

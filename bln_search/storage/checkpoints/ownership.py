@@ -22,7 +22,7 @@ def write_ownership_marker(checkpoints: CheckpointStore, database: URL) -> None:
         CheckpointStoreError: The store cannot be written to.
         StorageFullError: No disk space is left.
     """
-    location = _location(database)
+    location = _database_location(database)
     name = _marker_name(location)
     text = f"{location}\nstores trained networks here. While this file exists, no other database removes files here.\n"
     try:
@@ -39,13 +39,13 @@ def is_ownership_marker(file_name: str) -> bool:
 
 def list_other_owners(checkpoints: CheckpointStore, database: URL) -> Iterator[tuple[str, str]]:
     """The location, without a password, and the marker file of every other database that uses the store."""
-    own_marker = _marker_name(_location(database))
+    own_marker = _marker_name(_database_location(database))
     for file in checkpoints.files():
         if is_ownership_marker(file.name) and file.name != own_marker:
             yield checkpoints.read(file.name).decode(errors="replace").partition("\n")[0], file.name
 
 
-def _location(url: URL) -> str:
+def _database_location(url: URL) -> str:
     """Location of a database, equal for every spelling of its URL; two names of one host are two locations."""
     if url.get_backend_name() == "sqlite":
         return f"sqlite:///{Path(url.database or ':memory:').absolute().resolve()}"

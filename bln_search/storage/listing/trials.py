@@ -134,14 +134,14 @@ def measure_epoch_seconds(
     trial_ids = [
         trial_id
         for trial_id, spec in session.execute(finished_trials.order_by(TrialRow.id.desc()).limit(_MAX_SCANNED_TRIALS))
-        if _workload(spec) == (fraction, batch_size)
+        if _workload_of_spec(spec) == (fraction, batch_size)
     ][:_MAX_TRIALS]
     events = select(EventRow.data).where(EventRow.trial_id.in_(trial_ids), EventRow.kind == "epoch")
     seconds = sorted(data["seconds"] for data in session.scalars(events.limit(_MAX_EPOCHS)))
     return (seconds[len(seconds) // 2], len(seconds)) if seconds else None
 
 
-def _workload(spec: str) -> tuple[float, int]:
+def _workload_of_spec(spec: str) -> tuple[float, int]:
     """Fraction and batch size, on which the duration of an epoch depends besides model and data set."""
     parsed = json.loads(spec)
     return parsed["data"]["fraction"], parsed["training"]["batch_size"]

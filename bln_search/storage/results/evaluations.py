@@ -55,14 +55,14 @@ class ResultRepository:
     def list_evaluations(self, study_id: int) -> list[EvaluationRecord]:
         """Every evaluation of a study without outcomes, in the order of planning; two queries for any number."""
         with self.database.reading() as session:
-            return [EvaluationRecord(*values) for values in _evaluations(session, study_id)]
+            return [EvaluationRecord(*values) for values in _iterate_evaluations(session, study_id)]
 
     def list_scored(self, study_id: int) -> list[TrialEvaluation]:
         """Every evaluation of a study, as the ranking reads it."""
         with self.database.reading() as session:
             return [
                 TrialEvaluation(arm, seed, evaluation, point)
-                for _, _, arm, point, seed, evaluation in _evaluations(session, study_id)
+                for _, _, arm, point, seed, evaluation in _iterate_evaluations(session, study_id)
             ]
 
     def rank_study(self, study_id: int, spec: StudySpec, *, on: Split | None = None) -> Leaderboard:
@@ -136,7 +136,7 @@ _EvaluationValues = tuple[int, int, str, str, int, Evaluation]
 """The fields of EvaluationRecord."""
 
 
-def _evaluations(session: Session, study_id: int) -> Iterator[_EvaluationValues]:
+def _iterate_evaluations(session: Session, study_id: int) -> Iterator[_EvaluationValues]:
     of_study = [TrialRow.study_id == study_id]
     query = select(*_TRIAL).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id).where(*of_study)
     trials = session.execute(query.order_by(TrialRow.position)).all()

@@ -199,7 +199,7 @@ class StudyRepository:
         study.reason = reason
         move_study(session, study, StudyState.FAILED, self.database.now(session))
 
-    def check_lease(self, study_id: int, runner: str) -> StopRequest | None:
+    def read_stop_request(self, study_id: int, runner: str) -> StopRequest | None:
         """The pending request to pause or cancel the study that `runner` runs; None if there is none.
 
         Raises:

@@ -46,8 +46,3 @@ def switch_labels(configuration: InferenceConfiguration) -> list[tuple[str, str,
         (source.value, source.label, f"{statistic.label}: {source.label}")
         for statistic, source in configuration.sources.items()
     ]
-
-
-def count_batch_statistics(configuration: InferenceConfiguration) -> int:
-    """Return the number of statistics that are computed from the mini-batch at inference."""
-    return sum(source.reads_mini_batch for source in configuration.sources.values())

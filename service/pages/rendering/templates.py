@@ -45,7 +45,6 @@ def environment() -> Environment:
         "signed": signed,
         "duration": labels.format_duration,
         "switches": labels.switch_labels,
-        "computed": labels.count_batch_statistics,
         "parameters": format_point_json,
         "group_mark": group_mark,
         "leaderboard_warning": leaderboard_warning,

@@ -48,7 +48,7 @@ def test_restored_running_study_returns_to_the_queue(installation, target_ledger
     kinds = [event.kind for event in target_ledger.events.list_events(running_id)]
     assert kinds[-3:] == ["attempt_lost", "study_restored", "study_accepted"]
     with pytest.raises(LedgerError, match="no process"):
-        target_ledger.studies.check_lease(running_id, "host/2/0")
+        target_ledger.studies.read_stop_request(running_id, "host/2/0")
     assert running_id in [target_ledger.queue.claim("host/3/0", every_worker_is_alive, 5) for _ in range(2)]
     trial = target_ledger.trials.list_open(running_id)[0]
     assert target_ledger.attempts.claim_trial(trial.id, "host/3/0") > token + 1000

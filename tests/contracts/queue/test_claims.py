@@ -78,7 +78,7 @@ def test_study_of_a_dead_worker_returns_to_the_queue(ledger):
     assert ledger.queue.claim("host/2/0", none_is_alive, CAP) == study_id
     assert [trial.id for trial in ledger.trials.list_open(study_id)] == [trial.id]
     with pytest.raises(LeaseLostError, match="run by host/2/0 now"):
-        ledger.studies.check_lease(study_id, "host/1/0")
+        ledger.studies.read_stop_request(study_id, "host/1/0")
     ledger.studies.fail(study_id, "host/1/0", "late")  # says nothing any more
     assert find_study(ledger, study_id).state == StudyState.RUNNING
 

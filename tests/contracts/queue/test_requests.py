@@ -25,10 +25,10 @@ class TestRequests:
     def test_running_study_is_stopped_by_its_worker(self, ledger, stop_request, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
-        assert ledger.studies.check_lease(study_id, "host/1/0") is None
+        assert ledger.studies.read_stop_request(study_id, "host/1/0") is None
         ledger.queue.request(study_id, stop_request)
         assert find_study(ledger, study_id).state == StudyState.RUNNING
-        assert ledger.studies.check_lease(study_id, "host/1/0") is stop_request
+        assert ledger.studies.read_stop_request(study_id, "host/1/0") is stop_request
         assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is state
         assert find_study(ledger, study_id).request is None
 
@@ -44,7 +44,7 @@ class TestRequests:
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
         ledger.queue.request(study_id, stop_request)
         ledger.queue.resume(study_id)
-        assert ledger.studies.check_lease(study_id, "host/1/0") is None
+        assert ledger.studies.read_stop_request(study_id, "host/1/0") is None
         assert event_kinds(ledger, study_id)[-1] == "request_withdrawn"
 
 
@@ -70,7 +70,7 @@ def test_a_running_study_is_not_deleted(ledger):
     with pytest.raises(UnknownStudyError):
         ledger.studies.delete(study_id)
     with pytest.raises(LeaseLostError, match="deleted"):
-        ledger.studies.check_lease(study_id, "host/1/0")
+        ledger.studies.read_stop_request(study_id, "host/1/0")
 
 
 def test_study_of_a_command_cannot_be_resumed_into_the_queue(ledger):

@@ -35,4 +35,3 @@ def test_durations_have_two_units(seconds, expected):
 
 def test_label_of_a_configuration_names_its_switches():
     assert [letter for letter, _, _ in labels.switch_labels(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
-    assert labels.count_batch_statistics(InferenceConfiguration("TFFF")) == 3

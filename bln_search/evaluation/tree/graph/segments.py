@@ -53,18 +53,18 @@ def split_at_norms(network: nn.Module) -> SegmentedNetwork:
     refuse_norms_in_recurrent_layers(network)
     root, graph = trace_network(network)
     nodes = [node for node in graph.nodes if node.op != "output"]
-    norms = [node for node in nodes if node.op == "call_module" and _name(node) in layers]
+    norms = [node for node in nodes if node.op == "call_module" and _module_name(node) in layers]
     if not norms:
         raise ModelError(f"the forward pass of this {type(network).__name__} calls none of its normalization layers")
     output = next(node for node in graph.nodes if node.op == "output").args[0]
     if not isinstance(output, fx.Node):
         raise ModelError(f"the network returns {type(output).__name__}: wrap it so that it returns one tensor")
-    names = list(dict.fromkeys(_name(node) for node in norms))
+    names = list(dict.fromkeys(_module_name(node) for node in norms))
     return SegmentedNetwork(
         _Partition.of(root, nodes, norms, output).segments(root),
         tuple(names),
         tuple(layers[name] for name in names),
-        tuple(names.index(_name(node)) for node in norms),
+        tuple(names.index(_module_name(node)) for node in norms),
     )
 
 
@@ -78,7 +78,7 @@ def refuse_norms_in_recurrent_layers(network: nn.Module) -> None:
         )
 
 
-def _name(node: fx.Node) -> str:
+def _module_name(node: fx.Node) -> str:
     """Return the name of a module in its network."""
     return str(node.target).removeprefix(ROOT).removeprefix(".")
 
@@ -102,7 +102,7 @@ def _reads_number(node: fx.Node) -> bool:
     return node.op == "call_function" and node.target is getattr and node.args[1] in _ATTRIBUTES
 
 
-def _kinds(nodes: Sequence[fx.Node]) -> dict[fx.Node, _NodeKind]:
+def _classify_nodes(nodes: Sequence[fx.Node]) -> dict[fx.Node, _NodeKind]:
     kinds: dict[fx.Node, _NodeKind] = {}
     for node in nodes:
         uses_examples = any(kinds[argument] is _NodeKind.EXAMPLES for argument in node.all_input_nodes)
@@ -144,7 +144,7 @@ class _Partition:
         Raises:
             NotTraceableError: a normalization layer or the output does not depend on the examples.
         """
-        kinds = _kinds(nodes)
+        kinds = _classify_nodes(nodes)
         for node in (*norms, output):
             if kinds[node] is not _NodeKind.EXAMPLES:
                 raise NotTraceableError(f"{node.name} does not depend on the examples: there is nothing to configure")
@@ -169,20 +169,20 @@ class _Partition:
 
     def segments(self, root: nn.Module) -> tuple[Segment, ...]:
         """Return each segment as a module."""
-        return tuple(self._segment(root, index) for index in range(len(self.computed)))
+        return tuple(self._build_segment(root, index) for index in range(len(self.computed)))
 
-    def _segment(self, root: nn.Module, index: int) -> Segment:
+    def _build_segment(self, root: nn.Module, index: int) -> Segment:
         graph = fx.Graph()
-        inputs = [] if index == 0 else self._outputs(index - 1)
+        inputs = [] if index == 0 else self._nodes_needed_later(index - 1)
         copies = {node: graph.placeholder(node.name) for node in inputs}
         needed = set(self.computed[index]).union(*(self.derived[node] for node in self.computed[index]))
         for node in self.nodes:
             if node in needed:
                 copies[node] = graph.node_copy(node, copies.__getitem__)
-        graph.output(tuple(copies[node] for node in self._outputs(index)))
+        graph.output(tuple(copies[node] for node in self._nodes_needed_later(index)))
         return fx.GraphModule(root, graph).eval()
 
-    def _outputs(self, index: int) -> list[fx.Node]:
+    def _nodes_needed_later(self, index: int) -> list[fx.Node]:
         """Return the nodes computed up to a segment that later segments need."""
         if index == len(self.computed) - 1:
             return [self.output]

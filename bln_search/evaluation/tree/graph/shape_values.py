@@ -29,14 +29,14 @@ class ShapeValue:
     def at(self, examples: int) -> Any:
         """Return the value for another number of examples."""
         if isinstance(self.scales_with_batch, bool):
-            return self._scaled(self.value, examples) if self.scales_with_batch else self.value
+            return self._scale_to_batch(self.value, examples) if self.scales_with_batch else self.value
         numbers = [
-            self._scaled(number, examples) if scales else number
+            self._scale_to_batch(number, examples) if scales else number
             for number, scales in zip(self.value, self.scales_with_batch, strict=True)
         ]
         return torch.Size(numbers) if isinstance(self.value, torch.Size) else type(self.value)(numbers)
 
-    def _scaled(self, number: int, examples: int) -> int:
+    def _scale_to_batch(self, number: int, examples: int) -> int:
         return int(Fraction(number * examples, self.examples))
 
 

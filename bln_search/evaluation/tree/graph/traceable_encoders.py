@@ -43,7 +43,7 @@ def _encoder_forward(
     is_causal: bool | None = None,  # noqa: FBT001
 ) -> Any:
     """Forward pass of `nn.TransformerEncoder` without nested tensors."""
-    mask, padding = _additive(mask, src), _additive(src_key_padding_mask, src)
+    mask, padding = _to_additive_mask(mask, src), _to_additive_mask(src_key_padding_mask, src)
     for layer in encoder.layers:
         src = layer(src, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=padding)
     return src if encoder.norm is None else encoder.norm(src)
@@ -57,7 +57,7 @@ def _encoder_layer_forward(
     is_causal: bool = False,  # noqa: FBT001, FBT002
 ) -> Any:
     """Forward pass of `nn.TransformerEncoderLayer`, module by module."""
-    mask, padding = _additive(src_mask, src), _additive(src_key_padding_mask, src)
+    mask, padding = _to_additive_mask(src_mask, src), _to_additive_mask(src_key_padding_mask, src)
 
     def self_attention(x: Any) -> Any:
         return layer._sa_block(x, mask, padding, is_causal=is_causal)
@@ -75,7 +75,7 @@ _FORWARD: dict[type[nn.Module], Callable[..., Any]] = {
 }
 
 
-def _additive(mask: Any, like: Any) -> Any:
+def _to_additive_mask(mask: Any, like: Any) -> Any:
     """Return a mask in additive form; one operation of the graph."""
     if mask is None:
         return None

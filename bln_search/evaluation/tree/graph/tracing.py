@@ -12,6 +12,7 @@ import torch
 from torch import fx, nn
 
 from bln_search.core.errors import ModelError
+from bln_search.evaluation.adapted_network import AdaptedNetwork
 from bln_search.evaluation.tree.graph.traceable_encoders import traceable_encoders
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
@@ -29,11 +30,14 @@ class SingleInputModule(nn.Module):
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.call = network, nn.Module.__call__
+        if isinstance(network, AdaptedNetwork):
+            self.network, self.call = network.network, network.call_and_select
+        self.eval()
 
     def forward(self, x: Any) -> Any:
         """Return the network's output."""
-        return self.network(x)
+        return self.call(self.network, x)
 
 
 class _Tracer(fx.Tracer):
@@ -62,17 +66,17 @@ def _symbolic_factories() -> Iterator[None]:
     originals = {name: getattr(torch, name) for name in _FACTORIES}
     try:
         for name, function in originals.items():
-            setattr(torch, name, _symbolic(function))
+            setattr(torch, name, _make_symbolic(function))
         yield
     finally:
         for name, function in originals.items():
             setattr(torch, name, function)
 
 
-def _symbolic(function: Callable[..., Any]) -> Callable[..., Any]:
+def _make_symbolic(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def symbolic_function(*args: Any, **kwargs: Any) -> Any:
-        symbol = next(_symbols((args, kwargs)), None)
+        symbol = next(_find_proxies((args, kwargs)), None)
         if symbol is None:
             return function(*args, **kwargs)
         return symbol.tracer.create_proxy("call_function", function, args, kwargs)
@@ -80,12 +84,12 @@ def _symbolic(function: Callable[..., Any]) -> Callable[..., Any]:
     return symbolic_function
 
 
-def _symbols(value: Any) -> Iterator[fx.Proxy]:
+def _find_proxies(value: Any) -> Iterator[fx.Proxy]:
     if isinstance(value, fx.Proxy):
         yield value
     elif isinstance(value, tuple | list | dict):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _symbols(part)
+            yield from _find_proxies(part)
 
 
 def trace_network(network: nn.Module) -> tuple[SingleInputModule, fx.Graph]:
@@ -95,13 +99,14 @@ def trace_network(network: nn.Module) -> tuple[SingleInputModule, fx.Graph]:
         ModelError: the network has several inputs.
         NotTraceableError: the forward pass cannot be traced, as it branches on values or sizes.
     """
-    inputs = _inputs(network)
+    inputs = [] if isinstance(network, AdaptedNetwork) else _required_inputs(network)
     if len(inputs) > 1:
         raise ModelError(
             f"this network takes {len(inputs)} inputs: {', '.join(inputs)}: per-layer configurations need a network "
             "with one input, examples on its first axis"
         )
-    root, tracer = SingleInputModule(network).eval(), _Tracer()
+    root, tracer = SingleInputModule(network), _Tracer()
+    network = root.network
     try:
         with traceable_encoders(network), _symbolic_factories():
             with suppress(Exception):  # it may branch on the values of its buffers, which are known
@@ -123,7 +128,7 @@ def _traced_module(tracer: fx.Tracer, network: nn.Module) -> str:
     return f"its module {inner} ({kind.__name__})" if inner else "its own forward pass"
 
 
-def _inputs(network: nn.Module) -> list[str]:
+def _required_inputs(network: nn.Module) -> list[str]:
     """Return the parameters of the forward pass without a default."""
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:

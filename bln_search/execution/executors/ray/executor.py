@@ -154,7 +154,7 @@ class _TuneRun:
         resources = {"cpu": self.cpus_per_trial, **({"gpu": self.executor.gpus} if self.executor.gpus else {})}
         storage = tempfile.mkdtemp(prefix="tune", dir=process_folder())
         tuner = make_tuner(
-            TaskSearcher(self.executor.environment, self._next, self._may_get_more, self.executor.gpus),
+            TaskSearcher(self.executor.environment, self._next_task, self._may_get_more, self.executor.gpus),
             TaskScheduler(self._report_result),
             TaskCallback(self._tick, self._record_actor, self._report_result, self._report_loss),
             resources=resources,
@@ -177,7 +177,7 @@ class _TuneRun:
         if self.error is not None:
             raise self.error
 
-    def _next(self) -> Task | None:
+    def _next_task(self) -> Task | None:
         self._tick()
         with self._deferred_exceptions():
             if len(self.live) >= self._max_live() or not self.cluster.responds():

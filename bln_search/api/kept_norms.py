@@ -1,0 +1,111 @@
+"""Normalization layers that `convert` does not replace: which they are, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from bln_search.norms import Normalization
+from bln_search.norms.replacement import class_path, registered_class
+
+_OTHER_STATISTICS = "its statistics have no counterpart in BatchNorm or LayerNorm"
+
+_REASONS: dict[type[nn.Module], str] = {
+    nn.GroupNorm: _OTHER_STATISTICS,
+    nn.InstanceNorm1d: _OTHER_STATISTICS,
+    nn.InstanceNorm2d: _OTHER_STATISTICS,
+    nn.InstanceNorm3d: _OTHER_STATISTICS,
+    nn.RMSNorm: "it does not subtract a mean",
+    nn.LazyBatchNorm1d: "it has no parameters before its first mini-batch",
+    nn.LazyBatchNorm2d: "it has no parameters before its first mini-batch",
+    nn.LazyBatchNorm3d: "it has no parameters before its first mini-batch",
+}
+"""Why layers of torch are kept. Lazy layers change their class with the first mini-batch."""
+
+
+@dataclass(frozen=True)
+class KeptLayer:
+    """A normalization layer that is not replaced.
+
+    Attributes:
+        name: Its name in the network.
+        path: Path of its class.
+        reason: Why it is not replaced.
+        is_variant: Whether it is of a class that is replaced, or of a subclass of one.
+    """
+
+    name: str
+    path: str
+    reason: str
+    is_variant: bool
+
+    @property
+    def message(self) -> str:
+        """A sentence without its end."""
+        return f"layer {self.name or 'itself'} is a {self.path}, which is not replaced: {self.reason}"
+
+
+def kept_layer(name: str, layer: nn.Module, reason: str | None = None) -> KeptLayer:
+    """Return the description of a layer; by default with the reason for its class."""
+    path = _path(layer)
+    is_variant = registered_class(layer) is not None
+    return KeptLayer(name, path, reason or _reason(layer), is_variant)
+
+
+def is_other_norm(module: nn.Module) -> bool:
+    """Whether this is a normalization layer, by its class or by the name of its class, that no function replaces."""
+    if isinstance(module, Normalization) or registered_class(module) is not None:
+        return False
+    if isinstance(module, tuple(_REASONS)):
+        return True
+    name = class_name(module)
+    is_reparametrization = name.startswith("_")  # as torch names the classes of weight norm and spectral norm
+    return "norm" in name.lower() and not is_reparametrization and not _holds_layers(module)
+
+
+def format_kept(layers: Iterable[KeptLayer]) -> str:
+    """Return the classes of layers with their numbers and reasons."""
+    groups: dict[tuple[str, str], int] = {}
+    for layer in layers:
+        groups[layer.path, layer.reason] = groups.get((layer.path, layer.reason), 0) + 1
+    return "; ".join(f"{count} × {path} ({reason})" for (path, reason), count in sorted(groups.items()))
+
+
+def has_compiled_module(modules: Sequence[tuple[str, nn.Module]]) -> bool:
+    """Whether a module is compiled by torch.jit."""
+    return any(isinstance(module, torch.jit.ScriptModule) for _, module in modules)
+
+
+def _holds_layers(module: nn.Module) -> bool:
+    """Whether a module holds other layers: with parameters, or for normalization. Activations are neither."""
+    return any(
+        next(child.parameters(), None) is not None or isinstance(child, Normalization) or _is_named_norm(child)
+        for child in module.children()
+    )
+
+
+def _is_named_norm(module: nn.Module) -> bool:
+    return registered_class(module) is not None or "norm" in class_name(module).lower()
+
+
+def class_name(module: nn.Module) -> str:
+    """Return the name of a module's class, also for a module compiled by torch.jit."""
+    return str(module.original_name) if isinstance(module, torch.jit.ScriptModule) else type(module).__name__
+
+
+def _path(module: nn.Module) -> str:
+    return class_name(module) if isinstance(module, torch.jit.ScriptModule) else class_path(type(module))
+
+
+def _reason(layer: nn.Module) -> str:
+    if isinstance(layer, torch.jit.ScriptModule):
+        return "it is compiled by torch.jit"
+    for kind, reason in _REASONS.items():
+        if isinstance(layer, kind):
+            return reason
+    name = type(layer).__name__.lower()
+    is_root_mean_square = "rms" in name or name.endswith("t5layernorm")  # the name of T5 and its relatives
+    return _REASONS[nn.RMSNorm] if is_root_mean_square else "no replacement is registered for its class"

@@ -1,0 +1,264 @@
+"""Inputs of a mini-batch: one tensor, or a structure that contains tensors."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class StructuredInputs:
+    """Inputs in a structure of dictionaries, lists, tuples and dataclasses.
+
+    Attributes:
+        tensors: every tensor of the structure.
+        structure: the structure with an index in place of each tensor.
+        examples: the number of examples.
+        examples_first: whether every tensor with axes has the examples on the first one. Such inputs can be sliced and
+            concatenated, tensors without axes are constants.
+    """
+
+    tensors: tuple[Tensor, ...]
+    structure: Any
+    examples: int
+    examples_first: bool
+
+    def __len__(self) -> int:
+        return self.examples
+
+    def __getitem__(self, index: slice | Tensor) -> StructuredInputs:
+        """Return selected examples. Raises TypeError where examples are not on the first axis of every tensor."""
+        if not self.examples_first:
+            raise TypeError("examples are not on the first axis of every tensor")
+        examples = torch.arange(self.examples, device=self.device)[index].numel()
+        return dataclasses.replace(self.map(lambda x: x[index] if x.ndim else x), examples=examples)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the first tensor; the CPU where there is no tensor."""
+        return self.tensors[0].device if self.tensors else torch.device("cpu")
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> StructuredInputs:
+        """Apply a function to each tensor."""
+        return dataclasses.replace(self, tensors=tuple(function(tensor) for tensor in self.tensors))
+
+    def clone(self) -> StructuredInputs:
+        """Return a copy with tensors and objects of its own."""
+        return dataclasses.replace(self.map(Tensor.clone), structure=copy.deepcopy(self.structure))
+
+    def build(self) -> Any:
+        """Return the structure with its tensors."""
+        return _build(self.structure, self.tensors)
+
+
+Inputs = Tensor | StructuredInputs
+"""Inputs of the examples of a mini-batch."""
+
+_I = TypeVar("_I", Tensor, StructuredInputs, Tensor | StructuredInputs)
+
+
+@dataclass(frozen=True)
+class _TensorIndex:
+    """Stands for a tensor in a structure."""
+
+    index: int
+
+
+def structured_inputs(value: Any, examples: int | None = None) -> StructuredInputs:
+    """Return the inputs in `value`.
+
+    Args:
+        value: a structure that contains tensors, or an object.
+        examples: the number of examples; None for the length of the first tensor with axes.
+    """
+    tensors: list[Tensor] = []
+    structure = _take_tensors(value, tensors)
+    lengths = {len(tensor) for tensor in tensors if tensor.ndim}
+    if examples is None:
+        examples = next((len(tensor) for tensor in tensors if tensor.ndim), 0)
+    return StructuredInputs(tuple(tensors), structure, examples, lengths == {examples} and not _has_objects(structure))
+
+
+@overload
+def map_tensors(function: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor: ...
+
+
+@overload
+def map_tensors(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs: ...
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
+    """Apply a function to each tensor of `inputs`."""
+    return function(inputs) if isinstance(inputs, Tensor) else inputs.map(function)
+
+
+def concatenate(parts: Sequence[Inputs]) -> Inputs:
+    """Return the inputs of all parts, which `have_same_form`, one after the other."""
+    tensors = [part for part in parts if isinstance(part, Tensor)]
+    if tensors:
+        return torch.cat(tensors)
+    structured = [part for part in parts if isinstance(part, StructuredInputs)]
+    columns = zip(*(part.tensors for part in structured), strict=True)
+    joined = tuple(torch.cat(column) if column[0].ndim else column[0] for column in columns)
+    return dataclasses.replace(structured[0], tensors=joined, examples=sum(map(len, structured)))
+
+
+def have_same_form(first: Inputs, second: Inputs) -> bool:
+    """Return whether inputs differ in the number and the values of their examples only, and may be concatenated."""
+    if isinstance(first, Tensor) or isinstance(second, Tensor):
+        return isinstance(first, Tensor) and isinstance(second, Tensor) and first.shape[1:] == second.shape[1:]
+    return (
+        first.examples_first
+        and second.examples_first
+        and len(first.tensors) == len(second.tensors)
+        and _is_equal(first.structure, second.structure)
+        and all(map(_have_same_form, first.tensors, second.tensors))
+    )
+
+
+def can_fill(inputs: Inputs, first: Inputs) -> bool:
+    """Return whether examples of `first` may follow those of `inputs`; constants may differ."""
+    if isinstance(inputs, Tensor) or isinstance(first, Tensor):
+        return have_same_form(inputs, first)
+    return len(inputs.tensors) == len(first.tensors) and all(map(_have_same_form, inputs.tensors, first.tensors))
+
+
+def have_same_shape(first: Inputs, second: Inputs) -> bool:
+    """Return whether inputs `have_same_form` and the same number of examples."""
+    return len(first) == len(second) and have_same_form(first, second)
+
+
+def example_shape(inputs: Inputs) -> str:
+    """Return the shape of one example in words."""
+    if isinstance(inputs, Tensor):
+        return f"shape {tuple(inputs.shape[1:])}"
+    return "shapes " + ", ".join(str(tuple(tensor.shape[1:])) for tensor in inputs.tensors)
+
+
+def describe_inputs(inputs: Inputs) -> str:
+    """Return the keys of inputs with the shapes of their tensors, and with the types of other parts, for messages."""
+    return describe_value(inputs.build() if isinstance(inputs, StructuredInputs) else inputs)
+
+
+def describe_value(value: Any) -> str:
+    """Return the keys of a structure with the shapes of its tensors, and with the types of other parts."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    fields = take_fields(value)
+    if fields is None:
+        return type(value).__name__
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(describe_value, value))})"
+    return f"{type(value).__name__}({', '.join(f'{key}: {describe_value(part)}' for key, part in fields.items())})"
+
+
+def single_tensor(inputs: Inputs) -> Tensor:
+    """Return inputs that are one tensor. Raises TypeError for a structure."""
+    if isinstance(inputs, Tensor):
+        return inputs
+    raise TypeError("inputs in a structure cannot be traced")
+
+
+def can_slice(inputs: Inputs) -> bool:
+    """Return whether examples are on the first axis of every tensor."""
+    return isinstance(inputs, Tensor) or inputs.examples_first
+
+
+def first_examples(inputs: _I, examples: int) -> _I:
+    """Return the first examples of `inputs`, or all where they cannot be sliced."""
+    return inputs[:examples] if can_slice(inputs) else inputs
+
+
+def to_double(inputs: _I) -> _I:
+    """Convert floating-point tensors to double precision; token ids are unchanged.
+
+    Raises:
+        TypeError: the inputs contain other objects, whose tensors cannot be converted.
+    """
+    if isinstance(inputs, StructuredInputs) and _has_objects(inputs.structure):
+        raise TypeError("the tensors of an object cannot be converted")
+    return map_tensors(lambda x: x.double() if x.is_floating_point() else x, inputs)  # type: ignore[return-value]
+
+
+def take_fields(value: Any) -> dict[Any, Any] | None:
+    """Return the parts of a structure by their keys, positions or names; None for any other value."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, list | tuple):
+        return dict(enumerate(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return None
+
+
+def replace_fields(value: Any, fields: Mapping[Any, Any]) -> Any:
+    """Return a structure of the type of `value` with these parts."""
+    if isinstance(value, Mapping):
+        return _same_mapping(value, dict(fields))
+    if isinstance(value, list | tuple):
+        make: Callable[[list[Any]], Any] = getattr(type(value), "_make", type(value))
+        return make(list(fields.values()))
+    duplicate = copy.copy(value)
+    for name, part in fields.items():
+        object.__setattr__(duplicate, name, part)
+    return duplicate
+
+
+def _same_mapping(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
+    if type(value) is dict:
+        return items
+    try:
+        return type(value)(items)  # type: ignore[call-arg]
+    except TypeError:  # its constructor takes something else
+        return items
+
+
+def _take_tensors(value: Any, tensors: list[Tensor]) -> Any:
+    """Append the tensors of `value` to `tensors`; return its structure."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return _TensorIndex(len(tensors) - 1)
+    fields = take_fields(value)
+    if fields is None:
+        return value
+    return replace_fields(value, {key: _take_tensors(part, tensors) for key, part in fields.items()})
+
+
+def _build(structure: Any, tensors: Sequence[Tensor]) -> Any:
+    if isinstance(structure, _TensorIndex):
+        return tensors[structure.index]
+    fields = take_fields(structure)
+    if fields is None:
+        return structure
+    return replace_fields(structure, {key: _build(part, tensors) for key, part in fields.items()})
+
+
+_CONSTANTS = (_TensorIndex, str, bytes, bool, int, float, type(None))
+
+
+def _has_objects(structure: Any) -> bool:
+    """Return whether a structure contains an object that is neither a tensor nor a constant."""
+    if isinstance(structure, _CONSTANTS):
+        return False
+    fields = take_fields(structure)
+    return True if fields is None else any(map(_has_objects, fields.values()))
+
+
+def _is_equal(first: Any, second: Any) -> bool:
+    """Return whether two structures have the same types, keys and constants."""
+    fields, others = take_fields(first), take_fields(second)
+    if type(first) is not type(second) or fields is None or others is None or fields.keys() != others.keys():
+        return type(first) is type(second) and isinstance(first, _CONSTANTS) and bool(first == second)
+    return all(_is_equal(part, others[key]) for key, part in fields.items())
+
+
+def _have_same_form(first: Tensor, second: Tensor) -> bool:
+    if not first.ndim or not second.ndim:
+        return torch.equal(first, second)
+    return first.shape[1:] == second.shape[1:] and first.dtype == second.dtype

@@ -1,0 +1,153 @@
+"""Makes normalization layers with the parameters of the layers that they replace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.core.configuration import InferenceConfiguration, Method
+from bln_search.core.enums import Semantics
+from bln_search.core.errors import ModelError
+from bln_search.norms.layer import Normalization
+from bln_search.norms.methods import BN, make_norm
+from bln_search.norms.replacement.wrappers import MergedAxesNorm
+from bln_search.norms.statistics import LayerPopulation, PopulationPair
+
+
+@dataclass(frozen=True)
+class NormFactory:
+    """Makes layers of the method that `convert` was called with.
+
+    Attributes:
+        method: Method of the new layers; None for that of each replaced layer, with equal outputs (`same`).
+        semantics: Variant of the formulas.
+        batch_size: m, the training mini-batch size in the weights of BLN.
+        training: Whether the replaced layer is in training mode.
+        fallback: Tensor with dtype and device of a layer without parameters; None for torch's defaults.
+        parameters: New parameter of each replaced one: layers that share a parameter still share it.
+    """
+
+    method: Method | None
+    semantics: Semantics = Semantics.PAPER
+    batch_size: int | None = None
+    training: bool = True
+    fallback: Tensor | None = None
+    parameters: dict[Tensor, nn.Parameter] = field(default_factory=dict)
+
+    def make(
+        self,
+        kind: Literal["bn", "ln"],
+        num_features: int,
+        *,
+        epsilon: float,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        feature_axis: int,
+        running_mean: Tensor | None = None,
+        running_var: Tensor | None = None,
+    ) -> Normalization:
+        """Make the layer that replaces one.
+
+        Args:
+            kind: `bn` for batch normalization, `ln` for layer normalization.
+            num_features: d, the length of the feature axis.
+            epsilon: ε under the root of the deviation.
+            weight: γ with d entries; None for ones that are not trained.
+            bias: β with d entries; None for zeros that are not trained.
+            feature_axis: Axis of the features.
+            running_mean: (d,), moving average of the mean; None for batch normalization without it.
+            running_var: (d,), moving average of the corrected variance.
+        """
+        keeps_outputs = self.method is None
+        norm = make_norm(
+            self.method or kind,
+            num_features,
+            semantics=self.semantics,
+            epsilon=epsilon if keeps_outputs else None,
+            feature_axis=feature_axis,
+            batch_size=self.batch_size,
+        )
+        self._set_parameters(norm, weight, bias, running_mean)
+        if isinstance(norm, BN) and keeps_outputs and running_mean is not None and running_var is not None:
+            _set_running_statistics(norm, running_mean, running_var)
+        norm.replaces_torch_layer = keeps_outputs
+        return norm.train(self.training)
+
+    def batch_norm(self, layer: nn.Module) -> Normalization:
+        """Replace a layer with the attributes of `nn.BatchNorm2d`: features on axis 1."""
+        return self.make(
+            "bn",
+            layer.num_features,  # type: ignore[arg-type]
+            epsilon=layer.eps,  # type: ignore[arg-type]
+            weight=_tensor(layer, "weight"),
+            bias=_tensor(layer, "bias"),
+            feature_axis=1,
+            running_mean=_tensor(layer, "running_mean"),
+            running_var=_tensor(layer, "running_var"),
+        )
+
+    def layer_norm(self, layer: nn.Module, *, feature_axis: int = -1) -> nn.Module:
+        """Replace a layer with the attributes of `nn.LayerNorm`: over its last axes, or over one other axis.
+
+        Args:
+            layer: Layer with `normalized_shape`, `eps`, `weight` and `bias`.
+            feature_axis: Axis of the features; 1 for inputs (N, C, H, W). Several axes must be the last ones.
+
+        Raises:
+            ModelError: It normalizes over several axes, and `feature_axis` is not the last one.
+        """
+        shape: tuple[int, ...] = tuple(layer.normalized_shape)  # type: ignore[arg-type]
+        if len(shape) > 1 and feature_axis != -1:
+            raise ModelError(f"it normalizes over {len(shape)} axes {shape}, which must be the last ones")
+        norm = self.make(
+            "ln",
+            prod(shape),
+            epsilon=layer.eps,  # type: ignore[arg-type]
+            weight=_tensor(layer, "weight"),
+            bias=_tensor(layer, "bias"),
+            feature_axis=feature_axis,
+        )
+        return norm if len(shape) == 1 else MergedAxesNorm(norm, shape)
+
+    def _set_parameters(
+        self, norm: Normalization, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None
+    ) -> None:
+        """Set γ and β with dtype and device of the replaced layer; shared ones are shared again."""
+        candidates = (weight, bias, running_mean, self.fallback)
+        reference = next((value for value in candidates if value is not None and value.is_floating_point()), None)
+        if reference is not None:
+            norm.to(device=reference.device, dtype=reference.dtype)
+        for name, source in (("weight", weight), ("bias", bias)):
+            parameter: nn.Parameter = getattr(norm, name)
+            if source is None:
+                parameter.requires_grad = False
+            elif source in self.parameters:
+                setattr(norm, name, self.parameters[source])
+            else:
+                parameter.data = source.detach().clone().flatten()
+                parameter.requires_grad = source.requires_grad
+                self.parameters[source] = parameter
+
+
+ReplaceFunction = Callable[[nn.Module, NormFactory], nn.Module]
+"""Returns the replacement of a layer. Raises ModelError, with the reason, if this layer cannot be replaced."""
+
+
+def _tensor(layer: nn.Module, name: str) -> Tensor | None:
+    value: Tensor | None = getattr(layer, name)
+    return value
+
+
+def _set_running_statistics(norm: BN, mean: Tensor, variance: Tensor) -> None:
+    """Set running statistics of a replaced layer as population values; the configuration TT-- reads them."""
+    norm.running = torch.stack([mean, variance])
+    deviation = torch.sqrt(variance + norm.formula_variant.epsilon)
+    norm.configure(
+        InferenceConfiguration("TT--"),
+        LayerPopulation(PopulationPair(mean.unsqueeze(0), deviation.unsqueeze(0)), None),
+    )

@@ -1,0 +1,75 @@
+"""Replacements of normalization layers of torch, torchvision, timm and transformers, by the path of the class.
+
+No library is imported: a network that has such a layer has imported it. Each function keeps the formula of the class.
+timm's `fast norm` option, which computes in half precision under autocast, is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import nn
+
+from bln_search.norms.replacement.factory import NormFactory, ReplaceFunction
+from bln_search.norms.replacement.wrappers import NormWithActivation
+
+
+def replace_batch_norm(layer: nn.Module, factory: NormFactory) -> nn.Module:
+    """Replace batch normalization over all axes but axis 1."""
+    return factory.batch_norm(layer)
+
+
+def replace_batch_norm_act(layer: nn.Module, factory: NormFactory) -> nn.Module:
+    """Replace batch normalization, then dropout and activation where the layer has them."""
+    return NormWithActivation(factory.batch_norm(layer), getattr(layer, "drop", None), getattr(layer, "act", None))
+
+
+def replace_layer_norm(layer: nn.Module, factory: NormFactory) -> nn.Module:
+    """Replace layer normalization over the last axes."""
+    return factory.layer_norm(layer)
+
+
+def replace_layer_norm_act(layer: nn.Module, factory: NormFactory) -> nn.Module:
+    """Replace layer normalization over the last axes, then dropout and activation."""
+    return NormWithActivation(factory.layer_norm(layer), layer.drop, layer.act)  # type: ignore[arg-type]
+
+
+def replace_layer_norm_2d(layer: nn.Module, factory: NormFactory) -> nn.Module:
+    """Replace layer normalization over axis 1 of (N, C, H, W)."""
+    return factory.layer_norm(layer, feature_axis=1)
+
+
+def replace_layer_norm_act_2d(layer: nn.Module, factory: NormFactory) -> nn.Module:
+    """Replace layer normalization over axis 1 of (N, C, H, W), then dropout and activation."""
+    return NormWithActivation(factory.layer_norm(layer, feature_axis=1), layer.drop, layer.act)  # type: ignore[arg-type]
+
+
+def replace_layer_norm_of_format(layer: nn.Module, factory: NormFactory) -> nn.Module:
+    """Replace layer normalization over axis 1 or the last one, as `data_format` of the layer says."""
+    return factory.layer_norm(layer, feature_axis=1 if layer.data_format == "channels_first" else -1)
+
+
+BUILT_IN: Mapping[str, ReplaceFunction] = {
+    "torch.nn.BatchNorm1d": replace_batch_norm,
+    "torch.nn.BatchNorm2d": replace_batch_norm,
+    "torch.nn.BatchNorm3d": replace_batch_norm,
+    "torch.nn.SyncBatchNorm": replace_batch_norm,
+    "torch.nn.LayerNorm": replace_layer_norm,
+    "torchvision.models.convnext.LayerNorm2d": replace_layer_norm_2d,
+    "timm.layers.norm.LayerNorm": replace_layer_norm,
+    "timm.layers.norm.LayerNormFp32": replace_layer_norm,
+    "timm.layers.norm.LayerNorm2d": replace_layer_norm_2d,
+    "timm.layers.norm.LayerNorm2dFp32": replace_layer_norm_2d,
+    "timm.layers.norm.LayerNormExp2d": replace_layer_norm_2d,
+    "timm.layers.norm_act.BatchNormAct2d": replace_batch_norm_act,
+    "timm.layers.norm_act.SyncBatchNormAct": replace_batch_norm_act,
+    "timm.layers.norm_act.LayerNormAct": replace_layer_norm_act,
+    "timm.layers.norm_act.LayerNormActFp32": replace_layer_norm_act,
+    "timm.layers.norm_act.LayerNormAct2d": replace_layer_norm_act_2d,
+    "timm.layers.norm_act.LayerNormAct2dFp32": replace_layer_norm_act_2d,
+    "transformers.models.convnext.modeling_convnext.ConvNextLayerNorm": replace_layer_norm_of_format,
+    "transformers.models.convnextv2.modeling_convnextv2.ConvNextV2LayerNorm": replace_layer_norm_of_format,
+    "transformers.models.dinov3_convnext.modeling_dinov3_convnext.DINOv3ConvNextLayerNorm": (
+        replace_layer_norm_of_format
+    ),
+}

@@ -1,0 +1,64 @@
+"""Modules that keep what a replaced layer computes besides normalization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_ATTRIBUTES = ("weight", "bias", "eps", "num_features")
+"""Attributes of torch's layers that networks read."""
+
+
+class WrappedNorm(nn.Module):
+    """A module around one normalization layer. γ, β, ε and the number of features are attributes of both."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute; `weight`, `bias`, `eps` and `num_features` are those of the normalization layer."""
+        return getattr(self.norm, name) if name in _ATTRIBUTES else super().__getattr__(name)
+
+
+class NormWithActivation(WrappedNorm):
+    """Normalization, then dropout, then the activation function.
+
+    Args:
+        norm: The normalization layer, or a module around it.
+        drop: Dropout of the replaced layer; None for none.
+        act: Activation function of the replaced layer; None for none.
+
+    Input and output: as of `norm`.
+    """
+
+    def __init__(self, norm: nn.Module, drop: nn.Module | None = None, act: nn.Module | None = None) -> None:
+        super().__init__(norm)
+        self.drop = nn.Identity() if drop is None else drop
+        self.act = nn.Identity() if act is None else act
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return act(drop(norm(x)))."""
+        output: Tensor = self.act(self.drop(self.norm(x)))
+        return output
+
+
+class MergedAxesNorm(WrappedNorm):
+    """Layer normalization over several last axes, merged to one feature axis.
+
+    Args:
+        norm: A normalization layer over as many features as the axes have entries.
+        normalized_shape: Lengths of the axes.
+
+    Input and output: (N, ..., *normalized_shape).
+    """
+
+    def __init__(self, norm: nn.Module, normalized_shape: tuple[int, ...]) -> None:
+        super().__init__(norm)
+        self.normalized_shape = normalized_shape
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the normalized input, of its shape."""
+        return torch.unflatten(self.norm(x.flatten(-len(self.normalized_shape))), -1, self.normalized_shape)
