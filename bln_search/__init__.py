@@ -32,6 +32,8 @@ from bln_search.core.version import VERSION
 if TYPE_CHECKING:
     from bln_search.api import (
         ExportReport,
+        Metric,
+        RankedConditions,
         RankedConfigurations,
         RankedLayers,
         apply_configuration,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         evaluate_configurations,
         export,
         load,
+        load_ranked,
         register_norm_layer,
         search_layers,
     )
@@ -63,11 +66,13 @@ __all__ = [
     "ExportReport",
     "InferenceConfiguration",
     "Method",
+    "Metric",
     "MissingPackageError",
     "ModelError",
     "NormFactory",
     "NormWithActivation",
     "PopulationEstimate",
+    "RankedConditions",
     "RankedConfigurations",
     "RankedLayers",
     "ServiceError",
@@ -79,6 +84,7 @@ __all__ = [
     "evaluate_configurations",
     "export",
     "load",
+    "load_ranked",
     "register_norm_layer",
     "search_layers",
 ]
@@ -93,9 +99,11 @@ _HOMES = {
     "ExportReport": "bln_search.api",
     "InferenceConfiguration": "bln_search.core.configuration",
     "Method": "bln_search.core.configuration",
+    "Metric": "bln_search.api",
     "NormFactory": "bln_search.norms.replacement",
     "NormWithActivation": "bln_search.norms.replacement",
     "PopulationEstimate": "bln_search.core.enums",
+    "RankedConditions": "bln_search.api",
     "RankedConfigurations": "bln_search.api",
     "RankedLayers": "bln_search.api",
     "ServiceError": "bln_search.client",
@@ -107,6 +115,7 @@ _HOMES = {
     "evaluate_configurations": "bln_search.api",
     "export": "bln_search.api",
     "load": "bln_search.api",
+    "load_ranked": "bln_search.api",
     "register_norm_layer": "bln_search.api",
     "search_layers": "bln_search.api",
 }

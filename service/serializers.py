@@ -74,6 +74,7 @@ def serialize_evaluation(record: EvaluationRecord) -> EvaluationOut:
         estimate=key.estimate,
         batch_size=key.batch_size,
         split=key.split,
+        condition=key.condition,
         state=evaluation.state,
         n=evaluation.n,
         loss=evaluation.loss,

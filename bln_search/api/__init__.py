@@ -7,9 +7,12 @@ from bln_search.api.evaluate import evaluate_configurations
 from bln_search.api.exported import ExportedNetwork
 from bln_search.api.layer_search import search_layers
 from bln_search.api.loading import load
+from bln_search.api.metrics import Metric
 from bln_search.api.own_export import ExportReport, export
 from bln_search.api.ranked import RankedConfigurations
+from bln_search.api.ranked_conditions import RankedConditions
 from bln_search.api.ranked_layers import RankedLayers
+from bln_search.api.ranked_reader import load_ranked
 from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.api.study_export import export_network
 from bln_search.api.trained_export import TrainedRow
@@ -19,6 +22,8 @@ __all__ = [
     "ExportReport",
     "ExportedNetwork",
     "LayeredConfiguration",
+    "Metric",
+    "RankedConditions",
     "RankedConfiguration",
     "RankedConfigurations",
     "RankedLayers",
@@ -30,6 +35,7 @@ __all__ = [
     "export",
     "export_network",
     "load",
+    "load_ranked",
     "register_norm_layer",
     "search_layers",
 ]

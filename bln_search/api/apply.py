@@ -55,7 +55,8 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
 
     Args:
         network: A network with normalization layers of bln-search.
-        choice: A row of a ranked table, which has its population values; or a configuration, whose population values
+        choice: A row of a ranked table, which has its population values (a row of several networks has those of each,
+            and `network` is one of them); or a configuration, whose population values
             the layers must have already: one for all layers (`"FFFF"`), or one for each layer (`"TTFF.FFFF"`, in the
             order in which the network reaches them, as `search_layers` prints them).
 
@@ -72,6 +73,8 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     """
     check_network(network, "apply_configuration(network, choice)")
     layers = find_norms(network)
+    if isinstance(choice, RankedConfiguration):
+        choice = choice.for_network(network)
     configurations, populations = _configurations_by_layer(choice, network, list(layers))
     blends = _blends(choice, layers)
     unknown_layers = sorted((configurations.keys() | populations.keys()) - layers.keys())

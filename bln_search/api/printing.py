@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from html import escape
 
 from rich.console import Console
 
+from bln_search.core.records import RowKey
 from bln_search.reports.terminal.fitted_table import FittedTable, Kind, legend_text
+
+ALL_SIZES = "all"
+"""Mini-batch size of a row that is the same at every size."""
 
 _WIDTH = 160
 """Columns of a printed table."""
@@ -37,6 +41,40 @@ def table_html(table: FittedTable, sentences: Sequence[str]) -> str:
 def without_accuracy(table: FittedTable) -> FittedTable:
     """The table without its columns of accuracy, for scores that have none."""
     return replace(table, columns=[column for column in table.columns if "accuracy" not in column.name])
+
+
+def row_label(key: RowKey, batch_sizes: Sequence[int], all_sizes: Collection[int]) -> str:
+    """Configuration, population and mini-batch size of a row, for charts: `FT-- source, m = 4`.
+
+    Args:
+        key: Identity of the row.
+        batch_sizes: Sizes of the row.
+        all_sizes: All sizes that were evaluated; a single one is not named.
+    """
+    name = " ".join(part for part in (str(key.configuration), key.estimate) if part)
+    if len(all_sizes) < 2:
+        return name
+    return f"{name}, m = {ALL_SIZES if set(batch_sizes) == set(all_sizes) else batch_sizes[0]}"
+
+
+def with_batch_sizes(
+    table: FittedTable, batch_sizes: Sequence[Sequence[int]], all_sizes: Collection[int]
+) -> FittedTable:
+    """The table with `all` in the column of mini-batch sizes for rows that are the same at all of several sizes.
+
+    Args:
+        table: The table.
+        batch_sizes: Sizes of each row.
+        all_sizes: All sizes that were evaluated.
+    """
+    if len(all_sizes) < 2:
+        return table
+    cells = [ALL_SIZES if set(sizes) == set(all_sizes) else str(sizes[0]) for sizes in batch_sizes]
+    legend = f"batch {ALL_SIZES}: the same at every mini-batch size" if ALL_SIZES in cells else ""
+    columns = [
+        replace(column, cells=cells, legend=legend) if column.name == "batch" else column for column in table.columns
+    ]
+    return replace(table, columns=columns)
 
 
 def _html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
-from bln_search.api.printing import table_html, table_text, without_accuracy
+from bln_search.api.equal_rows import DistinctRows, distinct_rows
+from bln_search.api.figures import plotly_figure
+from bln_search.api.metric_columns import rows_by_metric, with_metric_columns
+from bln_search.api.metrics import MetricValues, split_values
+from bln_search.api.printing import row_label, with_batch_sizes, without_accuracy
 from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
-from bln_search.api.records import Record, ranked_records, records_csv, records_frame, records_json
+from bln_search.api.ranked_writer import write_tables
+from bln_search.api.record_table import RecordTable
+from bln_search.api.records import Record, ranked_records
+from bln_search.api.row_populations import populations_of_row
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EvaluationKey, Outcomes, RowKey
 from bln_search.norms.row_batching.row_tensor import RowSpec
-from bln_search.norms.statistics import LayerPopulation, layer_configuration, select_population
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
-from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.ranking.paired.sum_of_means import sum_of_means
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
-from bln_search.ranking.selection.recommendation import Recommendation, recommend
+from bln_search.ranking.selection.recommendation import Recommendation, is_deterministic, recommend
+from bln_search.reports.charts.ranked_rows import RowLoss, loss_chart
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.result import summarize
@@ -32,10 +42,11 @@ from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_
 
 
 @dataclass(frozen=True, repr=False)
-class RankedConfigurations:
+class RankedConfigurations(RecordTable):
     """Rows from best to worst, rows without a rank last; printing it prints the table, a notebook shows it.
 
-    Rows that share a letter in the table are not significantly different (`comparison`).
+    Rows that share a letter in the table are not significantly different (`comparison`). A row that is independent of
+    the mini-batch and has the same outcomes at all mini-batch sizes stands once, with all its sizes.
 
     Example:
         ranked[0]         # the first row
@@ -43,18 +54,24 @@ class RankedConfigurations:
         ranked["TTTT"]    # the best row with this configuration
         ranked.at_batch_size(4).recommended  # what to use with mini-batches of 4
         ranked.to_frame() # the table as a pandas.DataFrame
+        ranked.of_network(1)  # of several networks: the table of the second one
 
     Attributes:
-        board: The rows with their ranks.
-        populations: The population values of each layer, by estimate.
+        board: All evaluated rows with their ranks, at every mini-batch size.
+        populations: The population values of each layer, by estimate; empty for several networks.
         outcomes: Per-example losses and correctness of every measured row; correctness is False everywhere if the
-            score has none.
+            score has none. Empty for several networks, each of which has its own.
         class_prior: What a classifier reaches that always predicts the class frequencies, on the split that ranks;
             None if targets are not classes.
         per_slot: Each slot of the mini-batch has its own population values.
         deployed: The row under which a network of `convert(method="same")` computes its original outputs; None for
             any other network.
         has_accuracy: Whether the score has correctness, so that rows have an accuracy. Without it, their accuracy is 0.
+        metric_values: Values of `metrics=` of each measured row and split; with several networks, means over them.
+        higher_is_better: For each metric, by name, whether a higher value is better.
+        networks: The table of each of several networks, whose means over networks are ranked; empty for one network.
+        fingerprints: Of the parameters of each of several networks; empty for one network.
+        network: Position of this network among several; None for one network, and for the table of all.
     """
 
     board: Leaderboard
@@ -64,6 +81,37 @@ class RankedConfigurations:
     per_slot: bool = False
     deployed: RowSpec | None = None
     has_accuracy: bool = True
+    metric_values: MetricValues = field(default_factory=dict)
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
+    networks: tuple[RankedConfigurations, ...] = ()
+    fingerprints: tuple[str, ...] = ()
+    network: int | None = None
+
+    @cached_property
+    def _distinct(self) -> DistinctRows:
+        outcomes = [table.outcomes for table in self.single_tables]
+        return distinct_rows([self.board], outcomes, per_slot=self.per_slot)[0]
+
+    @property
+    def table(self) -> Leaderboard:
+        """The rows as printed: those that are equal at all mini-batch sizes once."""
+        return self._distinct.board
+
+    @property
+    def single_tables(self) -> tuple[RankedConfigurations, ...]:
+        """The table of each network; this table itself for one network."""
+        return self.networks or (self,)
+
+    def of_network(self, index: int) -> RankedConfigurations:
+        """The table of one of several networks, by its position in the evaluated list.
+
+        Raises:
+            IndexError: There is no such network.
+        """
+        tables = self.single_tables
+        if not -len(tables) <= index < len(tables):
+            raise IndexError(f"the table has {len(tables)} networks, numbered from 0: there is no network {index}")
+        return tables[index]
 
     @property
     def baseline_warning(self) -> str | None:
@@ -111,7 +159,8 @@ class RankedConfigurations:
                 f"no row was evaluated with mini-batches of {batch_size!r}: there are {', '.join(map(str, sizes))}; "
                 "evaluate_configurations takes batch_sizes="
             )
-        return replace(self, board=self.board.at_batch_size(batch_size))
+        networks = tuple(table.at_batch_size(batch_size) for table in self.networks)
+        return replace(self, board=self.board.at_batch_size(batch_size), networks=networks)
 
     @property
     def recommended(self) -> RankedConfiguration:
@@ -138,28 +187,41 @@ class RankedConfigurations:
     def comparison(self) -> Comparison | None:
         """The best rows, compared over the examples of the split that ranks; None for fewer than two rows or examples.
 
-        The comparison generalizes to other examples, not to other seeds, because there is one network.
+        With one network it generalizes to other examples, with several also to other networks that were trained alike.
         """
-        ranked = [row.key for row in self.board.rows if row.rank is not None]
+        ranked = [row.key for row in self.table.rows if row.rank is not None]
         if len(ranked) < 2:
             return None
         split = self.board.ranked_on
         compared_keys = self._keys_to_compare(ranked)
-        outcomes = [
-            self.outcomes[EvaluationKey(row.configuration, row.estimate, row.batch_size, split)]
-            for row in compared_keys
-        ]
-        if len(outcomes[0].losses) < 2:
+        table = self.outcome_table(compared_keys)
+        if table is None:
             return None
-        losses = np.stack([outcome.losses for outcome in outcomes])[None].astype(np.float32)
-        table = OutcomeTable(losses, np.stack([outcome.correct for outcome in outcomes])[None])
-        return compare(compared_keys, table, split, not_compared=len(ranked) - len(outcomes))
+        return compare(compared_keys, table, split, not_compared=len(ranked) - len(compared_keys))
+
+    def outcome_table(self, keys: Sequence[RowKey]) -> OutcomeTable | None:
+        """Outcomes of rows on the split that ranks, (networks, rows, examples); None for fewer than two examples."""
+        split = self.board.ranked_on
+        evaluations = [EvaluationKey(key.configuration, key.estimate, key.batch_size, split) for key in keys]
+        outcomes = [[table.outcomes[key] for key in evaluations] for table in self.single_tables]
+        if len(outcomes[0][0].losses) < 2:
+            return None
+        losses = np.stack([np.stack([outcome.losses for outcome in rows]) for rows in outcomes]).astype(np.float32)
+        return OutcomeTable(losses, np.stack([np.stack([outcome.correct for outcome in rows]) for rows in outcomes]))
 
     def _keys_to_compare(self, ranked: list[RowKey]) -> list[RowKey]:
         """The first rows of the table, and the row of the network before conversion."""
         first = ranked[:MAX_COMPARED_ROWS]
         as_is = None if self.as_is is None else self.as_is.row.key
         return first if as_is is None or as_is in first else [*first[:-1], as_is]
+
+    def by_metric(self, name: str) -> list[RankedConfiguration]:
+        """The rows from the best to the worst value of a metric on the split that ranks.
+
+        Equal values keep the order of the loss; rows without a number are last. Ranks, groups and the recommendation
+        stay those of the loss. Raises KeyError if there is no metric of this name.
+        """
+        return rows_by_metric(self, name, self.higher_is_better, self.board.ranked_on)
 
     @overload
     def __getitem__(self, index: int | str | InferenceConfiguration) -> RankedConfiguration: ...
@@ -182,28 +244,32 @@ class RankedConfigurations:
 
     def _position(self, code: str) -> int:
         """The position of the first row with this configuration. Raises KeyError if there is none."""
-        codes = [str(row.configuration) for row in self.board.rows]
+        codes = [str(row.configuration) for row in self.table.rows]
         if code not in codes:
             raise KeyError(f"no row has the configuration {code}: there are {', '.join(sorted(set(codes)))}")
         return codes.index(code)
 
     def _row(self, position: int) -> RankedConfiguration:
-        row = self.board.rows[position]
-        names = dict.fromkeys(name for layers in self.populations.values() for name in layers)
-        read: dict[str, LayerPopulation] = {}
-        without_estimate = set()
-        for name in names:
-            by_estimate = {estimate: layers[name] for estimate, layers in self.populations.items() if name in layers}
-            configuration = layer_configuration(row.configuration, row.estimate, by_estimate)
-            population = select_population(configuration, row.estimate, by_estimate)
-            if population is not None:
-                read[name] = population
-            if configuration != row.configuration:
-                without_estimate.add(name)
-        return RankedConfiguration(row, read, frozenset(without_estimate), self.per_slot)
+        return self.configured_row(self.table.rows[position])
+
+    def configured_row(self, row: LeaderboardRow) -> RankedConfiguration:
+        """A row with the population values that it reads."""
+        populations, without_estimate = populations_of_row(row, self.populations)
+        key = EvaluationKey(row.configuration, row.estimate, row.batch_size, self.board.ranked_on)
+        return RankedConfiguration(
+            row=row,
+            populations=populations,
+            without_estimate=without_estimate,
+            per_slot=self.per_slot,
+            metrics=split_values(self.metric_values, key, row.metrics),
+            batch_sizes=self._distinct.batch_sizes.get(row.key, (row.batch_size,)),
+            networks=tuple(table.configured_row(row) for table in self.networks),
+            fingerprints=self.fingerprints,
+            network=self.network,
+        )
 
     def __len__(self) -> int:
-        return len(self.board.rows)
+        return len(self.table.rows)
 
     def __iter__(self) -> Iterator[RankedConfiguration]:
         return (self._row(position) for position in range(len(self)))
@@ -211,35 +277,65 @@ class RankedConfigurations:
     def to_records(self) -> list[Record]:
         """The table as one dictionary for each row, with the column names of the exports of a study."""
         splits = {split for row in self.board.rows for split in row.metrics}
-        return ranked_records(self, self.comparison, splits=splits, accuracy=self.has_accuracy)
+        return ranked_records(
+            self, self.comparison, splits=splits, accuracy=self.has_accuracy, metric_names=self.higher_is_better
+        )
 
-    def to_csv(self) -> str:
-        """The table as CSV."""
-        return records_csv(self.to_records())
+    def plot(self) -> Any:
+        """The loss of each row with its 95 % confidence interval, as a `plotly.graph_objects.Figure`.
 
-    def to_json(self) -> str:
-        """The table as a JSON array of objects."""
-        return records_json(self.to_records())
+        Rows beyond the 40 best are not drawn. Intervals are over the examples of the split that ranks, with several
+        networks over networks and examples.
 
-    def to_frame(self) -> Any:
-        """The table as a `pandas.DataFrame`. Raises MissingPackageError if pandas is not installed."""
-        return records_frame(self.to_records())
+        Raises:
+            MissingPackageError: plotly is not installed.
+            ModelError: No row has a value, or there are fewer than two examples.
+        """
+        keys = [row.key for row in self.table.rows if row.rank is not None][:MAX_COMPARED_ROWS]
+        outcomes = self.outcome_table(keys) if keys else None
+        if outcomes is None:
+            raise ModelError("a chart needs a row with a value and at least two examples")
+        recommended = self.recommended.row.key
+        intervals = sum_of_means([outcomes.losses.astype(np.float64)])
+        rows = [
+            RowLoss(
+                self._label(key),
+                float(intervals.mean[position]),
+                float(intervals.half[position]),
+                is_independent=is_deterministic(key.configuration, per_slot=self.per_slot),
+                is_recommended=key == recommended,
+            )
+            for position, key in enumerate(keys)
+        ]
+        scope = "networks and examples" if self.networks else "examples"
+        return plotly_figure(loss_chart(rows, split=str(self.board.ranked_on), scope=scope))
+
+    def _label(self, key: RowKey) -> str:
+        return row_label(key, self._distinct.batch_sizes[key], {row.batch_size for row in self.board.rows})
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the table with outcomes and population values to a file, atomically; `bln_search.load_ranked` reads it.
+
+        Args:
+            path: The file; without a suffix it gets `.safetensors`.
+
+        Returns:
+            The file.
+
+        Raises:
+            OutputError: The file cannot be written.
+            StorageFullError: The disk is full.
+        """
+        return write_tables([{None: table} for table in self.single_tables], path)
 
     def __repr__(self) -> str:
-        best = self.board.best
+        best = self.table.best
         loss = (
             "none ranked"
             if best is None
             else f"best {best.configuration} {best.metrics[self.board.ranked_on].loss.mean:.4f}"
         )
         return f"<{type(self).__name__}: {len(self)} rows, {loss}>"
-
-    def __str__(self) -> str:
-        return table_text(*self._table_with_sentences())
-
-    def _repr_html_(self) -> str:
-        """The table in a notebook."""
-        return table_html(*self._table_with_sentences())
 
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         analysis = Analysis(
@@ -248,6 +344,9 @@ class RankedConfigurations:
             no_better_than_class_prior=self._no_better_than_class_prior,
         )
         recommended = None if self.recommendation is None else self.recommendation.key
-        table = leaderboard_table(self.board, compared=compared_rows(analysis), recommended=recommended)
-        lines = [*unranked_reasons(self.board), *summarize(analysis, with_accuracy=self.has_accuracy).lines]
+        table = leaderboard_table(self.table, compared=compared_rows(analysis), recommended=recommended)
+        lines = [*unranked_reasons(self.table), *summarize(analysis, with_accuracy=self.has_accuracy).lines]
+        table = with_metric_columns(table, list(self), self.higher_is_better, {key.split for key in self.metric_values})
+        sizes = [self._distinct.batch_sizes[row.key] for row in self.table.rows]
+        table = with_batch_sizes(table, sizes, {row.batch_size for row in self.board.rows})
         return table if self.has_accuracy else without_accuracy(table), lines

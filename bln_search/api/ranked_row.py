@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from torch import nn
+
+from bln_search.api.fingerprint import parameter_fingerprint
 from bln_search.core.blend import Blend, parse_estimate
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
+from bln_search.core.errors import ModelError
 from bln_search.norms.statistics import LayerPopulation
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.recommendation import is_deterministic
@@ -21,15 +25,26 @@ class RankedConfiguration:
 
     Attributes:
         row: The row.
-        populations: The population values that the row reads, by the name of the layer.
+        populations: The population values that the row reads, by the name of the layer; empty in a row of several
+            networks, see `of_network`.
         without_estimate: Layers without a population of this estimate, which use the mini-batch instead.
         per_slot: Each slot of the mini-batch has its own population values.
+        metrics: Values of `metrics=` by split and name; empty without metrics and for a row without a value.
+        batch_sizes: Inference mini-batch sizes for which the row stands: several if it is the same at all of them.
+        networks: The same row of each network, with the population values of that network; empty for one network.
+        fingerprints: Of the parameters of each of several networks; empty for one network.
+        network: Position of the network whose population values these are; None for one network, and for all.
     """
 
     row: LeaderboardRow
     populations: LayerPopulationsByName
     without_estimate: frozenset[str] = frozenset()
     per_slot: bool = False
+    metrics: Mapping[Split, Mapping[str, float]] = field(default_factory=dict)
+    batch_sizes: tuple[int, ...] = ()
+    networks: tuple[RankedConfiguration, ...] = ()
+    fingerprints: tuple[str, ...] = ()
+    network: int | None = None
 
     @property
     def configuration(self) -> InferenceConfiguration:
@@ -50,6 +65,44 @@ class RankedConfiguration:
         """The configuration of one layer."""
         return self.configuration.without_population if name in self.without_estimate else self.configuration
 
+    def of_network(self, index: int) -> RankedConfiguration:
+        """This row with the population values of one of several networks, by its position in the evaluated list.
+
+        Raises:
+            IndexError: There is no such network.
+        """
+        rows = self.networks or (self,)
+        if not -len(rows) <= index < len(rows):
+            raise IndexError(f"the table has {len(rows)} networks, numbered from 0: there is no network {index}")
+        return rows[index]
+
+    def for_network(self, network: nn.Module) -> RankedConfiguration:
+        """This row with the population values of `network`, which is recognized by its parameters.
+
+        A row of a single network is returned as it is.
+
+        Raises:
+            ModelError: The row is of several networks, and this is none of them; or it has the values of another one.
+        """
+        if not self.fingerprints:
+            return self
+        fingerprint = parameter_fingerprint(network)
+        position = self.fingerprints.index(fingerprint) if fingerprint in self.fingerprints else None
+        if self.networks and position is None:
+            raise ModelError(
+                f"this row is of {len(self.networks)} networks, and the parameters of this network are those of none "
+                "of them: each network has its own population values. Choose those of one of them, as in "
+                "row.of_network(0)"
+            )
+        if self.networks and position is not None:
+            return self.networks[position]
+        if position not in (None, self.network):
+            raise ModelError(
+                f"the population values are those of network {self.network}, and this is network {position}: give "
+                f"row.of_network({position}), or the row of the table, which has the values of every network"
+            )
+        return self
+
     def __str__(self) -> str:
         return f"{self.configuration}" + (f" ({self.row.estimate})" if self.row.estimate else "")
 
@@ -57,4 +110,5 @@ class RankedConfiguration:
         metrics = self.row.metrics.get(Split.VALIDATION)
         rank = self.row.state if self.row.rank is None else f"rank {self.row.rank}"
         loss = "" if metrics is None else f", validation loss {metrics.loss.mean:.4f}"
-        return f"<{type(self).__name__}: {self}, {rank}{loss}>"
+        values = "".join(f", {name} {value:.4f}" for name, value in self.metrics.get(Split.VALIDATION, {}).items())
+        return f"<{type(self).__name__}: {self}, {rank}{loss}{values}>"

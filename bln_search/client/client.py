@@ -101,7 +101,12 @@ class Client:
         return self._session.list_items(f"/studies/{study_id}/trials", filters)
 
     def evaluations(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield the evaluations of a study. filters: arm, seed, configuration, estimate, batch_size, split, state."""
+        """Yield the evaluations of a study.
+
+        Args:
+            study_id: The study.
+            filters: arm, seed, configuration, estimate, batch_size, split, condition (`clean` without one), state.
+        """
         return self._session.list_items(f"/studies/{study_id}/evaluations", filters)
 
     def curves(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:

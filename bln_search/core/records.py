@@ -30,22 +30,38 @@ class Outcomes:
 
 @dataclass(frozen=True, order=True)
 class EvaluationKey:
-    """Identifies an evaluation of a checkpoint. `estimate` is None if the configuration reads no population value."""
+    """Identifies an evaluation of a checkpoint.
+
+    Attributes:
+        configuration: Inference configuration.
+        estimate: Population estimate; None if the configuration reads no population value.
+        batch_size: Inference mini-batch size.
+        split: Split of the data.
+        condition: Name of the study's condition whose corrupted images were evaluated; empty for clean images.
+    """
 
     configuration: InferenceConfiguration
     estimate: str | None
     batch_size: int
     split: Split
+    condition: str = ""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the images of the data set were evaluated as they are."""
+        return not self.condition
 
     @staticmethod
     @lru_cache(maxsize=4096)  # many rows share a few keys
-    def from_row(configuration: str, estimate: str, batch_size: int, split: str) -> EvaluationKey:
+    def from_row(configuration: str, estimate: str, batch_size: int, split: str, condition: str = "") -> EvaluationKey:
         """The key of a stored evaluation or probe; `estimate` is empty if no population value is read."""
-        return EvaluationKey(InferenceConfiguration(configuration), estimate or None, batch_size, Split(split))
+        return EvaluationKey(
+            InferenceConfiguration(configuration), estimate or None, batch_size, Split(split), condition
+        )
 
 
 class RowKey(NamedTuple):
-    """Identity of a leaderboard row: all that its evaluations share over seeds and splits.
+    """Identity of a leaderboard row: all that its evaluations share over seeds, splits and conditions.
 
     A named tuple because a leaderboard builds and hashes one for each of up to hundreds of thousands of evaluations,
     which takes a frozen dataclass three times as long. Use its fields by name.
@@ -85,7 +101,7 @@ class Evaluation:
     """One network under one configuration.
 
     Attributes:
-        key: Configuration, estimate, batch size and split.
+        key: Configuration, estimate, batch size, split and condition.
         state: Whether it was measured.
         n: Number of examples.
         loss: Mean loss (nats); None unless measured.

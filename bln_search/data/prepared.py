@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -20,6 +20,19 @@ _SLICE_EXAMPLES = 4096
 
 
 @dataclass(frozen=True)
+class UnpreparedInputs:
+    """Inputs of a split before they are standardized.
+
+    Attributes:
+        inputs: (n, *input_shape), as in the data set.
+        indices: (n,), index of each example in the training or the test data of the data set.
+    """
+
+    inputs: Inputs
+    indices: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class PreparedData:
     """Inputs (standardized float32, or int64 token ids) and targets (int64) of each split, on one device.
 
@@ -30,6 +43,9 @@ class PreparedData:
         sha256: of the decoded data set; None where it was not computed.
         vocabulary: number of token ids; None where inputs are measurements.
         remarks: properties of the data that affect results.
+        unprepared: validation and test inputs before standardization.
+        standardizer: of the inputs; None for token ids.
+        scale: the largest input value before standardization.
     """
 
     splits: dict[Split, tuple[Tensor, Tensor]]
@@ -38,6 +54,9 @@ class PreparedData:
     sha256: str | None = None
     vocabulary: int | None = None
     remarks: tuple[str, ...] = ()
+    unprepared: dict[Split, UnpreparedInputs] = field(default_factory=dict)
+    standardizer: Standardizer | None = None
+    scale: float = 1.0
 
     def check_batch_size(self, batch_size: int) -> None:
         """Raise DataError unless every split holds at least one mini-batch of this size."""
@@ -62,7 +81,21 @@ def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -
         Split.VALIDATION: to_tensors(data.train_inputs[validation], data.train_labels[validation]),
         Split.TEST: to_tensors(data.test_inputs, data.test_labels),
     }
-    return PreparedData(splits, data.input_shape, len(data.classes), data.sha256, data.vocabulary, data.remarks)
+    unprepared = {
+        Split.VALIDATION: UnpreparedInputs(data.train_inputs[validation], validation),
+        Split.TEST: UnpreparedInputs(data.test_inputs, np.arange(len(data.test_labels))),
+    }
+    return PreparedData(
+        splits,
+        data.input_shape,
+        len(data.classes),
+        data.sha256,
+        data.vocabulary,
+        data.remarks,
+        unprepared=unprepared,
+        standardizer=standardizer,
+        scale=data.scale,
+    )
 
 
 def fit_standardization(data: DataSet, spec: DataSpec) -> Standardizer:

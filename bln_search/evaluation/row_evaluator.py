@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -22,6 +22,7 @@ from bln_search.norms.row_batching.row_tensor import (
     EnumerationPlan,
     Populations,
     RowBatchedTensor,
+    RowBatchingError,
     RowSpec,
     tag_rows,
     untag,
@@ -30,6 +31,10 @@ from bln_search.norms.statistics import layer_configuration, select_population
 
 Scores = tuple[Tensor, Tensor]
 """Losses and correctness, each (rows, examples) or (examples,)."""
+
+
+OutputObserver = Callable[[RowSpec, Tensor, Tensor], None]
+"""Called with a row, its outputs (n, ...) and the targets (n, ...) of further examples, in the order of the data."""
 
 
 class RowEvaluator:
@@ -85,7 +90,11 @@ class RowEvaluator:
 
     def scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
         """Return losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
-        chunks = [self._score_rows(outputs, group.targets) for outputs in self.outputs(group, rows)]
+        return self.score_chunks(self.outputs(group, rows), group.targets)
+
+    def score_chunks(self, outputs: Iterable[Tensor], targets: Tensor) -> Scores:
+        """Return losses and correctness (rows, n) of outputs (rows, n, ...) in chunks of rows."""
+        chunks = [self._score_rows(chunk, targets) for chunk in outputs]
         return torch.cat([losses for losses, _ in chunks]), torch.cat([correct for _, correct in chunks])
 
     def in_double_precision(self, inputs: Inputs) -> RowEvaluator | None:
@@ -132,7 +141,10 @@ class RowEvaluator:
         layout = BatchLayout(plan, group.groups, group.size)
         copies = len(plan.rows) if self.expand_inputs else 1
         tagged = map_tensors(lambda x: _tagged(x, layout, copies), group.inputs.clone())
-        outputs = check_output(self.network(tagged))
+        try:
+            outputs = check_output(self.network(tagged))
+        except RowBatchingError as error:
+            raise ModelError(f"{error}; evaluate with one_pass=False") from error
         outputs = untag(outputs) if isinstance(outputs, RowBatchedTensor) else outputs
         expected = len(plan.rows) * layout.examples
         if outputs.shape[0] != expected:

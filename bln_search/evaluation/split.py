@@ -13,6 +13,7 @@ from bln_search.core.undefined_reasons import too_few_slots
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress, evaluate_rows
+from bln_search.evaluation.row_evaluator import OutputObserver
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 from bln_search.norms.statistics import layer_configuration, select_population
@@ -26,10 +27,12 @@ def evaluate_split(
     *,
     split: Split,
     batch_size: int,
+    condition: str = "",
     score: Score = cross_entropy,
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
+    observe: OutputObserver | None = None,
 ) -> list[Evaluation]:
     """Return one evaluation for each of `rows`, in their order.
 
@@ -40,10 +43,12 @@ def evaluate_split(
         populations: population values of each layer under each estimate.
         split: of the data, for the record.
         batch_size: the inference mini-batch size.
+        condition: name of the condition of the images, for the record; empty for clean ones.
         score: see `evaluate_rows`.
         one_pass: see `evaluate_rows`.
         memory_limit: see `evaluate_rows`.
         progress: see `evaluate_rows`.
+        observe: see `evaluate_rows`.
     """
     reasons = [undefined_reason(row, populations, batch_size) for row in rows]
     outcomes = iter(
@@ -56,11 +61,12 @@ def evaluate_split(
             one_pass=one_pass,
             memory_limit=memory_limit,
             progress=progress,
+            observe=observe,
         )
     )
     results = []
     for row, reason in zip(rows, reasons, strict=True):
-        key = EvaluationKey(row.configuration, row.estimate, batch_size, split)
+        key = EvaluationKey(row.configuration, row.estimate, batch_size, split, condition)
         results.append(Evaluation.undefined(key, reason) if reason else Evaluation.from_outcomes(key, next(outcomes)))
     return results
 

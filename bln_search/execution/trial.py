@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import asdict
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import DataError
 from bln_search.core.records import DRIFT, CheckpointRecord, EpochRecord, Evaluation, Probe, Snapshot
 from bln_search.core.version import VERSION
+from bln_search.data.conditions import corrupted_splits
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation import evaluate_split
 from bln_search.evaluation.batches import mini_batches
@@ -152,7 +153,7 @@ def _train(
 
 
 def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEMORY_LIMIT) -> tuple[Evaluation, ...]:
-    """Evaluate every planned row at every inference batch size on validation and test.
+    """Evaluate every planned row at every inference batch size on validation and test, clean and under every condition.
 
     Args:
         loaded: The trained network with its populations and data.
@@ -163,7 +164,8 @@ def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEM
         Every evaluation; undefined ones have their reason.
     """
     trial, data = loaded.trial, loaded.data
-    total = len(trial.batch_sizes) * sum(len(data.splits[split][0]) for split in _EVALUATED_SPLITS)
+    examples = sum(len(data.splits[split][0]) for split in _EVALUATED_SPLITS)
+    total = len(trial.condition_names) * len(trial.batch_sizes) * examples
     done = 0
 
     def progress(examples: int) -> None:
@@ -173,19 +175,28 @@ def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEM
 
     return tuple(
         evaluation
+        for condition, splits in _splits_by_condition(loaded)
         for batch_size in trial.batch_sizes
         for split in _EVALUATED_SPLITS
         for evaluation in evaluate_split(
             loaded.network,
-            mini_batches(*data.splits[split], batch_size),
+            mini_batches(*splits[split], batch_size),
             loaded.rows,
             loaded.populations,
             split=split,
             batch_size=batch_size,
+            condition=condition,
             memory_limit=memory_limit,
             progress=progress,
         )
     )
+
+
+def _splits_by_condition(loaded: LoadedNetwork) -> Iterator[tuple[str, Mapping[Split, tuple[Tensor, Tensor]]]]:
+    """The clean splits, then those of each condition; one condition at a time, because images take much memory."""
+    yield "", loaded.data.splits
+    for condition in loaded.trial.evaluation.conditions:
+        yield condition.name, corrupted_splits(loaded.data, condition)
 
 
 def provenance(trial: TrialSpec, device: str) -> dict[str, str | int]:

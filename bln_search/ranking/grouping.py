@@ -32,12 +32,12 @@ class Condition:
 
 
 def losses_by_row(evaluations: Iterable[TrialEvaluation], split: Split) -> dict[RowKey, LossBySeed]:
-    """Losses of every row on `split`; evaluations without a loss are omitted."""
+    """Losses of every row on `split`; evaluations under a condition or without a loss are omitted."""
     losses: dict[RowKey, LossBySeed] = {}
     for item in evaluations:
         evaluation = item.evaluation
         key = evaluation.key
-        if key.split is split and evaluation.loss is not None:
+        if key.split is split and key.is_clean and evaluation.loss is not None:
             losses.setdefault(RowKey.of(item.arm, item.point, key), {})[item.seed] = evaluation.loss
     return losses
 

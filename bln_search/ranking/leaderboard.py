@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, RowKey
 from bln_search.core.states import EvaluationState
+from bln_search.ranking.condition_metrics import ConditionMetrics, condition_metrics
+from bln_search.ranking.metrics import SplitMetrics
 from bln_search.specs.space import format_point_json
 
 
@@ -29,30 +31,6 @@ class TrialEvaluation:
     seed: int
     evaluation: Evaluation
     point: str = ""
-
-
-@dataclass(frozen=True)
-class MeanStd:
-    """Mean and standard deviation over seeds (n − 1 in the denominator); the deviation is None for one seed."""
-
-    mean: float
-    deviation: float | None
-
-    @staticmethod
-    def of(values: list[float]) -> MeanStd:
-        """Mean and standard deviation of one value or more."""
-        if min(values) == max(values):  # rounding of the mean must not make the deviation of equal values positive
-            return MeanStd(values[0], None if len(values) < 2 else 0.0)
-        mean = math.fsum(values) / len(values)
-        return MeanStd(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)))
-
-
-@dataclass(frozen=True)
-class SplitMetrics:
-    """Loss (nats) and accuracy (fraction) on one split."""
-
-    loss: MeanStd
-    accuracy: MeanStd
 
 
 @dataclass(frozen=True)
@@ -76,10 +54,11 @@ class LeaderboardRow:
         batch_size: Inference mini-batch size.
         state: The worst state of its evaluations on the split that decides the ranking.
         seeds: Number of seeds with evaluations.
-        metrics: Loss and accuracy by split.
+        metrics: Loss and accuracy by split, on clean images where the study has conditions.
         reason: Why it is undefined or diverged, as its evaluation says.
         point: Point of the search space as JSON; empty without a space.
         missing_seeds: None where no seed is missing.
+        conditions: Metrics under the conditions of the study; None where there are none.
     """
 
     rank: int | None
@@ -93,6 +72,7 @@ class LeaderboardRow:
     reason: str | None
     point: str = ""
     missing_seeds: MissingSeeds | None = None
+    conditions: ConditionMetrics | None = None
 
     @property
     def key(self) -> RowKey:
@@ -117,10 +97,20 @@ class Leaderboard:
         """The first row; None where no row is ranked."""
         return self.rows[0] if self.rows and self.rows[0].rank else None
 
+    @cached_property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions under which rows were evaluated, in the order of the study."""
+        metrics = (row.conditions for row in self.rows)
+        return tuple(dict.fromkeys(name for item in metrics if item is not None for name in item.by_condition))
+
     def at_batch_size(self, batch_size: int) -> Leaderboard:
         """The rows of one inference mini-batch size, ranked among themselves."""
-        rows = [replace(row, rank=None) for row in self.rows if row.batch_size == batch_size]
-        return Leaderboard(self.ranked_on, tuple(_with_ranks(rows, self.ranked_on)))
+        return self.with_rows([row for row in self.rows if row.batch_size == batch_size])
+
+    def with_rows(self, rows: Iterable[LeaderboardRow]) -> Leaderboard:
+        """Some rows of this leaderboard, in its order, ranked among themselves."""
+        unranked = [replace(row, rank=None) for row in rows]
+        return Leaderboard(self.ranked_on, tuple(_with_ranks(unranked, self.ranked_on)))
 
     @property
     def is_ranked_on_test(self) -> bool:
@@ -137,7 +127,7 @@ def rank(
     """Order rows by mean loss on `ranked_on`, then by higher mean accuracy; equal rows share a rank.
 
     A row that is undefined or diverged under any seed on `ranked_on`, or lacks seeds, is not ranked and follows the
-    ranked ones with its reason. Evaluations on other splits have no influence on the order.
+    ranked ones with its reason. Evaluations on other splits and under conditions have no influence on the order.
 
     Args:
         evaluations: Evaluations of all rows.
@@ -145,7 +135,7 @@ def rank(
         seeds: Number of seeds a ranked row must have; by default the largest number any row has.
 
     Raises:
-        ValueError: A row has two evaluations under the same seed on the same split.
+        ValueError: A row has two evaluations under the same seed and condition on the same split.
     """
     by_row: dict[RowKey, list[TrialEvaluation]] = {}
     for item in evaluations:
@@ -156,10 +146,13 @@ def rank(
     return Leaderboard(ranked_on, tuple(_with_ranks(rows, ranked_on)))
 
 
-def _leaderboard_row(key: RowKey, members: list[TrialEvaluation], ranked_on: Split, required: int) -> LeaderboardRow:
+def _leaderboard_row(
+    key: RowKey, evaluations: list[TrialEvaluation], ranked_on: Split, required: int
+) -> LeaderboardRow:
     by_split: dict[Split, list[Evaluation]] = {}
     seeds_on_split = set()
-    _check_seeds(members)
+    _check_seeds(evaluations)
+    members = [item for item in evaluations if item.evaluation.key.is_clean]
     for item in members:
         split = item.evaluation.key.split
         by_split.setdefault(split, []).append(item.evaluation)
@@ -172,7 +165,7 @@ def _leaderboard_row(key: RowKey, members: list[TrialEvaluation], ranked_on: Spl
     metrics: dict[Split, SplitMetrics] = {}
     if is_measured:
         for split in (Split.VALIDATION, Split.TEST):
-            split_metrics = _split_metrics(by_split.get(split, []))
+            split_metrics = SplitMetrics.of(by_split.get(split, []))
             metrics |= {} if split_metrics is None else {split: split_metrics}
     return LeaderboardRow(
         rank=None,
@@ -186,28 +179,24 @@ def _leaderboard_row(key: RowKey, members: list[TrialEvaluation], ranked_on: Spl
         reason=worst.reason,
         point=key.point,
         missing_seeds=MissingSeeds(ranked_on, evaluated, required) if is_measured and evaluated < required else None,
+        conditions=_condition_metrics(evaluations) if is_measured and len(members) < len(evaluations) else None,
     )
+
+
+def _condition_metrics(evaluations: list[TrialEvaluation]) -> ConditionMetrics | None:
+    return condition_metrics((item.seed, item.evaluation) for item in evaluations if not item.evaluation.key.is_clean)
 
 
 def _check_seeds(members: list[TrialEvaluation]) -> None:
     """Raise ValueError for two evaluations under one seed, which mean and deviation would count as two seeds."""
-    counts = Counter((item.seed, item.evaluation.key.split) for item in members)
-    (seed, split), count = counts.most_common(1)[0]
+    counts = Counter((item.seed, item.evaluation.key.split, item.evaluation.key.condition) for item in members)
+    (seed, split, _), count = counts.most_common(1)[0]
     if count > 1:
         key = members[0].evaluation.key
         raise ValueError(
             f"{members[0].arm} {key.configuration} at mini-batches of {key.batch_size} has {count} evaluations under "
             f"seed {seed} on {split}: give each seed once"
         )
-
-
-def _split_metrics(evaluations: list[Evaluation]) -> SplitMetrics | None:
-    """Means over seeds; None unless every evaluation is measured."""
-    losses = [item.loss for item in evaluations if item.loss is not None]
-    accuracies = [item.accuracy for item in evaluations if item.accuracy is not None]
-    if not evaluations or len(losses) < len(evaluations):
-        return None
-    return SplitMetrics(MeanStd.of(losses), MeanStd.of(accuracies))
 
 
 def _can_be_ranked(row: LeaderboardRow, split: Split) -> bool:

@@ -55,10 +55,15 @@ ValuesByRow = Mapping[RowKey, dict[int, float]]
 def values_by_row(
     evaluations: Iterable[TrialEvaluation], arms_and_points: Collection[tuple[str, str]]
 ) -> dict[tuple[Split, str], ValuesByRow]:
-    """Loss and accuracy of the rows of these arms and points, by split and metric; rows without a value are omitted."""
+    """Loss and accuracy on clean images of the rows of these arms and points, by split and metric.
+
+    Rows without a value are omitted.
+    """
     values: dict[tuple[Split, str], dict[RowKey, dict[int, float]]] = {}
     for item in evaluations:
         evaluation = item.evaluation
+        if not evaluation.key.is_clean:
+            continue
         if (item.arm, item.point) not in arms_and_points or evaluation.loss is None or evaluation.accuracy is None:
             continue
         row = RowKey.of(item.arm, item.point, evaluation.key)

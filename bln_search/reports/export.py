@@ -10,13 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration, Statistic
-from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, MeanStd, SplitMetrics
-from bln_search.reports.leaderboard_columns import METRICS, SPLIT_METRICS, SPLITS, metric_of
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.reports.condition_fields import (
+    CONDITIONS,
+    METRIC_FIELDS,
+    condition_columns,
+    condition_values,
+    conditions_from_flat,
+    flat_conditions,
+    flat_metrics,
+    metrics_from_flat,
+)
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason
 
 COLUMNS = (
@@ -29,7 +37,7 @@ COLUMNS = (
     "batch_size",
     "state",
     "seeds",
-    *(f"{split}_{metric}_{part}" for split, metric in SPLIT_METRICS for part in ("mean", "deviation")),
+    *METRIC_FIELDS,
     "reason",
 )
 
@@ -109,12 +117,24 @@ def condition_id(key: RowKey) -> str:
 
 def leaderboard_csv(board: Leaderboard, comparisons: RowComparisons | None = None) -> str:
     """CSV with a header and one line per row; missing values are empty. `comparisons` adds COMPARISON_COLUMNS."""
-    columns = COLUMNS if comparisons is None else (*COLUMNS, *COMPARISON_COLUMNS)
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, (*columns, "ranked_on"), lineterminator="\n")
+    columns = (*table_columns(board, with_comparisons=comparisons is not None), "ranked_on")
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**flat_row(row, comparisons), "ranked_on": board.ranked_on} for row in board.rows)
+    writer.writerows({**table_row(row, comparisons), "ranked_on": board.ranked_on} for row in board.rows)
     return buffer.getvalue()
+
+
+def table_columns(board: Leaderboard, *, with_comparisons: bool) -> tuple[str, ...]:
+    """Columns of CSV and Parquet: COLUMNS, those of conditions, and COMPARISON_COLUMNS."""
+    return (*COLUMNS, *condition_columns(board), *(COMPARISON_COLUMNS if with_comparisons else ()))
+
+
+def table_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> dict[str, Any]:
+    """A row by `table_columns`; columns of conditions are missing where a row has no metrics under conditions."""
+    flat = flat_row(row, comparisons)
+    flat.pop(CONDITIONS, None)
+    return {**flat, **condition_values(row)}
 
 
 def leaderboard_json(board: Leaderboard, header: dict[str, Any], comparisons: RowComparisons | None = None) -> str:
@@ -135,7 +155,10 @@ def leaderboard_jsonl(board: Leaderboard, header: dict[str, Any], comparisons: R
 
 
 def flat_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> dict[str, Any]:
-    """A row as JSON values by COLUMNS, and by COMPARISON_COLUMNS where `comparisons` is given."""
+    """A row as JSON values by COLUMNS, and by COMPARISON_COLUMNS where `comparisons` is given.
+
+    Metrics under conditions are a mapping from the name of the condition to its metrics, under the key `conditions`.
+    """
     flat: dict[str, Any] = {
         "rank": row.rank,
         "arm": row.arm,
@@ -147,21 +170,14 @@ def flat_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> 
         "state": row.state,
         "seeds": row.seeds,
         "reason": row_reason(row),
+        **flat_metrics(row.metrics),
+        **flat_conditions(row),
     }
-    for split, metric in SPLIT_METRICS:
-        value = metric_of(row, split, metric)
-        flat[f"{split}_{metric}_mean"] = None if value is None else value.mean
-        flat[f"{split}_{metric}_deviation"] = None if value is None else value.deviation
     return flat if comparisons is None else {**flat, **comparisons.flat(row)}
 
 
 def row_from_flat(flat: Mapping[str, Any]) -> LeaderboardRow:
     """Inverse of `flat_row`; the reason of a missing rank is text."""
-    metrics = {}
-    for split in SPLITS:
-        loss, accuracy = (_mean_std(flat, split, metric) for metric in METRICS)
-        if loss is not None and accuracy is not None:
-            metrics[split] = SplitMetrics(loss, accuracy)
     return LeaderboardRow(
         rank=flat["rank"],
         arm=flat["arm"],
@@ -170,12 +186,8 @@ def row_from_flat(flat: Mapping[str, Any]) -> LeaderboardRow:
         batch_size=flat["batch_size"],
         state=EvaluationState(flat["state"]),
         seeds=flat["seeds"],
-        metrics=metrics,
+        metrics=metrics_from_flat(flat),
         reason=flat["reason"],
         point=flat["parameters"] or "",
+        conditions=conditions_from_flat(flat),
     )
-
-
-def _mean_std(flat: Mapping[str, Any], split: Split, metric: str) -> MeanStd | None:
-    mean = flat[f"{split}_{metric}_mean"]
-    return None if mean is None else MeanStd(mean, flat[f"{split}_{metric}_deviation"])

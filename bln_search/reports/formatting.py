@@ -7,7 +7,7 @@ import math
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedPair, ComparedRow
-from bln_search.ranking.leaderboard import MeanStd
+from bln_search.ranking.metrics import MeanStd
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval_from_deviation
 
 

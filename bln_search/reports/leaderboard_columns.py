@@ -2,15 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from bln_search.core.enums import Split
-from bln_search.ranking.leaderboard import LeaderboardRow, MeanStd
+from bln_search.ranking.condition_metrics import MEAN, SUMMARIES, WORST
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.metrics import MeanStd
 
 SPLITS = (Split.VALIDATION, Split.TEST)
 METRICS = ("loss", "accuracy")
 SPLIT_METRICS = tuple((split, metric) for split in SPLITS for metric in METRICS)
 """The metric columns in their order."""
+
+_CONDITION_LABELS = {MEAN: "mean over conditions", WORST: "worst condition"}
+
+
+@dataclass(frozen=True)
+class MetricColumn:
+    """A metric of every row.
+
+    Attributes:
+        split: Split of the data.
+        metric: `loss` or `accuracy`.
+        condition: Name of a condition, `mean` or `worst` over conditions; empty for clean images.
+    """
+
+    split: Split
+    metric: str
+    condition: str = ""
+
+    @property
+    def name(self) -> str:
+        """`validation loss`, or `fog-3 validation loss` under a condition."""
+        words = (_CONDITION_LABELS.get(self.condition, self.condition), self.split.value, self.metric)
+        return " ".join(word for word in words if word)
+
+    @property
+    def capitalized_name(self) -> str:
+        """The name with a capital, unless it begins with a condition."""
+        return self.name if self.condition else self.name[0].upper() + self.name[1:]
+
+    @property
+    def unit(self) -> str:
+        """Per cent of accuracies, with a space before; empty for losses."""
+        return " %" if self.metric == "accuracy" else ""
+
+    @property
+    def heading(self) -> str:
+        """The name with the unit."""
+        return self.name + self.unit
+
+    def value(self, row: LeaderboardRow) -> MeanStd | None:
+        """The value of a row; None where the row was not measured."""
+        return metric_of(row, self.split, self.metric, self.condition)
+
+
+def metric_columns(board: Leaderboard, condition_splits: Collection[Split] = SPLITS) -> list[MetricColumn]:
+    """The metric columns on clean images, then those under every condition, then mean and worst over conditions.
+
+    Args:
+        board: The leaderboard.
+        condition_splits: Splits whose metrics under conditions are shown.
+    """
+    names = (*board.conditions, *SUMMARIES) if board.conditions else ()
+    return [
+        *(MetricColumn(split, metric) for split, metric in SPLIT_METRICS),
+        *(
+            MetricColumn(split, metric, name)
+            for name in names
+            for split, metric in SPLIT_METRICS
+            if split in condition_splits
+        ),
+    ]
 
 
 def identity_columns(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
@@ -19,9 +83,12 @@ def identity_columns(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
     return columns + ([("Parameters", "parameters")] if any(row.point for row in rows) else [])
 
 
-def metric_of(row: LeaderboardRow, split: Split, metric: str) -> MeanStd | None:
-    """Value of a metric column; None where the row was not measured on that split."""
-    metrics = row.metrics.get(split)
+def metric_of(row: LeaderboardRow, split: Split, metric: str, condition: str = "") -> MeanStd | None:
+    """Value of a metric column; None where the row was not measured on that split or under that condition."""
+    by_split = row.metrics
+    if condition:
+        by_split = {} if row.conditions is None else dict(row.conditions.columns.get(condition, {}))
+    metrics = by_split.get(split)
     if metrics is None:
         return None
     return metrics.accuracy if metric == "accuracy" else metrics.loss

@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from bln_search.core.version import VERSION
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import COLUMNS, COMPARISON_COLUMNS, RowComparisons, flat_row
+from bln_search.reports.export import RowComparisons, table_columns, table_row
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
 
 _INTEGER_COLUMNS = ("rank", "batch_size", "seeds", "rank_low", "rank_high")
@@ -29,10 +29,10 @@ def leaderboard_parquet(
     warning = leaderboard_warning(board)
     if warning is not None:
         metadata["warning"] = warning
-    columns = COLUMNS if comparisons is None else (*COLUMNS, *COMPARISON_COLUMNS)
+    columns = table_columns(board, with_comparisons=comparisons is not None)
     schema = pyarrow.schema([(name, _column_type(name)) for name in columns], metadata=metadata)
-    rows = [flat_row(row, comparisons) for row in board.rows]
-    table = pyarrow.table({name: [row[name] for row in rows] for name in columns}, schema=schema)
+    rows = [table_row(row, comparisons) for row in board.rows]
+    table = pyarrow.table({name: [row.get(name) for row in rows] for name in columns}, schema=schema)
     buffer = io.BytesIO()
     parquet.write_table(table, buffer, compression="snappy")
     return buffer.getvalue()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bln_search.core.configuration import Statistic
-from bln_search.core.enums import Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.reports.leaderboard_columns import SPLIT_METRICS, identity_columns, mean_and_deviation, metric_of
+from bln_search.reports.leaderboard_columns import MetricColumn, identity_columns, mean_and_deviation, metric_columns
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
 
 _LATEX_NOTES = (r"needs \usepackage{booktabs}", "mean ± standard deviation over seeds")
@@ -39,12 +38,12 @@ def leaderboard_latex(board: Leaderboard, comment: str = "") -> str:
         comment: Comment above the tabular.
     """
     identity = identity_columns(board.rows)
-    columns = "r" + "l" * len(identity) + "cccc" + "lr" + "r" * len(SPLIT_METRICS)
+    metrics = metric_columns(board)
+    columns = "r" + "l" * len(identity) + "cccc" + "lr" + "r" * len(metrics)
     switches = " & ".join(f"$\\mathrm{{{name.split('_')[0]}}}_{name.split('_')[1]}$" for name in Statistic)
     header = ["Rank", *(label for label, _ in identity), switches, "Population", "Batch"]
     header += [
-        f"{split.value.capitalize()} {metric}" + (r" (\%)" if metric == "accuracy" else "")
-        for split, metric in SPLIT_METRICS
+        _escape_latex(column.capitalized_name) + (r" (\%)" if column.metric == "accuracy" else "") for column in metrics
     ]
     lines = [f"\\begin{{tabular}}{{{columns}}}", r"\toprule", " & ".join(header) + r" \\", r"\midrule"]
     for row in board.rows:
@@ -52,7 +51,7 @@ def leaderboard_latex(board: Leaderboard, comment: str = "") -> str:
         cells += [_escape_latex(value) for value in _identity_values(row, identity)]
         cells += [row.configuration.source(statistic).value for statistic in Statistic]
         cells += [row.estimate or "--", str(row.batch_size)]
-        cells += [_metric_cell(row, split, metric, " $\\pm$ ", "--") for split, metric in SPLIT_METRICS]
+        cells += [_metric_cell(row, column, " $\\pm$ ", "--") for column in metrics]
         lines.append(" & ".join(cells) + r" \\")
     notes = [f"% {_one_line(comment)}"] if comment else []
     notes += [f"% {line}" for line in (leaderboard_warning(board), *_LATEX_NOTES) if line]
@@ -63,14 +62,15 @@ def leaderboard_markdown(board: Leaderboard) -> str:
     """A table in GitHub Flavored Markdown."""
     identity = identity_columns(board.rows)
     header = ["rank", *(label for label, _ in identity), *Statistic, "population", "batch"]
-    header += [f"{split} {metric}" + (" %" if metric == "accuracy" else "") for split, metric in SPLIT_METRICS]
+    metrics = metric_columns(board)
+    header += [column.heading for column in metrics]
     lines = [_markdown_line(header), _markdown_line(["---"] * len(header))]
     for row in board.rows:
         cells = [str(row.rank) if row.rank else "–"]
         cells += [_one_line(value).replace("|", r"\|") for value in _identity_values(row, identity)]
         cells += [row.configuration.source(statistic).value for statistic in Statistic]
         cells += [row.estimate or "–", str(row.batch_size)]
-        cells += [_metric_cell(row, split, metric, " ± ", "–") for split, metric in SPLIT_METRICS]
+        cells += [_metric_cell(row, column, " ± ", "–") for column in metrics]
         lines.append(_markdown_line(cells))
     warning = leaderboard_warning(board)
     notes = ["± is the standard deviation over seeds.", *([f"{warning}."] if warning else [])]
@@ -81,9 +81,9 @@ def _identity_values(row: LeaderboardRow, identity: Sequence[tuple[str, str]]) -
     return [str(getattr(row, attribute)) for _, attribute in identity]
 
 
-def _metric_cell(row: LeaderboardRow, split: Split, metric: str, plus_minus: str, missing: str) -> str:
-    value = metric_of(row, split, metric)
-    return missing if value is None else mean_and_deviation(value, metric, plus_minus)
+def _metric_cell(row: LeaderboardRow, column: MetricColumn, plus_minus: str, missing: str) -> str:
+    value = column.value(row)
+    return missing if value is None else mean_and_deviation(value, column.metric, plus_minus)
 
 
 def _escape_latex(text: str) -> str:

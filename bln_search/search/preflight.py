@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from bln_search.core.enums import Split
-from bln_search.core.errors import ModelError
+from bln_search.core.errors import DataError, ModelError
 from bln_search.core.registry import MODELS, pair_problem
 from bln_search.data.catalog import find_entry
+from bln_search.data.conditions import check_conditions
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.independence import check_independence
 from bln_search.execution.environment import ExecutionEnvironment, prepared_data
@@ -47,13 +48,14 @@ def check_study(study: StudySpec, environment: ExecutionEnvironment) -> tuple[st
         Remarks on the data set that matter for its figures.
 
     Raises:
-        DataError: The data set is missing, or has too few examples for a mini-batch size.
+        DataError: The data set is missing, has too few examples for a mini-batch size, or cannot be corrupted.
         ModelError: A network cannot be built or evaluated; the message names the key to change.
         CheckpointStoreError: The checkpoint store does not accept files.
     """
     check_names(study)
     environment.checkpoints.check()
     data = prepared_data(study.data, environment.data, environment.cache, "cpu")
+    _check_conditions(study, data)
     boundary = boundary_trials(study)
     probe_sizes = () if study.probes is None else study.probes.batch_sizes or ()
     trial_sizes = (size for trial in boundary for size in (trial.training.batch_size, *trial.batch_sizes))
@@ -75,6 +77,14 @@ def check_study(study: StudySpec, environment: ExecutionEnvironment) -> tuple[st
         if trial.training.augmentation is not None:
             Augmentation(trial.training.augmentation, data.input_shape, torch.Generator())
     return tuple(f"{study.data.name}: {remark}" for remark in data.remarks)
+
+
+def _check_conditions(study: StudySpec, data: PreparedData) -> None:
+    """Raise DataError unless the images can be evaluated under every condition of the study."""
+    try:
+        check_conditions(data, study.evaluation.conditions)
+    except DataError as error:
+        raise DataError(f"evaluation.conditions with the data set {study.data.name}: {error}") from error
 
 
 def _check_one_pass(name: str, network: nn.Module, data: PreparedData, batch_size: int) -> None:

@@ -29,7 +29,7 @@ class StudyPlan:
     Attributes:
         trials: Number of trials; an upper bound if points are sampled.
         sampled: Points are sampled.
-        evaluations: Evaluations of each split, summed over trials.
+        evaluations: Evaluations of each split under every condition, summed over trials.
         epochs: Epochs, summed over trials.
         largest_width: Units of the widest layer.
         undefined: Evaluations that are undefined.
@@ -47,7 +47,7 @@ def plan_study(study: StudySpec) -> StudyPlan:
     """The size of a study without problems."""
     trials = [trial for trial in trials_of(study) if trial.seed == study.seeds[0]] or _first_points(study)
     trials_per_spec = len(study.seeds) * (study.sampled_points // len(trials) if study.sampled else 1)
-    evaluations = sum(len(planned_rows(trial)) * len(trial.batch_sizes) for trial in trials)
+    evaluations = sum(trial.evaluations_per_split for trial in trials)
     boundary = boundary_trials(study)
     if study.sampled:
         most_epochs = max(trial.training.epochs for trial in boundary)

@@ -11,9 +11,10 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from bln_search.core.errors import SpecError
-from bln_search.core.registry import data_problem, model_problem, pair_problem
+from bln_search.core.registry import TEXT_DATA_SETS, corruption_problem, data_problem, model_problem, pair_problem
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
+from bln_search.specs.condition import ConditionSpec
 from bln_search.specs.data import DataSpec
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.search import SearchSpec
@@ -54,12 +55,19 @@ def problems_of(errors: Iterable[ErrorDetails], value: object) -> list[Problem]:
 
 
 def name_problems(study: StudySpec) -> list[Problem]:
-    """Unknown data set, model or model option, or a model that cannot take the data set."""
+    """Unknown data set, model, model option or corruption; a model or conditions that do not suit the data set."""
     options = set(study.model.model_dump(exclude={"name"}, exclude_none=True))
-    message_by_location = {
+    message_by_location: dict[tuple[int | str, ...], str | None] = {
         ("data", "name"): data_problem(study.data.name),
         ("model", "name"): model_problem(study.model.name, options) or pair_problem(study.model.name, study.data.name),
     }
+    conditions = ("evaluation", "conditions")
+    if study.evaluation.conditions and study.data.name in TEXT_DATA_SETS:
+        message_by_location[conditions] = (
+            f"{study.data.name} consists of token ids, conditions corrupt images: remove them"
+        )
+    for position, condition in enumerate(study.evaluation.conditions):
+        message_by_location[*conditions, position] = corruption_problem(condition.corruption)
     return [Problem(location, message) for location, message in message_by_location.items() if message]
 
 
@@ -149,6 +157,8 @@ _SECTIONS: dict[str, type[Spec]] = {
 
 def _suggest_key(location: Sequence[int | str]) -> str:
     section = _SECTIONS.get(str(location[0])) if len(location) > 1 else StudySpec
+    if location[:2] == ["evaluation", "conditions"]:
+        section = ConditionSpec
     if section is None:
         return "; remove it"
     known_keys = [field.alias or name for name, field in section.model_fields.items()]

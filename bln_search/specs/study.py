@@ -13,6 +13,7 @@ from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import TEXT_DATA_SETS
 from bln_search.specs.arm import ArmSpec, reject_memory
 from bln_search.specs.base import Spec, check_storable, require_unique
+from bln_search.specs.condition import ConditionSpec
 from bln_search.specs.data import DataSpec, Standardization
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.search import Sampler, SearchSpec, points_per_arm
@@ -95,17 +96,31 @@ class EvaluationSpec(Spec):
         per_slot: A separate feature population for each position in the mini-batch, as in the BLN authors' code,
             instead of one for all.
         batch_sizes: Inference mini-batch sizes, one row each; by default that of training; none larger than a split.
+        conditions: Corruptions of the images; each adds a validation and a test set on which every row is evaluated.
+            The clean images rank the rows.
     """
+
+    added_later = frozenset({"conditions"})
 
     population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
     correction: Correction = Correction.BESSEL
     per_slot: bool = False
     batch_sizes: BatchSizes | None = None
+    conditions: tuple[ConditionSpec, ...] = Field(default=(), max_length=64)
 
     @field_validator("population")
     @classmethod
     def _check_population(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
         return reject_memory(require_unique(value, "population"))
+
+    @field_validator("conditions")
+    @classmethod
+    def _check_condition_names(cls, conditions: tuple[ConditionSpec, ...]) -> tuple[ConditionSpec, ...]:
+        names = [condition.name for condition in conditions]
+        repeated = {name for name in names if names.count(name) > 1}
+        if repeated:
+            raise ValueError(f"two conditions are called {', '.join(sorted(repeated))}: give each a `name` of its own")
+        return conditions
 
 
 class ProbesSpec(Spec):

@@ -56,6 +56,16 @@ class TrialSpec(Spec):
         return self.evaluation.batch_sizes or (self.training.batch_size,)
 
     @property
+    def condition_names(self) -> tuple[str, ...]:
+        """The conditions under which the network is evaluated: empty for the clean images, then those of the study."""
+        return ("", *(condition.name for condition in self.evaluation.conditions))
+
+    @property
+    def evaluations_per_split(self) -> int:
+        """The number of evaluations on each of validation and test."""
+        return len(planned_rows(self)) * len(self.batch_sizes) * len(self.condition_names)
+
+    @property
     def point(self) -> str:
         """The point for people; empty if nothing varies."""
         return format_point(self.parameters or {})

@@ -14,9 +14,10 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import ComparedRow
-from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import compared_rows, over_seeds
+from bln_search.reports.leaderboard_columns import MetricColumn, metric_columns
 from bln_search.reports.sentences.analysis import analysis_sentences
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
@@ -39,7 +40,7 @@ class DisplayRow:
         row: The row.
         first: The row does not differ significantly from the best row.
         p: p-value of that test on the losses by seed; None after the comparison of all rows.
-        figures: Confidence interval by column.
+        figures: Confidence interval by the sort key of the column.
         compared: The row's part of the comparison of all rows; None before the study is complete.
     """
 
@@ -50,6 +51,16 @@ class DisplayRow:
     compared: ComparedRow | None = None
 
 
+def _shown_columns(board: Leaderboard) -> list[MetricColumn]:
+    """The metrics of the table: those on both splits, and under conditions those on the split that ranks."""
+    return metric_columns(board, condition_splits=(board.ranked_on,))
+
+
+def _sort_key(column: MetricColumn) -> str:
+    """The value of `sort` for a column."""
+    return f"{column.split}_{column.metric}" + (f":{column.condition}" if column.condition else "")
+
+
 def display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[RowKey, ComparedRow]) -> DisplayRow:
     """Return a row for the template.
 
@@ -58,12 +69,9 @@ def display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[R
         board: The leaderboard.
         groups: The compared rows; empty before the study is complete.
     """
-    figures: dict[str, ConfidenceInterval | None] = {}
-    for split in (Split.VALIDATION, Split.TEST):
-        metrics = row.metrics.get(split)
-        for metric in ("loss", "accuracy"):
-            summary = None if metrics is None else getattr(metrics, metric)
-            figures[f"{split.value}_{metric}"] = over_seeds(summary, row.seeds)
+    figures = {
+        _sort_key(column): over_seeds(column.value(row), row.seeds) for column in _shown_columns(board.leaderboard)
+    }
     if groups:
         compared = groups.get(row.key)
         return DisplayRow(row, compared is not None and compared.in_top_group, None, figures, compared)
@@ -127,6 +135,11 @@ def leaderboard_page(
             "estimate": sorted({str(row.estimate) for row in all_rows if row.estimate}),
             "state": sorted({row.state.value for row in all_rows}),
         },
+        condition_columns=[
+            {"name": column.heading, "key": _sort_key(column), "metric": column.metric}
+            for column in _shown_columns(board.leaderboard)
+            if column.condition
+        ],
         columns={
             "arm": len({row.arm for row in all_rows}) > 1,
             "point": any(row.point for row in all_rows),

@@ -7,8 +7,12 @@ from typing import Any
 
 from bln_search.core.configuration import Method
 from bln_search.core.enums import Split
+from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.reports.leaderboard_columns import metric_of
+from bln_search.specs.problems import Problem
 from service.caching.leaderboard_cache import CachedLeaderboard
+from service.http.problems import ProblemException
 
 
 def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str) -> list[LeaderboardRow]:
@@ -17,9 +21,13 @@ def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str)
     Args:
         board: The leaderboard.
         filters: Value by column (method, arm, batch_size, estimate, state); None for any.
-        sort: `rank`, or a mean such as `test_loss`; with a leading minus in descending order. Rows without a value are
-            last.
+        sort: `rank`, or a mean such as `test_loss`, or `test_loss:fog-3` under a condition; with a leading minus in
+            descending order. Rows without a value are last.
+
+    Raises:
+        ProblemException: 422 if the study has no such condition.
     """
+    _check_condition(board, sort)
     methods = {arm.label: arm.method for arm in board.spec.arms}
     rows = [row for row in board.leaderboard.rows if _matches_filters(row, methods, filters)]
     rows.sort(key=_sort_key(sort))
@@ -44,9 +52,19 @@ def _sort_value(row: LeaderboardRow, sort: str) -> float | None:
     name = sort.removeprefix("-")
     if name == "rank":
         return row.rank
-    split, metric = name.split("_")
-    figures = row.metrics.get(Split(split))
-    return None if figures is None else getattr(figures, metric).mean
+    column, _, condition = name.partition(":")
+    split, metric = column.split("_")
+    value = metric_of(row, Split(split), metric, condition)
+    return None if value is None else value.mean
+
+
+def _check_condition(board: CachedLeaderboard, sort: str) -> None:
+    condition = sort.partition(":")[2]
+    names = [spec.name for spec in board.spec.evaluation.conditions]
+    if condition and condition not in (*names, *(SUMMARIES if names else ())):
+        choice = f"choose one of {', '.join((*names, *SUMMARIES))}" if names else "the study has no conditions"
+        message = f"there is no condition {condition!r}: {choice}"
+        raise ProblemException(422, "invalid", message, [Problem(("sort",), message)])
 
 
 def _sort_key(sort: str) -> Callable[[LeaderboardRow], tuple[bool, float]]:

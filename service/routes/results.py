@@ -15,6 +15,7 @@ from bln_search.core.states import EvaluationState, TrialState
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.export import flat_row
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from bln_search.specs.condition import CLEAN
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
 from service.http.etags import etag_matches, etag_response
@@ -42,8 +43,11 @@ PositionSort = Annotated[
 LeaderboardSort = Annotated[
     str,
     Query(
-        pattern="^-?(rank|validation_loss|validation_accuracy|test_loss|test_accuracy)$",
-        description="rank, or a mean; a minus reverses the order; rows without a value are last",
+        pattern="^-?(rank|(validation|test)_(loss|accuracy)(:[a-z0-9][a-z0-9_-]{0,63})?)$",
+        description=(
+            "rank, or a mean, under a condition as in test_loss:fog-3, or over conditions as in test_loss:worst; "
+            "a minus reverses the order; rows without a value are last"
+        ),
     ),
 ]
 
@@ -80,16 +84,23 @@ def list_evaluations(
     estimate: EstimateFilter = None,
     batch_size: BatchSizeFilter = None,
     split: Annotated[Split | None, Query(description="only this split")] = None,
+    condition: Annotated[
+        str | None,
+        Query(
+            pattern="^[a-z0-9][a-z0-9_-]{0,63}$", description="only this condition of the study; `clean` without one"
+        ),
+    ] = None,
     state: EvaluationStateFilter = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> ListPage[EvaluationOut]:
-    """Every trained network under every configuration, in the order they were stored."""
+    """Every trained network under every configuration and condition, in the order they were stored."""
     filters = {
         "configuration": configuration,
         "estimate": estimate,
         "batch_size": batch_size,
         "split": split,
+        "condition": "" if condition == CLEAN else condition,
         "state": state,
     }
     trial_filters = {"arm": arm, "seed": seed}
@@ -207,6 +218,7 @@ def _json_page(
         id=study.id,
         state=study.state,
         ranked_on=leaderboard.ranked_on,
+        conditions=list(leaderboard.conditions),
         warning=leaderboard_warning(leaderboard),
         rows=[flat_row(row) for row in rows],
         next_cursor=next_cursor,

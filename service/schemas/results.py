@@ -49,6 +49,7 @@ class EvaluationOut(BaseModel):
     estimate: PopulationEstimate | None
     batch_size: int
     split: Split
+    condition: str = Field("", description="name of the study's condition; empty for clean images")
     state: EvaluationState
     n: int
     loss: float | None
@@ -84,6 +85,7 @@ class LeaderboardPage(BaseModel):
     id: int
     state: StudyState
     ranked_on: Split
+    conditions: list[str] = Field([], description="conditions of the study; rows have metrics for each")
     warning: str | None
     rows: list[dict[str, Any]]
     next_cursor: str | None

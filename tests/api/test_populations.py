@@ -116,7 +116,7 @@ def test_every_mini_batch_size_has_its_own_recommendation():
         size: bln_search.evaluate_configurations(make_network(), make_loader(), loader, batch_sizes=[size])
         for size in sizes
     }
-    assert len(ranked) == sum(len(table) for table in alone.values())
+    assert len(ranked.board.rows) == sum(len(table) for table in alone.values())
     for size, table in alone.items():
         selected = ranked.at_batch_size(size)
         assert selected.to_records() == table.to_records()

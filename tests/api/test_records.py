@@ -53,7 +53,7 @@ def test_values_are_plain(ranked):
 
 def test_columns_are_those_of_a_study_without_what_one_network_does_not_have(ranked):
     columns = list(ranked.to_records()[0])
-    assert set(columns) - set(COLUMNS) == {"independent", "group"}
+    assert set(columns) - set(COLUMNS) == {"independent", "group", "batch_sizes"}
     assert not {"arm", "parameters", "seeds"} & set(columns)
     without_test = list(evaluate().to_records()[0])
     assert [name for name in columns if not name.startswith("test_")] == without_test

@@ -40,6 +40,7 @@ CARRIED_OUT = {
     "plugins.md": "docs/test_plugins.py",
     "recurrent.md": "docs/test_recurrent.py",
     "rest.md": "docs/test_rest.py",
+    "shift.md": "docs/test_shift.py",
     "service.md": "end_to_end/test_service.py",
     "start.md": "docs/test_start.py",
 }
@@ -58,6 +59,7 @@ TEXT_BLOCKS = {
     "backups/": "contracts/backups/test_manifest.py",
     "bln-search serve": "docs/test_blocks.py",
     "openapi-python-client generate": "end_to_end/test_generated_client.py",
+    "model = BertForSequenceClassification": "api/test_transformers.py",
     "quickstart (complete)": "end_to_end/test_readme.py",
 }
 """Blocks that are neither code nor commands by their beginning, and the test of what they show."""

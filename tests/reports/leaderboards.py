@@ -23,3 +23,23 @@ def make_board(ranked_on=Split.VALIDATION):
                 )
                 evaluations.append(TrialEvaluation("bln", seed, result))
     return rank(evaluations, ranked_on)
+
+
+CONDITIONS = ("fog-3", "dim_light")
+
+
+def make_board_with_conditions():
+    """A board of two rows under two conditions; the second row diverged under the second one."""
+    evaluations = []
+    for code, loss in (("TTFF", 0.5), ("FFFF", 0.25)):
+        estimate = None if code == "FFFF" else PopulationEstimate.FROZEN
+        for place, condition in enumerate(("", *CONDITIONS)):
+            for split in (Split.VALIDATION, Split.TEST):
+                for seed in (0, 1):
+                    key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split, condition)
+                    value = loss + seed / 8 + place + (split is Split.TEST) / 16
+                    result = Evaluation(key, EvaluationState.MEASURED, 10, value, 0.5 / (1 + place))
+                    if (code, place) == ("TTFF", 2):
+                        result = Evaluation(key, EvaluationState.DIVERGED, 10, reason="not finite")
+                    evaluations.append(TrialEvaluation("bln", seed, result))
+    return rank(evaluations)

@@ -10,7 +10,7 @@ import yaml
 from torch import nn
 
 from bln_search.core.checkpoints import Folder
-from bln_search.core.errors import ModelError, SpecError
+from bln_search.core.errors import DataError, ModelError, SpecError
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.search.preflight import check_names, check_study
 from bln_search.specs import StudySpec, parse_study
@@ -75,3 +75,28 @@ def test_plugin_that_mixes_examples_is_rejected(method, environment, monkeypatch
     assert check_study(parse_study(text.replace("MODEL", "{name: mixing, widths: [4, 1]}")), environment) == ()
     with pytest.raises(ModelError, match=r"the model mixing cannot be evaluated in one pass.*treat examples indep"):
         check_study(parse_study(text.replace("MODEL", "{name: mixing, widths: [4, 2]}")), environment)
+
+
+CORRUPTED = STUDY.replace("MODEL", "{name: mlp}") + "evaluation: {conditions: [gaussian_noise-3, rain]}\n"
+
+
+def rain(images, severity, _generators):
+    """A corruption of a package that returns other shapes with the highest severity."""
+    return images * 2 if severity < 5 else images[:, :, :1]
+
+
+def test_corruptions_are_applied_before_a_study_starts(environment, monkeypatch):
+    point = EntryPoint("rain", "tests.search.test_preflight:rain", "bln_search.corruptions")
+    monkeypatch.setattr("bln_search.core.registry.plugin_corruptions", lambda: {"rain": point})
+    monkeypatch.setattr("bln_search.data.corruptions.catalog.plugin_corruptions", lambda: {"rain": point})
+    digits = CORRUPTED.replace("imdb", "digits")
+    assert check_study(parse_study(digits), environment) == ()
+    with pytest.raises(DataError, match=r"^evaluation\.conditions with the data set digits: the corruption rain"):
+        check_study(parse_study(digits.replace("rain]", "rain-5]")), environment)
+
+
+def test_conditions_of_other_data_than_images_are_rejected(environment):
+    words = STUDY.replace("MODEL", LSTM) + "evaluation: {conditions: [fog]}\n"
+    study = StudySpec.model_validate(yaml.safe_load(words))  # as the database of another version may have it
+    with pytest.raises(DataError, match="only images can be corrupted"):
+        check_study(study, environment)

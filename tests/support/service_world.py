@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cache
+from itertools import product
 
 import numpy as np
 from fastapi.testclient import TestClient
@@ -23,10 +24,11 @@ HTML_HEADERS = {"Accept": "text/html"}
 """Headers of a browser that requests a page."""
 
 
-def study(name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2):
+def study(name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2, conditions="[]"):
     return parse_study(
         f"name: {name}\ntitle: A study\ndata: {{name: digits}}\nmodel: {{name: mlp, widths: [8]}}\narms: {arms}\n"
         f"seeds: {list(seeds)}\ntraining: {{epochs: {epochs}, batch_size: 25}}\n"
+        f"evaluation: {{conditions: {conditions}}}\n"
     )
 
 
@@ -42,13 +44,13 @@ def body(name="study", **sections):
     }
 
 
-def make_evaluations(seed, batch_size=25):
+def make_evaluations(seed, batch_size=25, conditions=("",)):
     rng = np.random.default_rng(seed)
     evaluations = []
-    for configuration in all_configurations(Method.BLN):
+    for condition, configuration in product(conditions, all_configurations(Method.BLN)):
         estimate = PopulationEstimate.FROZEN if configuration.uses_population else None
         for split in (Split.VALIDATION, Split.TEST):
-            key = EvaluationKey(configuration, estimate, batch_size, split)
+            key = EvaluationKey(configuration, estimate, batch_size, split, condition)
             if str(configuration) == "TTTT":
                 evaluations.append(Evaluation.undefined(key, "Std_B: it has no value"))
                 continue
@@ -66,7 +68,7 @@ def finish_trial(ledger, trial, worker="host/1/0"):
     ledger.attempts.record_checkpoint(
         token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, {"seed": 0})
     )
-    ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed))
+    ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed, conditions=trial.spec.condition_names))
 
 
 @cache

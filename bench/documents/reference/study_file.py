@@ -24,6 +24,7 @@ _LINKS = {
     "ArmSpec": "[arms](#arms)",
     "AugmentationSpec": "[`augmentation`](#augmentation)",
     "ChoiceDimension": "[dimensions](#space)",
+    "ConditionSpec": "[conditions](#conditions)",
     "Constant": "[schedule](#schedules)",
     "ConstantRate": "[learning rate schedule](#learning-rate)",
     "CosineRate": "[learning rate schedule](#learning-rate)",

@@ -55,7 +55,8 @@ class ServiceSource:
         points = {trial.id: trial.point for trial in self.trials(study.id)}
         losses: dict[RowKey, LossBySeed] = {}
         for evaluation in self.client.evaluations(study.id, split=split.value):
-            if evaluation["loss"] is not None:
+            is_clean = not evaluation.get("condition")  # earlier services have clean evaluations only
+            if is_clean and evaluation["loss"] is not None:
                 key = _row_key_of_json(evaluation, points[evaluation["trial_id"]])
                 losses.setdefault(key, {})[evaluation["seed"]] = evaluation["loss"]
         return losses

@@ -38,7 +38,7 @@ def _arm_records(study: StudySpec) -> list[Record]:
     records: list[Record] = []
     for trial in {trial.arm.label: trial for trial in boundary_trials(study)}.values():
         trials = [candidate for candidate in planned if candidate.arm.label == trial.arm.label]
-        evaluations = sum(len(planned_rows(candidate)) * len(candidate.batch_sizes) for candidate in trials)
+        evaluations = sum(candidate.evaluations_per_split for candidate in trials)
         records.append(
             {
                 "arm": trial.arm.label,
@@ -65,5 +65,15 @@ def _print_plan(study: StudySpec, records: list[Record]) -> None:
         return
     trial_count, evaluation_count = (sum(int(str(record[name])) for record in records) for name in _COLUMNS[-2:])
     results.print(
-        f"{trial_count} trials, {evaluation_count} evaluations on each of validation and test; the file is valid"
+        f"{trial_count} trials, {evaluation_count} evaluations on each of validation and test"
+        f"{_added_by_conditions(study, evaluation_count)}; the file is valid"
     )
+
+
+def _added_by_conditions(study: StudySpec, evaluations: int) -> str:
+    """The part of the evaluations that the conditions of the study add; empty without conditions."""
+    conditions = len(study.evaluation.conditions)
+    if not conditions:
+        return ""
+    names = "1 condition" if conditions == 1 else f"{conditions} conditions"
+    return f", of which {names} add {evaluations * conditions // (conditions + 1)}"

@@ -5,13 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bln_search.core.errors import ModelError
 from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.row_batching.dense_sum import DenseSum
 from bln_search.norms.row_batching.factored_sum import FactoredSum
 from bln_search.norms.row_batching.row_sources import Blends, LayerSources, PairSources, resolve_sources
-from bln_search.norms.row_batching.row_tensor import BatchLayout, LazyRowTensor, RowBatchedTensor, tag_rows, untag
+from bln_search.norms.row_batching.row_tensor import (
+    BatchLayout,
+    LazyRowTensor,
+    RowBatchedTensor,
+    RowBatchingError,
+    tag_rows,
+    untag,
+)
 from bln_search.norms.row_batching.scale_offset_variants import BatchMoments, ScaleOffsetVariants
 
 
@@ -31,9 +37,9 @@ def enumerate_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedT
 def _check_layout(x: RowBatchedTensor) -> None:
     expected = x.copies * x.batch_layout.examples
     if x.shape[0] != expected:
-        raise ModelError(
+        raise RowBatchingError(
             f"a normalization layer got {x.shape[0]} examples instead of {expected}: a layer before it moved or merged "
-            "the first axis; evaluate with one_pass=False"
+            "the first axis"
         )
 
 

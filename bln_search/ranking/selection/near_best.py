@@ -39,9 +39,25 @@ def near_best(comparison: Comparison) -> list[ComparedRow]:
 
 
 def _is_near(pair: ComparedPair, lowest: float) -> bool:
-    excess, excess_upper = -pair.loss.mean, -pair.loss.low
-    scale = abs(lowest)  # the loss of a user-defined score may be negative
-    within_one_error = pair.loss.p >= _P_OF_ONE_STANDARD_ERROR and not pair.is_significant
+    return is_near_best(
+        excess=-pair.loss.mean,
+        excess_upper=-pair.loss.low,
+        p=0.0 if pair.is_significant else pair.loss.p,
+        lowest=lowest,
+    )
+
+
+def is_near_best(*, excess: float, excess_upper: float, p: float, lowest: float) -> bool:
+    """Whether a value is near the lowest one.
+
+    Args:
+        excess: The value minus the lowest one.
+        excess_upper: Upper end of the 95 % confidence interval of `excess`.
+        p: Uncorrected p value of the difference; 0 for a significant one.
+        lowest: The lowest value, which may be negative for a user-defined score.
+    """
+    scale = abs(lowest)
+    within_one_error = p >= _P_OF_ONE_STANDARD_ERROR
     return (within_one_error and excess <= _MAX_RELATIVE_EXCESS * scale) or (
         excess_upper <= _NEGLIGIBLE_RELATIVE_EXCESS * scale
     )

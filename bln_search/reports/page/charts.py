@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from bln_search.reports.charts.chart import condition_labels
+from bln_search.reports.charts.condition_losses import condition_losses_chart
 from bln_search.reports.charts.conditions import best_point_rank_chart, lowest_mean_loss, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
@@ -27,6 +28,7 @@ def charts(context: ReportContext) -> Section | None:
         *pictures_of(*(curves_chart(context.curves, len(context.trials), metric) for metric in (LOSS, ERROR))),
         *_condition_pictures(context),
         *pictures_of(
+            condition_losses_chart(context.board),
             best_point_rank_chart(context.conditions, _MAX_RANKED_CONDITIONS),
             importance_chart(points),
             parallel_coordinates_chart(points),

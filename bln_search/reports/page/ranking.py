@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bln_search.core.enums import Split
+from collections.abc import Sequence
+
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.reports.formatting import over_seeds, rounded
-from bln_search.reports.leaderboard_columns import SPLIT_METRICS, identity_columns, metric_of, scale_of
+from bln_search.reports.leaderboard_columns import MetricColumn, identity_columns, metric_columns, scale_of
 from bln_search.reports.page.blocks import SWITCHES, Block, Column, Kind, Paragraph, Row, Section, Table, switch_cells
 from bln_search.reports.page.context import ReportContext
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason, sentence
@@ -52,28 +53,27 @@ def _leaderboard_block(context: ReportContext) -> Table:
     identity = identity_columns(board.rows)
     columns = [Column("Rank", Kind.NUMBER), *SWITCHES, *(Column(label) for label, _ in identity), Column("Population")]
     columns += [Column("Batch", Kind.NUMBER)]
-    columns += [Column(_column_heading(split, metric), Kind.NUMBER) for split, metric in SPLIT_METRICS]
+    metrics = metric_columns(board, condition_splits=(board.ranked_on,))
+    columns += [Column(f"{column.capitalized_name}{column.unit}", Kind.NUMBER) for column in metrics]
     columns += [Column("Seeds", Kind.NUMBER), Column("State")]
     attributes = [attribute for _, attribute in identity]
-    rows = [_table_row(row, attributes, in_top_group=row.key in top_group) for row in board.rows]
+    rows = [_table_row(row, attributes, metrics, in_top_group=row.key in top_group) for row in board.rows]
     more = f"All of them: bln-search leaderboard {context.study.name} --format csv"
     return Table("Configurations, best first", columns, rows, more=more)
 
 
-def _column_heading(split: Split, metric: str) -> str:
-    return f"{split.value.capitalize()} {metric}" + (" %" if metric == "accuracy" else "")
-
-
-def _table_row(row: LeaderboardRow, attributes: list[str], *, in_top_group: bool) -> Row:
+def _table_row(
+    row: LeaderboardRow, attributes: list[str], metrics: Sequence[MetricColumn], *, in_top_group: bool
+) -> Row:
     rank = "–" if row.rank is None else f"{row.rank}{' =' if in_top_group else ''}"
     reason = row_reason(row)
     cells = [rank, *switch_cells(row.configuration), *(str(getattr(row, attribute)) for attribute in attributes)]
     cells += [row.estimate or "–", str(row.batch_size)]
-    cells += [_metric_cell(row, split, metric) for split, metric in SPLIT_METRICS]
+    cells += [_metric_cell(row, column) for column in metrics]
     cells += [str(row.seeds), f"{row.state.value}: {reason}" if reason else row.state.value]
     style = "unranked" if row.rank is None else "first" if in_top_group else ""
     return Row(cells, style)
 
 
-def _metric_cell(row: LeaderboardRow, split: Split, metric: str) -> str:
-    return rounded(over_seeds(metric_of(row, split, metric), row.seeds), *scale_of(metric))
+def _metric_cell(row: LeaderboardRow, column: MetricColumn) -> str:
+    return rounded(over_seeds(column.value(row), row.seeds), *scale_of(column.metric))

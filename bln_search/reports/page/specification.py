@@ -7,6 +7,7 @@ import yaml
 from bln_search.reports.page.blocks import Block, Code, Facts, Paragraph, Section
 from bln_search.reports.page.context import ReportContext
 from bln_search.specs.arm import ArmSpec
+from bln_search.specs.condition import ConditionSpec
 from bln_search.specs.study import StudySpec
 
 _MAX_LISTED_NUMBERS = 20
@@ -48,9 +49,14 @@ def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:
             f"population {', '.join(evaluation.population)}; mini-batches of {_number_list(sizes)}; correction "
             f"{evaluation.correction.value}",
         ),
+        *([("Conditions", "; ".join(map(_condition_text, evaluation.conditions)))] if evaluation.conditions else []),
         ("Ranked on", f"mean {spec.ranking.split} loss over seeds"),
     ]
     return facts + _search_facts(spec)
+
+
+def _condition_text(condition: ConditionSpec) -> str:
+    return f"{condition.name} ({condition.corruption}, severity {condition.severity}, seed {condition.seed})"
 
 
 def _fraction_text(fraction: float) -> str:

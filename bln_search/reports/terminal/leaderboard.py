@@ -8,12 +8,13 @@ from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import ComparedRow
+from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.leaderboard_columns import (
-    SPLIT_METRICS,
+    MetricColumn,
     mean_and_deviation,
     mean_only,
-    metric_of,
+    metric_columns,
 )
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason, sentence
 from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
@@ -37,6 +38,8 @@ _DROP_ORDER = {
     (Split.VALIDATION, "loss"): 9,
 }
 _DROP_POPULATION, _DROP_GROUP = 7, 10
+_DROP_CONDITION = 0
+"""Metrics under conditions are dropped before all others, and lose their deviation before."""
 
 
 def leaderboard_table(
@@ -67,35 +70,57 @@ def leaderboard_table(
         Column("rank", [str(row.rank) if row.rank else "–" for row in rows], Kind.NUMBER, is_key=True),
         significance_column([compared.get(row.key) for row in rows], _DROP_GROUP) if compared else None,
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
-        *(_metric_column(board, rows, split, metric) for split, metric in SPLIT_METRICS),
+        *(_metric_column(board, rows, column) for column in _shown_metrics(board, all_columns=all_columns)),
         _state_column(rows),
         _seeds_column(rows),
     ]
     return FittedTable(
         [column for column in columns if column is not None],
         title,
-        [] if warning is None else [sentence(warning)],
+        [
+            *([] if warning is None else [sentence(warning)]),
+            *_condition_notes(board, all_columns=all_columns, has_details=has_details),
+        ],
         [None if row.rank else "dim" for row in rows],
         all_columns=all_columns,
         has_details=has_details,
     )
 
 
-def _metric_column(board: Leaderboard, rows: Sequence[LeaderboardRow], split: Split, metric: str) -> Column:
+def _shown_metrics(board: Leaderboard, *, all_columns: bool) -> list[MetricColumn]:
+    """Metrics on clean images; under conditions only their mean and worst value on the split that ranks, or all."""
+    if all_columns:
+        return metric_columns(board)
+    columns = metric_columns(board, condition_splits=(board.ranked_on,))
+    return [column for column in columns if not column.condition or column.condition in SUMMARIES]
+
+
+def _condition_notes(board: Leaderboard, *, all_columns: bool, has_details: bool) -> list[str]:
+    """A line that names the conditions whose metrics are not shown."""
+    if all_columns or not board.conditions:
+        return []
+    more = ": --details shows the metrics of each" if has_details else ""
+    return [f"Conditions: {', '.join(board.conditions)}{more}."]
+
+
+def _metric_column(board: Leaderboard, rows: Sequence[LeaderboardRow], column: MetricColumn) -> Column:
     """Means over seeds with their deviation; the loss that ranks the rows is never dropped."""
-    ranks = split is board.ranked_on and metric == "loss"
-    values = [metric_of(row, split, metric) for row in rows]
+    split, metric = column.split, column.metric
+    ranks = split is board.ranked_on and metric == "loss" and not column.condition
+    values = [column.value(row) for row in rows]
     has_deviation = any(value is not None and value.deviation is not None for value in values)
-    name = f"{split} {metric}" + (" %" if metric == "accuracy" else "")
+    name = column.heading
+    drop_order = _DROP_CONDITION if column.condition else _DROP_ORDER[split, metric]
+    shorten_order = _DROP_CONDITION - 1 if column.condition else _SHORTEN_ORDER[split, metric]
     return Column(
         name,
         ["–" if value is None else mean_and_deviation(value, metric) for value in values],
         Kind.NUMBER,
         heading=f"{name} ▲" if ranks else name,
         legend=f"{_mean_legend(rows, has_deviation=has_deviation)}; ▲ ranks the rows" if ranks else "",
-        drop_order=None if ranks else _DROP_ORDER[split, metric],
+        drop_order=None if ranks else drop_order,
         short_cells=["–" if value is None else mean_only(value, metric) for value in values] if has_deviation else None,
-        shorten_order=_DROP_ORDER[split, metric] if ranks else _SHORTEN_ORDER[split, metric],
+        shorten_order=drop_order if ranks else shorten_order,
         short_note=f"± of {name.removesuffix(' %')}",
     )
 

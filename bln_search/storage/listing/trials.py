@@ -76,7 +76,7 @@ def list_evaluations(
         session: An open session.
         study_id: The study.
         page: Sort order, first row and number of rows.
-        equal: Required configuration, estimate, batch_size, split, state; None for any.
+        equal: Required configuration, estimate, batch_size, split, condition, state; None for any.
         trial: Required arm, seed, id of the trial; None for any.
     """
     query = (

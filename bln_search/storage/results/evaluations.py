@@ -53,12 +53,16 @@ class ResultRepository:
         self.database = database
 
     def list_evaluations(self, study_id: int) -> list[EvaluationRecord]:
-        """Every evaluation of a study without outcomes, in the order of planning; two queries for any number."""
+        """Every evaluation of a study on clean images, without outcomes, in the order of planning.
+
+        Two queries read any number of evaluations.
+        """
         with self.database.reading() as session:
-            return [EvaluationRecord(*values) for values in _iterate_evaluations(session, study_id)]
+            clean = EvaluationRow.condition == ""
+            return [EvaluationRecord(*values) for values in _iterate_evaluations(session, study_id, clean)]
 
     def list_scored(self, study_id: int) -> list[TrialEvaluation]:
-        """Every evaluation of a study, as the ranking reads it."""
+        """Every evaluation of a study, under every condition, as the ranking reads it."""
         with self.database.reading() as session:
             return [
                 TrialEvaluation(arm, seed, evaluation, point)
@@ -70,7 +74,7 @@ class ResultRepository:
         return rank(self.list_scored(study_id), on or spec.ranking.split, seeds=len(spec.seeds))
 
     def list_trial_evaluations(self, trial_id: int) -> list[Evaluation]:
-        """Every evaluation of one trial with its outcomes, in the order of planning."""
+        """Every evaluation of one trial under every condition with its outcomes, in the order of planning."""
         with self.database.reading() as session:
             rows = session.execute(
                 select(EvaluationRow, OutcomesRow)
@@ -123,29 +127,38 @@ class ResultRepository:
 
 def make_evaluation(row: EvaluationRow, outcomes: OutcomesRow | None = None) -> Evaluation:
     """The evaluation of a row. Raises DamagedRecordError where its outcomes are damaged."""
-    key = EvaluationKey.from_row(row.configuration, row.estimate, row.batch_size, row.split)
+    key = EvaluationKey.from_row(row.configuration, row.estimate, row.batch_size, row.split, row.condition)
     decoded = None if outcomes is None else decode_outcomes(outcomes.losses, outcomes.correct, row.n)
     return Evaluation(key, EvaluationState(row.state), row.n, row.loss, row.accuracy, row.reason, decoded)
 
 
 _TRIAL = (TrialRow.id, TrialRow.arm, TrialRow.seed, TrialRow.parameters, TrialRow.state, CheckpointRow.id)
-_KEY = (EvaluationRow.configuration, EvaluationRow.estimate, EvaluationRow.batch_size, EvaluationRow.split)
+_KEY = (
+    EvaluationRow.configuration,
+    EvaluationRow.estimate,
+    EvaluationRow.batch_size,
+    EvaluationRow.split,
+    EvaluationRow.condition,
+)
 _VALUES = (EvaluationRow.state, EvaluationRow.n, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
 _STATES = {state.value: state for state in EvaluationState}
 _EvaluationValues = tuple[int, int, str, str, int, Evaluation]
 """The fields of EvaluationRecord."""
 
 
-def _iterate_evaluations(session: Session, study_id: int) -> Iterator[_EvaluationValues]:
+def _iterate_evaluations(
+    session: Session, study_id: int, *required: ColumnElement[bool]
+) -> Iterator[_EvaluationValues]:
+    """The evaluations of a study that meet every required condition on their columns."""
     of_study = [TrialRow.study_id == study_id]
     query = select(*_TRIAL).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id).where(*of_study)
     trials = session.execute(query.order_by(TrialRow.position)).all()
-    rows_by_checkpoint = _rows_by_checkpoint(session, of_study)
+    rows_by_checkpoint = _rows_by_checkpoint(session, of_study, required)
     for trial_id, arm, seed, parameters, _, checkpoint_id in trials:
         rows = sorted(rows_by_checkpoint.get(checkpoint_id, ()), key=itemgetter(0))
         point = point_json(parameters) if rows else ""
-        for evaluation_id, _, configuration, estimate, batch_size, split, state, *values in rows:
-            key = EvaluationKey.from_row(configuration, estimate, batch_size, split)
+        for evaluation_id, _, configuration, estimate, batch_size, split, condition, state, *values in rows:
+            key = EvaluationKey.from_row(configuration, estimate, batch_size, split, condition)
             yield evaluation_id, trial_id, arm, point, seed, Evaluation(key, _STATES[state], *values)
     if any(state == TrialState.DIVERGED for *_, state, _ in trials):
         diverged = select(TrialRow).where(*of_study, TrialRow.state == TrialState.DIVERGED).order_by(TrialRow.position)
@@ -153,11 +166,13 @@ def _iterate_evaluations(session: Session, study_id: int) -> Iterator[_Evaluatio
             yield from _evaluations_of_diverged(row)
 
 
-def _rows_by_checkpoint(session: Session, of_study: list[ColumnElement[bool]]) -> dict[int, list[Sequence[Any]]]:
+def _rows_by_checkpoint(
+    session: Session, of_study: list[ColumnElement[bool]], required: Sequence[ColumnElement[bool]]
+) -> dict[int, list[Sequence[Any]]]:
     """Every evaluation as the driver returns it: there may be hundreds of thousands, and no value needs conversion."""
     checkpoints = select(CheckpointRow.id).join(TrialRow, TrialRow.id == CheckpointRow.trial_id).where(*of_study)
     query = select(EvaluationRow.id, EvaluationRow.checkpoint_id, *_KEY, *_VALUES)
-    result = session.connection().execute(query.where(EvaluationRow.checkpoint_id.in_(checkpoints)))
+    result = session.connection().execute(query.where(EvaluationRow.checkpoint_id.in_(checkpoints), *required))
     rows: dict[int, list[Sequence[Any]]] = {}
     for row in result.cursor.fetchall():
         rows.setdefault(row[1], []).append(row)
@@ -166,7 +181,10 @@ def _rows_by_checkpoint(session: Session, of_study: list[ColumnElement[bool]]) -
 
 
 def _evaluations_of_diverged(trial: TrialRow) -> Iterator[_EvaluationValues]:
-    """A trial that diverged in training counts as diverged under every planned row; no evaluation is stored."""
+    """A trial that diverged in training counts as diverged under every planned row; no evaluation is stored.
+
+    Rows that are not measured on clean images have no metrics under conditions, so those are left out.
+    """
     spec = TrialSpec.model_validate_json(trial.spec)
     reason = f"seed {trial.seed}: {trial.reason}"
     point = point_json(trial.parameters)

@@ -67,7 +67,7 @@ class ProbeRepository:
             session.add_all(new_probe(probe, checkpoint_id) for probe in probes)
 
 
-_KEY = (ProbeRow.configuration, ProbeRow.estimate, ProbeRow.batch_size, ProbeRow.split)
+_KEY = (ProbeRow.configuration, ProbeRow.estimate, ProbeRow.batch_size, ProbeRow.split, ProbeRow.condition)
 _VALUES = (ProbeRow.n, ProbeRow.loss, ProbeRow.accuracy, ProbeRow.deviation, ProbeRow.flips)
 
 
@@ -78,6 +78,6 @@ def _select_probes() -> Select[Any]:
 
 
 def _make_probe(row: Row[Any]) -> TrialProbe:
-    _, arm, parameters, seed, kind, epoch, configuration, estimate, batch_size, split, *values = tuple(row)
-    key = EvaluationKey.from_row(configuration, estimate, batch_size, split)
-    return TrialProbe(arm, point_json(parameters), seed, Probe(ProbeKind(kind), epoch, key, *values))
+    _, arm, parameters, seed, kind, epoch, *values = tuple(row)
+    key = EvaluationKey.from_row(*values[: len(_KEY)])
+    return TrialProbe(arm, point_json(parameters), seed, Probe(ProbeKind(kind), epoch, key, *values[len(_KEY) :]))

@@ -11,17 +11,25 @@ from bln_search.storage.tables.base import Table
 
 
 class EvaluationRow(Table):
-    """A checkpoint under one configuration. `estimate` is empty where no population value is read."""
+    """A checkpoint under one configuration.
+
+    Attributes:
+        estimate: Population estimate, as `frozen` or `target@N16`; empty where no population value is read.
+        condition: Name of the study's condition; empty for clean images.
+    """
 
     __tablename__ = "evaluation"
-    __table_args__ = (UniqueConstraint("checkpoint_id", "configuration", "estimate", "batch_size", "split"),)
+    __table_args__ = (
+        UniqueConstraint("checkpoint_id", "configuration", "estimate", "batch_size", "split", "condition"),
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoint.id", ondelete="CASCADE"))
     configuration: Mapped[str] = mapped_column(String(4))
-    estimate: Mapped[str] = mapped_column(String(8))
+    estimate: Mapped[str] = mapped_column(String(64))
     batch_size: Mapped[int]
     split: Mapped[str] = mapped_column(String(10))
+    condition: Mapped[str] = mapped_column(String(64), server_default="")
     state: Mapped[str] = mapped_column(String(10))
     reason: Mapped[str | None] = mapped_column(Text)
     n: Mapped[int]
@@ -50,11 +58,14 @@ class ProbeRow(Table):
     Attributes:
         epoch: Epoch of the weights; 0 for the checkpoint itself.
         estimate: Population estimate; empty where no population value is read.
+        condition: Name of the study's condition; empty for clean images.
     """
 
     __tablename__ = "probe"
     __table_args__ = (
-        UniqueConstraint("checkpoint_id", "kind", "epoch", "configuration", "estimate", "batch_size", "split"),
+        UniqueConstraint(
+            "checkpoint_id", "kind", "epoch", "configuration", "estimate", "batch_size", "split", "condition"
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -62,9 +73,10 @@ class ProbeRow(Table):
     kind: Mapped[str] = mapped_column(String(12))
     epoch: Mapped[int]
     configuration: Mapped[str] = mapped_column(String(4))
-    estimate: Mapped[str] = mapped_column(String(8))
+    estimate: Mapped[str] = mapped_column(String(64))
     batch_size: Mapped[int]
     split: Mapped[str] = mapped_column(String(10))
+    condition: Mapped[str] = mapped_column(String(64), server_default="")
     n: Mapped[int]
     loss: Mapped[float]
     accuracy: Mapped[float]

@@ -90,7 +90,11 @@ class TrialRepository:
         """
         best_loss = (
             select(func.min(EvaluationRow.loss))
-            .where(EvaluationRow.checkpoint_id == CheckpointRow.id, EvaluationRow.split == Split.VALIDATION)
+            .where(
+                EvaluationRow.checkpoint_id == CheckpointRow.id,
+                EvaluationRow.split == Split.VALIDATION,
+                EvaluationRow.condition == "",
+            )
             .scalar_subquery()
         )
         with self.database.reading() as session:

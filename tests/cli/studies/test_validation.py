@@ -41,3 +41,11 @@ def test_arms_are_records_with_their_trials(file, in_every_format):
 def test_trials_of_sampled_points_are_unknown(file, records):
     file.write_text(STUDY + SAMPLED)
     assert [record["trials"] for record in records("validate", file)] == [None, None]
+
+
+def test_evaluations_that_conditions_add_are_printed(file, invoke):
+    file.write_text(STUDY.replace("[1, 25]", "[1, 25], conditions: [fog, contrast-5]"))
+    planned = sum(2 * 3 * len(planned_rows(trial)) for trial in trials_of(parse_study(STUDY)))
+    printed = " ".join(invoke("validate", file).stdout.split())
+    assert f"{planned} evaluations" in printed
+    assert f"2 conditions add {planned * 2 // 3}" in printed

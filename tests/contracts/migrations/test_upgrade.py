@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from alembic import command
 
+from bln_search.core.enums import Split
 from bln_search.core.states import TrialState
-from bln_search.storage.engine import schema_transaction
+from bln_search.ranking.metrics import MeanStd, SplitMetrics
+from bln_search.storage.engine import make_engine, schema_transaction
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.migration import newest_revision
 from bln_search.storage.upgrade import alembic_config
@@ -42,4 +44,24 @@ def test_downgrade_and_upgrade_keep_studies(url):
             config.attributes["connection"] = connection
             migrate(config, revision)
     assert len(read_rows(ledger.database.engine, "trial")) == 2
+    ledger.close()
+
+
+def test_leaderboard_of_an_old_database_is_unchanged(url):
+    create_old_database(url, "0002")
+    config = alembic_config()
+    engine = make_engine(url)
+    with schema_transaction(engine) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0005")
+    (before,) = read_rows(engine, "evaluation")
+    engine.dispose()
+    ledger = open_ledger(url)
+    (after,) = read_rows(ledger.database.engine, "evaluation")
+    assert after == {**before, "condition": ""}
+    assert len(read_rows(ledger.database.engine, "outcomes")) == 1
+    board = ledger.results.rank_study(7, STUDY)
+    assert [(str(row.configuration), row.batch_size, row.metrics, row.conditions) for row in board.rows] == [
+        ("FFFF", 25, {Split.TEST: SplitMetrics(MeanStd(0.5, None), MeanStd(0.5, None))}, None)
+    ]
     ledger.close()

@@ -1,0 +1,171 @@
+"""Read ranked tables from a file; nothing in it is executed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from bln_search.api.ranked import RankedConfigurations
+from bln_search.api.ranked_conditions import RankedConditions
+from bln_search.api.ranked_format import FORMAT, FORMAT_VERSION, Json, TensorStore, content_sha256, with_suffix
+from bln_search.api.ranked_row import LayerPopulationsByName
+from bln_search.api.several_tables import NetworkTables, combine_tables
+from bln_search.core.class_prior import ClassPriorBaseline
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import Split
+from bln_search.core.errors import DataError
+from bln_search.core.records import EvaluationKey, Outcomes
+from bln_search.core.states import EvaluationState
+from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.statistics import LayerPopulation, PopulationPair
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, MissingSeeds
+from bln_search.ranking.metrics import MeanStd, SplitMetrics
+
+
+def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedConditions:
+    """Read ranked tables that `save` wrote. Nothing in the file is executed.
+
+    Args:
+        path: The file; the suffix `.safetensors` may be left out.
+
+    Returns:
+        What was saved: a `RankedConfigurations`, or a `RankedConditions`.
+
+    Raises:
+        DataError: The file cannot be read, is damaged, or is no file of ranked tables; or a later version wrote it.
+
+    Example:
+        ranked.save("ranked")
+        ranked = bln_search.load_ranked("ranked")
+    """
+    file = _existing(path)
+    metadata, tensors = _read(file)
+    if metadata.get("format") != FORMAT:
+        raise DataError(f"{file} is not a file of ranked tables: give one that ranked.save(path) wrote")
+    if metadata.get("format_version") != str(FORMAT_VERSION):
+        raise DataError(
+            f"{file} has format version {metadata.get('format_version')}, this bln-search reads {FORMAT_VERSION}: "
+            f"it was written by bln-search {metadata.get('bln_search')}, which reads it"
+        )
+    description = metadata.get("tables", "")
+    if content_sha256(description, tensors) != metadata.get("sha256"):
+        raise DataError(f"{file} is damaged: its content does not have the recorded SHA-256")
+    try:
+        return _tables_from_json(json.loads(description), TensorStore(tensors))
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise DataError(f"{file} is damaged: {error!r}") from None
+
+
+def _read(file: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Metadata and tensors of a file."""
+    try:
+        with safe_open(file, framework="pt") as opened:
+            return dict(opened.metadata() or {}), {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error}") from None
+    except SafetensorError as error:
+        raise DataError(f"{file} is damaged, or not a file of ranked tables: {error}") from None
+
+
+def _existing(path: str | PathLike[str]) -> Path:
+    """The file itself, or with its suffix."""
+    file = Path(path)
+    return file if file.is_file() else with_suffix(path)
+
+
+def _tables_from_json(content: Json, store: TensorStore) -> RankedConfigurations | RankedConditions:
+    """All tables. Raises KeyError, TypeError or ValueError for a content of another form."""
+    networks: list[NetworkTables] = []
+    for network in content["networks"]:
+        populations = _populations_from_json(network["populations"], store)
+        tables = [_table_from_json(table, populations, store) for table in network["tables"]]
+        if content["network"] is not None:
+            fingerprints = tuple(content["fingerprints"])
+            tables = [replace(table, fingerprints=fingerprints, network=content["network"]) for table in tables]
+        networks.append(dict(zip(content["conditions"], tables, strict=True)))
+    return combine_tables(networks, content["fingerprints"])
+
+
+def _table_from_json(
+    content: Json, populations: Mapping[str, LayerPopulationsByName], store: TensorStore
+) -> RankedConfigurations:
+    """The table of one network."""
+    prior, deployed = content["class_prior"], content["deployed"]
+    return RankedConfigurations(
+        board=Leaderboard(Split(content["ranked_on"]), tuple(map(_row_from_json, content["rows"]))),
+        populations=populations,
+        outcomes=dict(_outcomes_from_json(entry, store) for entry in content["outcomes"]),
+        class_prior=None if prior is None else ClassPriorBaseline(**prior),
+        per_slot=content["per_slot"],
+        deployed=None
+        if deployed is None
+        else RowSpec(InferenceConfiguration(deployed["configuration"]), deployed["estimate"]),
+        has_accuracy=content["has_accuracy"],
+        metric_values=dict(map(_metric_values_from_json, content["metrics"])),
+        higher_is_better=content["higher_is_better"],
+    )
+
+
+def _populations_from_json(content: Json, store: TensorStore) -> dict[str, dict[str, LayerPopulation]]:
+    """Population values by estimate and layer."""
+    return {
+        estimate: {
+            name: LayerPopulation(_pair_from_json(value["batch"], store), _pair_from_json(value["feature"], store))
+            for name, value in layers.items()
+        }
+        for estimate, layers in content.items()
+    }
+
+
+def _pair_from_json(content: Json | None, store: TensorStore) -> PopulationPair | None:
+    if content is None:
+        return None
+    deviation = content["deviation"]
+    return PopulationPair(
+        store.get(content["mean"]), None if deviation is None else store.get(deviation), content["reason"]
+    )
+
+
+def _row_from_json(content: Json) -> LeaderboardRow:
+    missing = content["missing_seeds"]
+    return LeaderboardRow(
+        rank=content["rank"],
+        arm=content["arm"],
+        configuration=InferenceConfiguration(content["configuration"]),
+        estimate=content["estimate"],
+        batch_size=content["batch_size"],
+        state=EvaluationState(content["state"]),
+        seeds=content["seeds"],
+        metrics={
+            Split(split): SplitMetrics(MeanStd(*metrics["loss"]), MeanStd(*metrics["accuracy"]))
+            for split, metrics in content["metrics"].items()
+        },
+        reason=content["reason"],
+        missing_seeds=None
+        if missing is None
+        else MissingSeeds(Split(missing["split"]), missing["evaluated"], missing["required"]),
+    )
+
+
+def _key_from_json(content: Json) -> EvaluationKey:
+    return EvaluationKey(
+        InferenceConfiguration(content["configuration"]),
+        content["estimate"],
+        content["batch_size"],
+        Split(content["split"]),
+    )
+
+
+def _metric_values_from_json(content: Json) -> tuple[EvaluationKey, dict[str, float]]:
+    return _key_from_json(content), {name: float(value) for name, value in content["values"].items()}
+
+
+def _outcomes_from_json(content: Json, store: TensorStore) -> tuple[EvaluationKey, Outcomes]:
+    outcomes = Outcomes(store.get(content["losses"]).numpy(), store.get(content["correct"]).numpy())
+    return _key_from_json(content), outcomes

@@ -1,0 +1,79 @@
+"""One result from the ranked tables of each network under each condition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from bln_search.api.metrics import mean_values
+from bln_search.api.ranked import RankedConfigurations
+from bln_search.api.ranked_conditions import RankedConditions
+from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.ranking.leaderboard import LeaderboardRow, TrialEvaluation, rank
+
+NetworkTables = Mapping[str | None, RankedConfigurations]
+"""The tables of one network, by condition; a single condition may be without a name, None."""
+
+
+def combine_tables(
+    networks: Sequence[NetworkTables], fingerprints: Sequence[str] = ()
+) -> RankedConfigurations | RankedConditions:
+    """The result of an evaluation.
+
+    Args:
+        networks: The tables of each network; all have the same conditions.
+        fingerprints: Of the parameters of several networks; empty for one network.
+
+    Returns:
+        A table for one condition without a name, otherwise the tables of all conditions.
+    """
+    by_condition = {
+        name: rank_over_networks([tables[name] for tables in networks], tuple(fingerprints)) for name in networks[0]
+    }
+    if None in by_condition:
+        return by_condition[None]
+    return RankedConditions({name: table for name, table in by_condition.items() if name is not None})
+
+
+def rank_over_networks(
+    tables: Sequence[RankedConfigurations], fingerprints: tuple[str, ...] = ()
+) -> RankedConfigurations:
+    """The table of the means over networks; the table of a single network itself."""
+    if len(tables) == 1:
+        return tables[0]
+    evaluations = (
+        TrialEvaluation(arm=row.arm, seed=position, evaluation=evaluation)
+        for position, table in enumerate(tables)
+        for row in table.board.rows
+        for evaluation in _evaluations(row, table)
+    )
+    deployed = {table.deployed for table in tables}
+    return RankedConfigurations(
+        board=rank(evaluations, tables[0].board.ranked_on, seeds=len(tables)),
+        populations={},
+        outcomes={},
+        class_prior=tables[0].class_prior,
+        per_slot=tables[0].per_slot,
+        deployed=deployed.pop() if len(deployed) == 1 else None,
+        has_accuracy=tables[0].has_accuracy,
+        metric_values=mean_values([table.metric_values for table in tables]),
+        higher_is_better=tables[0].higher_is_better,
+        networks=tuple(
+            replace(table, fingerprints=fingerprints, network=position) for position, table in enumerate(tables)
+        ),
+        fingerprints=fingerprints,
+    )
+
+
+def _evaluations(row: LeaderboardRow, table: RankedConfigurations) -> list[Evaluation]:
+    """The evaluations of a row of one network; a row without a value has one on the split that ranks."""
+    if not row.metrics:
+        key = EvaluationKey(row.configuration, row.estimate, row.batch_size, table.board.ranked_on)
+        return [Evaluation(key, row.state, n=0, reason=row.reason)]
+    evaluations = []
+    for split, metrics in row.metrics.items():
+        key = EvaluationKey(row.configuration, row.estimate, row.batch_size, split)
+        outcomes = table.outcomes.get(key)
+        n = 0 if outcomes is None else len(outcomes.losses)
+        evaluations.append(Evaluation(key, row.state, n, metrics.loss.mean, metrics.accuracy.mean, outcomes=outcomes))
+    return evaluations

@@ -1,0 +1,82 @@
+"""Metrics of a row under the conditions of a study, and their mean and worst value."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bln_search.core.enums import Split
+from bln_search.core.records import Evaluation
+from bln_search.ranking.metrics import MeanStd, SplitMetrics
+
+MEAN, WORST = "mean", "worst"
+SUMMARIES = (MEAN, WORST)
+"""Names of the summaries over conditions; no condition has such a name."""
+
+MetricsBySplit = Mapping[Split, SplitMetrics]
+_BySeed = dict[int, Evaluation]
+
+
+@dataclass(frozen=True)
+class ConditionMetrics:
+    """Loss and accuracy of a row under every condition of a study.
+
+    Attributes:
+        by_condition: Metrics by condition and split; a split is missing where an evaluation has no value.
+        mean: Metrics by split of the mean over conditions, which is computed for each seed.
+        worst: By split the loss of the condition with the highest mean loss, and the accuracy of the condition with
+            the lowest mean accuracy.
+    """
+
+    by_condition: Mapping[str, MetricsBySplit]
+    mean: MetricsBySplit
+    worst: MetricsBySplit
+
+    @property
+    def columns(self) -> dict[str, MetricsBySplit]:
+        """Metrics by the name of the condition or summary."""
+        return {**self.by_condition, MEAN: self.mean, WORST: self.worst}
+
+
+def condition_metrics(evaluations: Iterable[tuple[int, Evaluation]]) -> ConditionMetrics | None:
+    """The metrics of a row from its evaluations under conditions, each with its seed; None without evaluations.
+
+    Summaries are over all conditions: they are missing on a split where a condition has no value under a seed.
+    """
+    grouped: dict[str, dict[Split, _BySeed]] = {}
+    for seed, evaluation in evaluations:
+        key = evaluation.key
+        grouped.setdefault(key.condition, {}).setdefault(key.split, {})[seed] = evaluation
+    if not grouped:
+        return None
+    by_condition: dict[str, dict[Split, SplitMetrics]] = {}
+    for condition, by_split in grouped.items():
+        values = {split: SplitMetrics.of(list(by_seed.values())) for split, by_seed in by_split.items()}
+        by_condition[condition] = {split: metrics for split, metrics in values.items() if metrics is not None}
+    mean, worst = {}, {}
+    for split in (Split.VALIDATION, Split.TEST):
+        metrics_of_all = [metrics[split] for metrics in by_condition.values() if split in metrics]
+        if len(metrics_of_all) == len(by_condition):
+            worst[split] = _worst(metrics_of_all)
+            mean[split] = _mean([by_split[split] for by_split in grouped.values()])
+    return ConditionMetrics(by_condition, mean, worst)
+
+
+def _worst(metrics: list[SplitMetrics]) -> SplitMetrics:
+    return SplitMetrics(
+        max((value.loss for value in metrics), key=lambda loss: loss.mean),
+        min((value.accuracy for value in metrics), key=lambda accuracy: accuracy.mean),
+    )
+
+
+def _mean(conditions: list[_BySeed]) -> SplitMetrics:
+    """Mean over conditions of each seed, then mean and deviation over seeds; every evaluation is measured."""
+    seeds = sorted({seed for by_seed in conditions for seed in by_seed})
+    by_seed = [[evaluations[seed] for evaluations in conditions if seed in evaluations] for seed in seeds]
+    return SplitMetrics(
+        MeanStd.of([statistics.fmean(item.loss for item in items if item.loss is not None) for items in by_seed]),
+        MeanStd.of(
+            [statistics.fmean(item.accuracy for item in items if item.accuracy is not None) for items in by_seed]
+        ),
+    )

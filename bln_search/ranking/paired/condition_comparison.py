@@ -1,0 +1,113 @@
+"""Compare rows over several validation conditions: all pairs, on the mean over conditions and in each condition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.core.errors import DataError
+from bln_search.ranking.paired.crossed_anova import PairDifferences, crossed_differences
+from bln_search.ranking.paired.sum_of_means import are_clusters, sum_of_means
+from bln_search.ranking.paired.table import Floats, OutcomeTable
+from bln_search.ranking.statistics.intervals import ALPHA, holm
+from bln_search.ranking.statistics.letter_display import compact_letter_display
+
+_MAX_VALUES_IN_MEMORY = 2**22
+"""Limit on the number of differences in memory."""
+
+
+@dataclass(frozen=True)
+class ConditionComparison:
+    """All pairs of rows, on the mean over conditions and in each condition.
+
+    p values are corrected by Holm's method over one family: every pair, on the mean and in every condition. So all
+    statements of a comparison hold together at the 5 % level.
+
+    Attributes:
+        pairs: First and second row of each pair, (P,) each, with first < second.
+        mean: Differences of the means over conditions (first − second).
+        mean_adjusted: Their p values after correction, (P,).
+        by_condition: Differences in each condition.
+        by_condition_adjusted: Their p values after correction, (P,) each.
+        letters: Compact letter display of the mean over conditions; None for too many groups.
+        clustered: Whether examples of equal index are clusters.
+    """
+
+    pairs: tuple[NDArray[np.intp], NDArray[np.intp]]
+    mean: PairDifferences
+    mean_adjusted: Floats
+    by_condition: tuple[PairDifferences, ...]
+    by_condition_adjusted: tuple[Floats, ...]
+    letters: list[str] | None
+    clustered: bool
+
+    def pair_index(self, row: int, other_row: int) -> int:
+        """Position of a pair of rows."""
+        first, second = self.pairs
+        return int(np.flatnonzero((first == min(row, other_row)) & (second == max(row, other_row)))[0])
+
+
+def compare_conditions(tables: Sequence[OutcomeTable]) -> ConditionComparison:
+    """Compare all pairs of rows.
+
+    Args:
+        tables: Outcomes in each condition: the same rows, ordered by increasing mean over conditions, and the same
+            seeds. Numbers of examples may differ.
+
+    Raises:
+        DataError: The tables have different rows or seeds.
+    """
+    check_conditions(tables)
+    by_condition = tuple(crossed_differences(table, "loss") for table in tables)
+    mean = by_condition[0] if len(tables) == 1 else _mean_differences(tables)
+    families = by_condition if len(tables) == 1 else (mean, *by_condition)
+    adjusted = np.split(np.asarray(holm(np.concatenate([part.p for part in families]).tolist())), len(families))
+    first, second = tables[0].pairs
+    different = {(int(row), int(other)) for row, other, p in zip(first, second, adjusted[0], strict=True) if p < ALPHA}
+    return ConditionComparison(
+        pairs=(first, second),
+        mean=mean,
+        mean_adjusted=adjusted[0],
+        by_condition=by_condition,
+        by_condition_adjusted=tuple(adjusted[-len(tables) :]),
+        letters=compact_letter_display(tables[0].rows, different),
+        clustered=are_clusters([table.examples for table in tables]),
+    )
+
+
+def check_conditions(tables: Sequence[OutcomeTable]) -> None:
+    """Raise DataError unless all tables have the same numbers of seeds and rows."""
+    shapes = {(table.seeds, table.rows) for table in tables}
+    if len(shapes) != 1:
+        raise DataError(f"conditions are compared over the same seeds and rows; they have (seeds, rows) {shapes}")
+
+
+def _mean_differences(tables: Sequence[OutcomeTable]) -> PairDifferences:
+    """Differences of the means over conditions, of all pairs."""
+    first, second = tables[0].pairs
+    count = len(tables)
+    step = max(1, _MAX_VALUES_IN_MEMORY // sum(table.losses.shape[0] * table.examples for table in tables))
+    parts = [
+        sum_of_means(
+            [
+                (
+                    table.losses[:, first[start : start + step]].astype(np.float64)
+                    - table.losses[:, second[start : start + step]]
+                )
+                / count
+                for table in tables
+            ]
+        )
+        for start in range(0, len(first), step)
+    ]
+    if not parts:
+        empty = np.empty(0)
+        return PairDifferences(empty, empty, empty)
+    return PairDifferences(
+        np.concatenate([part.mean for part in parts]),
+        np.concatenate([part.half for part in parts]),
+        np.concatenate([part.p for part in parts]),
+    )

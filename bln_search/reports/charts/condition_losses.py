@@ -1,0 +1,58 @@
+"""Chart of the loss of the first rows on clean images and under each condition of a study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.metrics import MeanStd
+from bln_search.reports.charts.chart import DASHES, SYMBOLS, Chart, layout, number_duplicates, series_colour
+from bln_search.reports.leaderboard_columns import metric_of
+from bln_search.specs.condition import CLEAN
+
+_MAX_ROWS = 8
+
+
+def condition_losses_chart(board: Leaderboard) -> Chart | None:
+    """A line for each of the first rows over clean images and conditions; None for a study without conditions."""
+    ranked = [row for row in board.rows if row.rank is not None and row.conditions is not None][:_MAX_ROWS]
+    if not ranked:
+        return None
+    labels = number_duplicates(_label(row, ranked) for row in ranked)
+    names = (CLEAN, *board.conditions)
+    traces, rows = [], []
+    for position, (label, row) in enumerate(zip(labels, ranked, strict=True)):
+        losses = [metric_of(row, board.ranked_on, "loss", "" if name == CLEAN else name) for name in names]
+        traces.append(_trace(position, label, names, losses))
+        rows += [
+            {"row": label, "condition": name, "loss": loss.mean, "deviation": loss.deviation}
+            for name, loss in zip(names, losses, strict=True)
+            if loss is not None
+        ]
+    figure = {"data": traces, "layout": layout("", f"{board.ranked_on} loss (nats)", xaxis={"type": "category"})}
+    caption = (
+        f"Mean {board.ranked_on} loss over seeds of the first {len(ranked)} rows, on clean images and under each "
+        "condition; bars are one standard deviation over seeds."
+    )
+    return Chart("Loss by condition", caption, figure, rows)
+
+
+def _label(row: LeaderboardRow, rows: list[LeaderboardRow]) -> str:
+    """Arm, configuration and estimate, and the batch size where the rows have several."""
+    has_sizes = len({other.batch_size for other in rows}) > 1
+    return row.key.label + (f", batch {row.batch_size}" if has_sizes else "")
+
+
+def _trace(position: int, label: str, names: tuple[str, ...], losses: list[MeanStd | None]) -> dict[str, Any]:
+    deviations = [None if loss is None else loss.deviation for loss in losses]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": label,
+        "x": list(names),
+        "y": [None if loss is None else loss.mean for loss in losses],
+        "error_y": {"type": "data", "array": deviations, "visible": any(deviations)},
+        "line": {"color": series_colour(position), "dash": DASHES[position % len(DASHES)]},
+        "marker": {"symbol": SYMBOLS[position % len(SYMBOLS)]},
+        "hovertemplate": f"{label}, %{{x}}: %{{y:.4f}}<extra></extra>",
+    }

@@ -1,0 +1,74 @@
+"""Metrics of rows under conditions as values of JSON, and as columns of CSV and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bln_search.core.enums import Split
+from bln_search.ranking.condition_metrics import MEAN, SUMMARIES, WORST, ConditionMetrics, MetricsBySplit
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.metrics import MeanStd, SplitMetrics
+from bln_search.reports.leaderboard_columns import METRICS, SPLIT_METRICS, SPLITS
+
+CONDITIONS = "conditions"
+"""Key of the metrics under conditions in a row as JSON."""
+
+METRIC_FIELDS = tuple(f"{split}_{metric}_{part}" for split, metric in SPLIT_METRICS for part in ("mean", "deviation"))
+"""Names of the metrics of a row, on clean images or under one condition."""
+
+Fields = dict[str, float | None]
+
+
+def flat_metrics(metrics: MetricsBySplit) -> Fields:
+    """Metrics by METRIC_FIELDS; None where there is no value."""
+    flat: Fields = dict.fromkeys(METRIC_FIELDS)
+    for split, of_split in metrics.items():
+        for metric, value in zip(METRICS, (of_split.loss, of_split.accuracy), strict=True):
+            flat[f"{split}_{metric}_mean"] = value.mean
+            flat[f"{split}_{metric}_deviation"] = value.deviation
+    return flat
+
+
+def metrics_from_flat(flat: Mapping[str, Any]) -> dict[Split, SplitMetrics]:
+    """Inverse of `flat_metrics`."""
+    metrics = {}
+    for split in SPLITS:
+        loss, accuracy = (_mean_std(flat, f"{split}_{metric}") for metric in METRICS)
+        if loss is not None and accuracy is not None:
+            metrics[split] = SplitMetrics(loss, accuracy)
+    return metrics
+
+
+def flat_conditions(row: LeaderboardRow) -> dict[str, dict[str, Fields]]:
+    """The metrics by condition, then `mean` and `worst` over conditions; empty without conditions."""
+    if row.conditions is None:
+        return {}
+    return {CONDITIONS: {name: flat_metrics(metrics) for name, metrics in row.conditions.columns.items()}}
+
+
+def conditions_from_flat(flat: Mapping[str, Any]) -> ConditionMetrics | None:
+    """Inverse of `flat_conditions`."""
+    columns = {name: metrics_from_flat(fields) for name, fields in flat.get(CONDITIONS, {}).items()}
+    if not columns:
+        return None
+    by_condition = {name: metrics for name, metrics in columns.items() if name not in SUMMARIES}
+    return ConditionMetrics(by_condition, columns.get(MEAN, {}), columns.get(WORST, {}))
+
+
+def condition_columns(board: Leaderboard) -> tuple[str, ...]:
+    """Columns of the metrics under conditions: `fog-3_validation_loss_mean`, and those of `mean` and `worst`."""
+    if not board.conditions:
+        return ()
+    return tuple(f"{name}_{field}" for name in (*board.conditions, *SUMMARIES) for field in METRIC_FIELDS)
+
+
+def condition_values(row: LeaderboardRow) -> Fields:
+    """The values of a row by `condition_columns`."""
+    by_name = flat_conditions(row).get(CONDITIONS, {})
+    return {f"{name}_{field}": value for name, fields in by_name.items() for field, value in fields.items()}
+
+
+def _mean_std(flat: Mapping[str, Any], name: str) -> MeanStd | None:
+    mean = flat.get(f"{name}_mean")
+    return None if mean is None else MeanStd(mean, flat.get(f"{name}_deviation"))

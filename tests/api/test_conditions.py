@@ -1,0 +1,276 @@
+"""One network under several validation conditions: tables, recommendations, records."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import bln_search
+from bln_search.core.enums import Split
+from bln_search.ranking.selection.condition_criteria import Criterion
+from tests.api.shifted_data import conditions, make_data, trained
+
+SIZES = [4, 20, 60]
+TRAIN = {"source": make_data(200, 1)}
+
+
+@pytest.fixture(scope="module")
+def network():
+    return trained()
+
+
+@pytest.fixture(scope="module")
+def ranked(network):
+    return bln_search.evaluate_configurations(network, TRAIN, conditions(), batch_sizes=SIZES, blends=[0.3])
+
+
+def loss_of(row):
+    return row.row.metrics[Split.VALIDATION].loss.mean
+
+
+def test_each_condition_has_the_table_of_a_call_of_its_own(network, ranked):
+    for name, loader in conditions().items():
+        alone = bln_search.evaluate_configurations(network, TRAIN, loader, batch_sizes=SIZES, blends=[0.3])
+        assert ranked[name].to_records() == alone.to_records()
+        assert str(ranked[name]) == str(alone)
+
+
+def test_populations_are_collected_once():
+    passes = []
+
+    class Counted:
+        def __iter__(self):
+            for position, batch in enumerate(make_data(200, 1)):
+                passes.extend([1] * (position == 0))
+                yield batch
+
+    result = bln_search.evaluate_configurations(trained(), Counted(), conditions())
+    assert len(passes) == 1
+    assert len({id(result[name].populations) for name in result}) == 1
+
+
+def test_losses_mean_worst_and_regret_equal_a_loop_over_the_tables(ranked):
+    tables = {name: {row.key: row for row in ranked[name].board.rows} for name in ranked}
+    loss = {
+        name: {key: row.metrics[Split.VALIDATION].loss.mean for key, row in rows.items()}
+        for name, rows in tables.items()
+    }
+    lowest = {name: min(losses.values()) for name, losses in loss.items()}
+    for position, key in enumerate(ranked.rows.keys):
+        line = [loss[name][key] for name in ranked]
+        assert ranked.rows.losses[position].tolist() == line
+        assert ranked.rows.values(Criterion.MEAN)[position] == pytest.approx(sum(line) / 3)
+        assert ranked.rows.values(Criterion.WORST)[position] == max(line)
+        regret = max(loss[name][key] - lowest[name] for name in ranked)
+        assert ranked.rows.values(Criterion.REGRET)[position] == pytest.approx(regret, abs=1e-6)
+
+
+def test_rows_independent_of_the_mini_batch_stand_once(ranked):
+    sizes = {key: ranked.rows.batch_sizes[key] for key in ranked.rows.keys}
+    assert all(len(of_row) == (3 if key.configuration.deterministic else 1) for key, of_row in sizes.items())
+    independent = [str(key.configuration) for key in sizes if key.configuration.deterministic]
+    assert independent == ["TT--", "TT--"]
+    assert {key.batch_size for key in sizes if not key.configuration.deterministic} == set(SIZES)
+
+
+def test_rows_with_other_outcomes_at_another_size_are_not_merged():
+    """A network whose other layers mix examples: TT-- differs between sizes, and stands for each of them."""
+
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.head = bln_search.BN(6, batch_size=20), nn.Linear(6, 2)
+
+        def forward(self, x):
+            return self.head(self.norm(x) + x.mean(0))
+
+    torch.manual_seed(0)
+    result = bln_search.evaluate_configurations(
+        Mixed(), make_data(), make_data(seed=3), batch_sizes=[4, 20], one_pass=False
+    )
+    assert sorted(row.batch_sizes for row in result if row.is_independent) == [(4,), (20,)]
+
+
+@pytest.mark.parametrize("over", [*Criterion, "large"])
+@pytest.mark.parametrize("batch_size", [None, *SIZES])
+def test_a_recommendation_is_a_row_of_its_size_that_can_be_applied(network, ranked, over, batch_size):
+    recommendation = ranked.recommendation_for(batch_size=batch_size, over=over)
+    row = ranked.recommended_for(batch_size=batch_size, over=over)
+    assert row == recommendation.row
+    assert batch_size is None or batch_size in row.batch_sizes or row.row.batch_size == batch_size
+    applied = bln_search.apply_configuration(copy.deepcopy(network), row).eval()
+    size = row.row.batch_size
+    for name in ranked:
+        with torch.no_grad():
+            x, y = conditions()[name].dataset.tensors
+            losses = [
+                nn.functional.cross_entropy(applied(x[first : first + size]), y[first : first + size], reduction="none")
+                for first in range(0, len(x), size)
+            ]
+        assert recommendation.losses[name] == pytest.approx(torch.cat(losses).mean().item(), rel=1e-4)
+
+
+def test_a_recommendation_has_the_lowest_value_or_a_reason(ranked):
+    for over in Criterion:
+        for size in SIZES:
+            selected = ranked.at_batch_size(size)
+            values = selected.rows.values(over)
+            recommendation = ranked.recommendation_for(batch_size=size, over=over)
+            assert recommendation.excess == pytest.approx(recommendation.value - values.min())
+            reasons = (recommendation.is_as_is, recommendation.is_independent, recommendation.selection.near_best > 1)
+            assert recommendation.excess == 0 or any(reasons)
+
+
+def test_a_condition_recommends_as_its_own_table(ranked):
+    for name in ranked:
+        for size in SIZES:
+            row = ranked.recommended_for(batch_size=size, over=name)
+            alone = ranked[name].at_batch_size(size).recommended
+            assert (row.configuration, row.row.estimate) == (alone.configuration, alone.row.estimate)
+            assert loss_of(row) == loss_of(alone)
+
+
+def test_a_dependent_recommendation_names_the_deterministic_alternative(ranked):
+    recommendation = ranked.recommendation_for(batch_size=20, over="worst")
+    assert not recommendation.is_independent
+    alternative = recommendation.alternative
+    assert alternative.is_independent
+    values = {
+        key: ranked.at_batch_size(20).rows.values(Criterion.WORST)[i]
+        for i, key in enumerate(ranked.at_batch_size(20).rows.keys)
+    }
+    best = min(value for key, value in values.items() if key.configuration.deterministic)
+    assert recommendation.alternative_cost == pytest.approx(best - recommendation.value)
+    text = " ".join(str(recommendation).split())
+    assert "depends on the mini-batch" in text
+    assert f"{alternative}" in text
+    assert f"{recommendation.alternative_cost:.4f} higher" in text
+
+
+def test_the_network_as_deployed_is_kept_without_a_shift():
+    loaders = {"one": make_data(), "two": make_data(seed=5)}
+    result = bln_search.evaluate_configurations(trained(), TRAIN, loaders, batch_sizes=[4, 20])
+    for over in [*Criterion, "one"]:
+        recommendation = result.recommendation_for(over=over)
+        assert str(recommendation.row) == "TT-- (moving)"
+        assert recommendation.is_as_is
+        assert recommendation.alternative is None
+
+
+def test_every_size_and_criterion_has_a_line(ranked):
+    summary = ranked.by_batch_size
+    records = summary.to_records()
+    assert [(record["batch_size"], record["over"]) for record in records] == [
+        (size, over) for size in SIZES for over in ["mean", "worst", "regret", "clean", "large", "small"]
+    ]
+    for record in records:
+        recommendation = ranked.recommendation_for(batch_size=record["batch_size"], over=record["over"])
+        assert record["row"] == str(recommendation.row)
+        assert record["regret"] == max(recommendation.regrets.values())
+        assert record["independent"] or record["alternative"]
+    assert str(summary).count("\n") > len(records)
+    assert "<table>" in summary._repr_html_()
+    assert json.loads(summary.to_json()) == records
+
+
+def test_records_csv_and_html_have_every_row(ranked):
+    records = ranked.to_records()
+    assert len(records) == len(ranked.rows.keys)
+    for position, record in enumerate(records):
+        assert record["mean"] == pytest.approx(ranked.rows.losses[position].mean())
+        assert [record[f"{name}_validation_loss"] for name in ranked] == ranked.rows.losses[position].tolist()
+    assert json.loads(ranked.to_json()) == records
+    assert len(list(csv.DictReader(io.StringIO(ranked.to_csv())))) == len(records)
+    assert ranked._repr_html_().count("<tr>") == len(records) + 1
+    printed = str(ranked)
+    assert all(name in printed for name in (*ranked, "mean", "worst", "regret", "all"))
+
+
+def test_a_frame_has_the_records(ranked):
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(ranked.to_frame(), pandas.DataFrame)
+    assert len(ranked.by_batch_size.to_frame()) == 18
+
+
+def test_test_figures_are_reported_and_do_not_select():
+    test = {name: make_data(60, 9) for name in conditions()}
+    with_test = bln_search.evaluate_configurations(trained(), TRAIN, conditions(), test_loader=test)
+    alone = bln_search.evaluate_configurations(trained(), TRAIN, conditions())
+    assert with_test.rows.losses.tolist() == alone.rows.losses.tolist()
+    assert {"clean_test_loss", "clean_test_accuracy"} <= set(with_test.to_records()[0])
+    assert not [name for name in alone.to_records()[0] if "_test_" in name]
+    row = with_test.recommended_for(over="mean")
+    members = [
+        next(other for other in with_test[name].board.rows if other.key == row.row.key).metrics[Split.TEST].loss.mean
+        for name in with_test
+    ]
+    assert row.row.metrics[Split.TEST].loss.mean == pytest.approx(np.mean(members))
+
+
+def test_rows_without_a_value_in_a_condition_are_listed_last():
+    loaders = {"good": make_data(), "bad": [(x * float("nan"), y) for x, y in make_data()]}
+    result = bln_search.evaluate_configurations(trained(), TRAIN, loaders)
+    assert not result.rows.keys
+    assert {record["reason"] is not None for record in result.to_records()} == {True}
+    assert "no value in every condition" in str(result)
+    with pytest.raises(bln_search.ModelError, match="every condition"):
+        result.recommended_for()
+
+
+def test_conditions_may_have_different_numbers_of_examples():
+    loaders = {"clean": make_data(120), "large": make_data(80, scale=2.0, shift=1.0)}
+    result = bln_search.evaluate_configurations(trained(), TRAIN, loaders, batch_sizes=[4, 20])
+    assert not result.rows.comparison.clustered
+    assert result.recommended_for(over="worst").row.rank
+    assert "group" in result.to_records()[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"validation_loader": {}}, "no condition"),
+        ({"validation_loader": {"two words": make_data()}}, "name of a condition"),
+        ({"validation_loader": {3: make_data()}}, "name of a condition"),
+        ({"validation_loader": {"worst": make_data()}}, "criterion"),
+        ({"test_loader": make_data()}, "a single loader"),
+        ({"test_loader": {"clean": make_data()}}, "a test loader for each condition"),
+        ({"validation_loader": make_data(), "test_loader": {"clean": make_data()}}, "test_loader has conditions"),
+    ],
+)
+def test_impossible_conditions_are_an_error_before_any_pass(arguments, message):
+    class Never:
+        def __iter__(self):
+            raise AssertionError("a pass over the data")
+
+    loaders = {"validation_loader": conditions(), **arguments}
+    with pytest.raises(ValueError, match=message):
+        bln_search.evaluate_configurations(trained(), Never(), **loaders)
+
+
+def test_an_empty_loader_names_its_condition():
+    with pytest.raises(bln_search.DataError, match=r"validation_loader\['noise'\] yields no mini-batch"):
+        bln_search.evaluate_configurations(trained(), TRAIN, {"clean": make_data(), "noise": []})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"over": "best"}, "give mean, worst, regret"), ({"batch_size": 5}, "there are 4, 20, 60")],
+)
+def test_an_unknown_recommendation_is_an_error(ranked, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ranked.recommended_for(**arguments)
+
+
+def test_an_unknown_condition_is_an_error(ranked):
+    with pytest.raises(KeyError, match="there are clean, large, small"):
+        ranked["noise"]
+    assert list(ranked) == ["clean", "large", "small"]
+    assert len(ranked) == 3
+    assert repr(ranked).startswith("<RankedConditions: clean, large, small; ")

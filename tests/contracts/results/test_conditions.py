@@ -1,0 +1,102 @@
+"""Evaluations under conditions are stored beside the clean ones, which alone decide ranks and statistics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from bln_search.core.blend import Blend, blend_label
+from bln_search.core.enums import ProbeKind, Split
+from bln_search.core.records import Evaluation, Outcomes, Probe
+from bln_search.ranking.leaderboard import TrialEvaluation, rank
+from bln_search.specs.trial import resolve
+from bln_search.storage.row_factories import new_evaluation
+from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, STUDY, evaluations
+
+CONDITIONS = ("", "fog-3", "a" * 64)
+LONG_ESTIMATE = blend_label("p" * 32, Blend(0.1234567890123456))
+
+
+def under_conditions():
+    """Evaluations whose losses grow with the position of the condition."""
+    return tuple(
+        Evaluation.from_outcomes(
+            replace(item.key, condition=name, estimate=item.key.estimate and LONG_ESTIMATE),
+            Outcomes(item.outcomes.losses * np.float32(2**-place), item.outcomes.correct),
+        )
+        for place, name in enumerate(CONDITIONS)
+        for item in evaluations()
+        if item.outcomes is not None
+    )
+
+
+def finish(ledger, trial):
+    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    ledger.attempts.record_checkpoint(token, CHECKPOINT)
+    ledger.attempts.finish_trial(token, under_conditions())
+
+
+@pytest.fixture
+def study_id(ledger):
+    study_id = ledger.studies.accept(STUDY)
+    for trial in ledger.trials.list_trials(study_id):
+        finish(ledger, trial)
+    return study_id
+
+
+def test_evaluations_of_a_trial_are_read_as_they_were_stored(ledger, study_id):
+    trial = ledger.trials.list_trials(study_id)[0]
+    stored = ledger.results.list_trial_evaluations(trial.id)
+    assert stored == list(under_conditions())
+    for evaluation, expected in zip(stored, under_conditions(), strict=True):
+        assert evaluation.outcomes.losses.tobytes() == expected.outcomes.losses.tobytes()
+
+
+def test_evaluations_are_listed_on_clean_images(ledger, study_id):
+    records = ledger.results.list_evaluations(study_id)
+    assert len(records) == 4 * 4
+    assert all(record.evaluation.key.is_clean for record in records)
+    assert len(ledger.results.list_scored(study_id)) == 4 * 12
+
+
+def test_leaderboard_has_the_metrics_of_each_condition(ledger, study_id):
+    board = ledger.results.rank_study(study_id, STUDY)
+    expected = rank(
+        TrialEvaluation(trial.arm, trial.seed, evaluation)
+        for trial in ledger.trials.list_trials(study_id)
+        for evaluation in under_conditions()
+    )
+    assert board == expected
+    assert board.conditions == CONDITIONS[1:]
+    first = board.rows[0]
+    ratio = first.conditions.by_condition["fog-3"][Split.TEST].loss.mean / first.metrics[Split.TEST].loss.mean
+    assert ratio == pytest.approx(0.5)
+
+
+def test_points_are_judged_by_their_clean_loss(ledger):
+    study_id = ledger.studies.accept(SAMPLED_STUDY)
+    point = {"training.learning_rate": 0.01}
+    trials = [resolve(SAMPLED_STUDY, SAMPLED_STUDY.arms[0], point, seed) for seed in SAMPLED_STUDY.seeds]
+    ledger.trials.add_point(study_id, trials)
+    for trial in ledger.trials.list_trials(study_id):
+        finish(ledger, trial)
+    clean = [item.loss for item in under_conditions() if item.key.is_clean and item.key.split is Split.VALIDATION]
+    ((first, second),) = ledger.trials.list_points(study_id)
+    assert first.best_loss == second.best_loss == pytest.approx(min(clean))
+
+
+def test_evaluation_is_unique_within_its_condition(ledger, study_id):
+    repeated = under_conditions()[-1]
+    with pytest.raises(IntegrityError), ledger.database.writing() as session:
+        session.add(new_evaluation(repeated, 1))
+        session.flush()
+
+
+def test_probe_keeps_its_condition(ledger, study_id):
+    trial = ledger.trials.list_trials(study_id)[0]
+    probe = Probe(ProbeKind.SIZE, 0, under_conditions()[-1].key, 7, 0.5, 0.25)
+    ledger.probes.replace(trial.id, CHECKPOINT.sha256, [ProbeKind.SIZE], [probe])
+    assert [item.probe for item in ledger.probes.list_probes(study_id)] == [probe]

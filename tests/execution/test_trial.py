@@ -1,0 +1,134 @@
+"""A trial evaluates its network on the clean images and under every condition of the study."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from bln_search.core.checkpoints import Folder
+from bln_search.core.enums import Split
+from bln_search.data.corruptions import corrupt_images
+from bln_search.evaluation.row_evaluator import configured_row
+from bln_search.execution.environment import ExecutionEnvironment, prepared_data
+from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.messages import EvaluationDone, Progressed, Task, TrainingDone
+from bln_search.execution.reevaluation import ReplayVerdict, compare_evaluations, reevaluate_trial, replay_conditions
+from bln_search.execution.trial import run_task
+from bln_search.norms.network_layers import evaluation_mode
+from bln_search.specs import parse_study, trials_of
+
+STUDY = parse_study("""
+name: shifted
+data: {name: digits, fraction: 0.2, validation: 200, standardization: channel}
+model: {name: mlp, widths: [8]}
+arms: [{method: bln}]
+training: {epochs: 2}
+seeds: [0]
+evaluation:
+  batch_sizes: [8, 25]
+  conditions: [gaussian_noise-3, {name: dim, corruption: contrast, severity: 5}]
+""")
+(TRIAL,) = trials_of(STUDY)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trial")
+    return ExecutionEnvironment(folder, folder, Folder(folder / "checkpoints"))
+
+
+@pytest.fixture(scope="module")
+def messages(environment):
+    """What the trial sends."""
+    sent = []
+    for _ in run_task(Task(1, TRIAL), environment, sent.append):
+        pass
+    return sent
+
+
+@pytest.fixture(scope="module")
+def evaluations(messages):
+    (done,) = (message for message in messages if isinstance(message, EvaluationDone))
+    return done.evaluations
+
+
+@pytest.fixture(scope="module")
+def checkpoint(messages):
+    return next(message.checkpoint for message in messages if isinstance(message, TrainingDone))
+
+
+def corrupted_inputs(data, split, condition):
+    """The standardized images of a condition, in double precision."""
+    source = data.unprepared[split]
+    images = (source.inputs / 16).astype(np.float32)
+    corrupted = corrupt_images(images, condition.image_corruption, seed=condition.seed, indices=source.indices)
+    return (corrupted.astype(np.float64) * 16 - data.standardizer.mean) / data.standardizer.deviation
+
+
+@torch.no_grad()
+def plain_losses(loaded, row, inputs, targets, size):
+    """Losses by plain forward passes over mini-batches in the order of the data, the last one filled from the first."""
+    n, losses = len(inputs), []
+    with evaluation_mode(loaded.network), configured_row(row, loaded.populations):
+        for start in range(0, n, size):
+            chosen = [(start + offset) % n for offset in range(size)]
+            outputs = loaded.network(torch.from_numpy(inputs[chosen]).float())
+            kept = min(size, n - start)
+            losses.append(F.cross_entropy(outputs[:kept], targets[start : start + kept], reduction="none"))
+    return torch.cat(losses).numpy()
+
+
+def test_losses_under_conditions_equal_a_plain_loop(environment, checkpoint, evaluations):
+    stored = {evaluation.key: evaluation for evaluation in evaluations}
+    compared = 0
+    with load_trained_network(TRIAL, checkpoint, environment) as loaded:
+        for condition in TRIAL.evaluation.conditions:
+            for split in (Split.VALIDATION, Split.TEST):
+                inputs, targets = corrupted_inputs(loaded.data, split, condition), loaded.data.splits[split][1]
+                for row in loaded.rows[::5]:
+                    for size in TRIAL.batch_sizes:
+                        (evaluation,) = (
+                            found
+                            for key, found in stored.items()
+                            if (key.configuration, key.estimate) == (row.configuration, row.estimate)
+                            and (key.batch_size, key.split, key.condition) == (size, split, condition.name)
+                        )
+                        expected = plain_losses(loaded, row, inputs, targets, size)
+                        np.testing.assert_allclose(evaluation.outcomes.losses, expected, rtol=1e-4, atol=1e-5)
+                        assert evaluation.loss == pytest.approx(expected.mean(dtype=np.float64), rel=1e-4)
+                        compared += 1
+    assert compared == 2 * 2 * 4 * 2
+
+
+def test_every_condition_has_the_evaluations_of_the_clean_images(evaluations):
+    keys = [evaluation.key for evaluation in evaluations]
+    by_condition = {
+        name: {(key.configuration, key.estimate, key.batch_size, key.split) for key in keys if key.condition == name}
+        for name in ("", "gaussian_noise-3", "dim")
+    }
+    assert by_condition[""] == by_condition["gaussian_noise-3"] == by_condition["dim"]
+    assert len(by_condition[""]) * 3 == len(keys) == len(set(keys)) == 2 * TRIAL.evaluations_per_split
+
+
+def test_clean_evaluations_equal_those_of_a_study_without_conditions(environment, checkpoint, evaluations):
+    clean_trial = TRIAL.model_copy(update={"evaluation": TRIAL.evaluation.model_copy(update={"conditions": ()})})
+    clean = reevaluate_trial(clean_trial, checkpoint, environment, replay_conditions(checkpoint))
+    comparisons = compare_evaluations(
+        [evaluation for evaluation in evaluations if evaluation.key.is_clean], clean, same_conditions=True
+    )
+    assert {comparison.verdict for comparison in comparisons} == {ReplayVerdict.IDENTICAL}
+
+
+def test_reevaluation_is_identical_bit_for_bit(environment, checkpoint, evaluations):
+    prepared_data.cache_clear()
+    repeated = reevaluate_trial(TRIAL, checkpoint, environment, replay_conditions(checkpoint))
+    comparisons = compare_evaluations(evaluations, repeated, same_conditions=True)
+    assert len(comparisons) == len(evaluations)
+    assert {comparison.verdict for comparison in comparisons} == {ReplayVerdict.IDENTICAL}
+
+
+def test_progress_counts_the_examples_of_every_condition(messages):
+    progress = [message for message in messages if isinstance(message, Progressed) and message.phase == "evaluation"]
+    assert progress[-1].done == progress[-1].total == 3 * 2 * (40 + 360)
