@@ -12,11 +12,17 @@ from torch import nn
 from bln_search.api.adapters import BatchAdapter, Loader
 from bln_search.api.arguments import CorrectionName
 from bln_search.api.batch_forms import Target
-from bln_search.api.condition_loaders import ConditionLoaders, condition_loaders
-from bln_search.api.estimates import collect_estimates, named_populations, parse_blends, possible_rows, reached_layers
+from bln_search.api.condition_loaders import ConditionLoaders, parse_condition_loaders
+from bln_search.api.estimates import (
+    collect_estimates,
+    moments_of_reached_layers,
+    named_populations,
+    parse_blends,
+    possible_rows,
+)
 from bln_search.api.loaders import batches_by_size
 from bln_search.api.metrics import Metric, MetricRecorder, UserMetric, examples_of, resolve_metrics
-from bln_search.api.network_list import network_fingerprints, network_list
+from bln_search.api.network_list import network_fingerprints, parse_networks
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_conditions import RankedConditions
 from bln_search.api.score import UserScore, has_correctness, resolve_score
@@ -38,7 +44,7 @@ from bln_search.norms.network_layers import (
     row_before_conversion,
 )
 from bln_search.norms.row_batching.row_tensor import Populations
-from bln_search.ranking.leaderboard import TrialEvaluation, rank
+from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
 
 
 class EvaluationOptions(TypedDict, total=False):
@@ -157,8 +163,8 @@ def evaluate_configurations(
         print(ranked)
         print(ranked.recommended, ranked["TTTT"])
     """
-    networks = network_list(network, "evaluate_configurations(network, train_loader, validation_loader)")
-    conditions = condition_loaders(validation_loader, test_loader)
+    networks = parse_networks(network, "evaluate_configurations(network, train_loader, validation_loader)")
+    conditions = parse_condition_loaders(validation_loader, test_loader)
     if batch_sizes is not None and not _are_batch_sizes(batch_sizes):
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
     options = _Options(
@@ -239,12 +245,12 @@ def _evaluate_network(
                 results += evaluations
                 metric_values |= recorder.values(evaluations)
         tables[condition.name] = RankedConfigurations(
-            board=rank(TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results),
+            board=rank_rows(TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results),
             populations=by_estimate,
             outcomes=_outcomes_by_key(results),
             class_prior=classes.class_prior,
             per_slot=options.per_slot and any(layer.batch_size != 1 for layer in layers.values()),
-            deployed=row_before_conversion(layers, reached_layers(estimates)),
+            deployed=row_before_conversion(layers, moments_of_reached_layers(estimates)),
             has_accuracy=has_correctness(options.scoring),
             metric_values=metric_values,
             higher_is_better={name: metric.higher_is_better for name, metric in options.metrics.items()},

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.core.enums import Split
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 
 _DROP_TEST_METRIC = 2
 
@@ -60,6 +60,6 @@ def _column(rows: Sequence[RankedConfiguration], name: str, split: Split) -> Col
     return Column(
         f"{split} {name}",
         ["–" if value is None else f"{value:.4f}" for value in values],
-        Kind.NUMBER,
+        CellKind.NUMBER,
         drop_order=_DROP_TEST_METRIC if split is Split.TEST else None,
     )

@@ -15,7 +15,7 @@ from bln_search.api.equal_rows import DistinctRows, distinct_rows
 from bln_search.api.figures import plotly_figure
 from bln_search.api.metric_columns import rows_by_metric, with_metric_columns
 from bln_search.api.metrics import MetricValues, split_values
-from bln_search.api.printing import row_label, with_batch_sizes, without_accuracy
+from bln_search.api.printing import drop_accuracy_columns, row_label, with_batch_sizes
 from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
 from bln_search.api.ranked_writer import write_tables
 from bln_search.api.record_table import RecordTable
@@ -30,7 +30,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
-from bln_search.ranking.paired.sum_of_means import sum_of_means
+from bln_search.ranking.paired.sum_of_means import compare_sum_of_means
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
 from bln_search.ranking.selection.recommendation import Recommendation, is_deterministic, recommend
 from bln_search.reports.charts.ranked_rows import RowLoss, loss_chart
@@ -296,7 +296,7 @@ class RankedConfigurations(RecordTable):
         if outcomes is None:
             raise ModelError("a chart needs a row with a value and at least two examples")
         recommended = self.recommended.row.key
-        intervals = sum_of_means([outcomes.losses.astype(np.float64)])
+        intervals = compare_sum_of_means([outcomes.losses.astype(np.float64)])
         rows = [
             RowLoss(
                 self._label(key),
@@ -349,4 +349,4 @@ class RankedConfigurations(RecordTable):
         table = with_metric_columns(table, list(self), self.higher_is_better, {key.split for key in self.metric_values})
         sizes = [self._distinct.batch_sizes[row.key] for row in self.table.rows]
         table = with_batch_sizes(table, sizes, {row.batch_size for row in self.board.rows})
-        return table if self.has_accuracy else without_accuracy(table), lines
+        return table if self.has_accuracy else drop_accuracy_columns(table), lines

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save
 
 from bln_search.api.metrics import MetricValues
-from bln_search.api.ranked_format import FORMAT, FORMAT_VERSION, Json, TensorStore, content_sha256, with_suffix
+from bln_search.api.ranked_format import FORMAT, FORMAT_VERSION, Json, TensorStore, add_missing_suffix, content_sha256
 from bln_search.api.ranked_row import LayerPopulationsByName
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.errors import OutputError
@@ -68,7 +68,7 @@ def write_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: s
         OutputError: The file cannot be written.
         StorageFullError: The disk is full.
     """
-    file = with_suffix(path)
+    file = add_missing_suffix(path)
     store = TensorStore()
     description = json.dumps(_tables_to_json(networks, store), allow_nan=False)
     metadata = {

@@ -9,7 +9,7 @@ from bln_search.api.metrics import mean_values
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_conditions import RankedConditions
 from bln_search.core.records import Evaluation, EvaluationKey
-from bln_search.ranking.leaderboard import LeaderboardRow, TrialEvaluation, rank
+from bln_search.ranking.leaderboard import LeaderboardRow, TrialEvaluation, rank_rows
 
 NetworkTables = Mapping[str | None, RankedConfigurations]
 """The tables of one network, by condition; a single condition may be without a name, None."""
@@ -49,7 +49,7 @@ def rank_over_networks(
     )
     deployed = {table.deployed for table in tables}
     return RankedConfigurations(
-        board=rank(evaluations, tables[0].board.ranked_on, seeds=len(tables)),
+        board=rank_rows(evaluations, tables[0].board.ranked_on, seeds=len(tables)),
         populations={},
         outcomes={},
         class_prior=tables[0].class_prior,

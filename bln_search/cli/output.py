@@ -14,7 +14,7 @@ from rich.console import Console
 
 from bln_search.core.errors import OutputError
 from bln_search.core.files import write_atomically
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 
 _PIPE_WIDTH = 160
 """Width in characters of output that is not a terminal, unless COLUMNS is set."""
@@ -105,10 +105,10 @@ def write_output(content: bytes, to: Path | None) -> None:
 
 def print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "") -> None:
     """Print rows as a table on standard output."""
-    results.print(rows_table(rows, columns, title))
+    results.print(make_records_table(rows, columns, title))
 
 
-def rows_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "") -> FittedTable:
+def make_records_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "") -> FittedTable:
     """A table of rows: numbers on the right, text folded, columns without a value dropped.
 
     Args:
@@ -122,4 +122,4 @@ def rows_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], tit
 def _make_column(name: str, values: Sequence[object]) -> Column:
     cells = ["" if value is None else str(value) for value in values]
     is_number = all(_NUMBER.fullmatch(cell) for cell in cells if cell)
-    return Column(name, cells, Kind.NUMBER if is_number else Kind.TEXT)
+    return Column(name, cells, CellKind.NUMBER if is_number else CellKind.TEXT)

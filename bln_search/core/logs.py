@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 _EXTRA_FIELDS = ("request_id", "study_id", "trial", "seconds")
 
 
-class JsonLines(logging.Formatter):
+class JsonLinesFormatter(logging.Formatter):
     """Formats a record as one JSON object, with the ids of request, study and trial if the record has them."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -46,7 +46,7 @@ def configure_logs(log_format: str, level: int = logging.INFO, file: LogFile | N
         handlers.append(file_handler)
     plain_formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     for handler in handlers:
-        handler.setFormatter(JsonLines() if log_format == "json" else plain_formatter)
+        handler.setFormatter(JsonLinesFormatter() if log_format == "json" else plain_formatter)
     logging.basicConfig(level=level, handlers=handlers, force=True)
     for name in ("httpx", "uvicorn.access", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)

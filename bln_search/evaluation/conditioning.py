@@ -22,7 +22,7 @@ Tables show four decimals; in well-conditioned networks the error is about 1e-6.
 """
 
 
-class Conditioning:
+class IllConditionedRows:
     """Finds ill-conditioned rows and computes their losses in double precision.
 
     A row may amplify rounding errors without bound: where a mini-batch has almost no deviation, or in deep networks

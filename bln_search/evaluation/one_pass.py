@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_batches
-from bln_search.evaluation.conditioning import Conditioning
+from bln_search.evaluation.conditioning import IllConditionedRows
 from bln_search.evaluation.independence import BatchPair, check_one_pass_inputs, check_pair
 from bln_search.evaluation.inputs import StructuredInputs
 from bln_search.evaluation.memory import MEMORY_LIMIT, choose_chunking, retain_freed_memory
@@ -122,7 +122,7 @@ def _fused_scores(
     observe: OutputObserver | None,
 ) -> Iterator[Scores]:
     """Yield losses and correctness (rows, examples) of each group by fused passes."""
-    conditioning = Conditioning(evaluator, double, first[0])
+    conditioning = IllConditionedRows(evaluator, double, first[0])
     checks = SpotChecks(evaluator, double, conditioning.epsilon)
     for index, group in enumerate(groups):
         chunks: Iterable[Tensor] = evaluator.outputs(group)
@@ -145,7 +145,7 @@ def _plain_scores(
     evaluator: RowEvaluator, first: MiniBatch, batches: Iterable[MiniBatch], observe: OutputObserver | None
 ) -> Iterator[Scores]:
     """Yield losses and correctness (rows, examples) of each mini-batch by plain forward passes."""
-    conditioning = Conditioning(evaluator, evaluator.in_double_precision(first[0]), first[0])
+    conditioning = IllConditionedRows(evaluator, evaluator.in_double_precision(first[0]), first[0])
     for index, batch in enumerate(batches):
         inputs, targets = batch
         outputs = [evaluator.plain_outputs(row, inputs)[: len(targets)] for row in range(len(evaluator.rows))]

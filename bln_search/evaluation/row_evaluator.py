@@ -107,7 +107,7 @@ class RowEvaluator:
             inputs: of a mini-batch, to test the copy.
         """
         dtype = next(self.network.parameters()).dtype
-        copy = None if dtype == torch.float64 else in_double_precision(self.network, self.populations)
+        copy = None if dtype == torch.float64 else copy_network_in_double_precision(self.network, self.populations)
         if copy is None:
             return None
         rows = self.chunking.rows if self.chunking.rows == len(self.rows) else max(1, self.chunking.rows // 2)
@@ -140,7 +140,7 @@ class RowEvaluator:
     def _fused_outputs(self, group: BatchGroup, plan: EnumerationPlan) -> Tensor:
         layout = BatchLayout(plan, group.groups, group.size)
         copies = len(plan.rows) if self.expand_inputs else 1
-        tagged = map_tensors(lambda x: _tagged(x, layout, copies), group.inputs.clone())
+        tagged = map_tensors(lambda x: _tag_and_repeat(x, layout, copies), group.inputs.clone())
         try:
             outputs = check_output(self.network(tagged))
         except RowBatchingError as error:
@@ -190,7 +190,9 @@ def configured_row(row: RowSpec, populations: Populations) -> Iterator[None]:
             layer.restore(state)
 
 
-def in_double_precision(network: nn.Module, populations: Populations) -> tuple[nn.Module, Populations] | None:
+def copy_network_in_double_precision(
+    network: nn.Module, populations: Populations
+) -> tuple[nn.Module, Populations] | None:
     """Return a copy of the network and its populations in double precision; None where it cannot be copied."""
     try:
         copy = deepcopy(network).double()
@@ -213,7 +215,7 @@ def _called_layers(network: nn.Module) -> Iterator[set[nn.Module]]:
             hook.remove()
 
 
-def _tagged(x: Tensor, layout: BatchLayout, copies: int) -> Tensor:
+def _tag_and_repeat(x: Tensor, layout: BatchLayout, copies: int) -> Tensor:
     """Return a tensor (examples, ...) with a row tag, repeated for each row; a constant without axes is unchanged."""
     if not x.ndim:
         return x

@@ -9,7 +9,7 @@ from torch import nn
 from bln_search.core.configuration import FEATURE_STATISTICS
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
-from bln_search.core.undefined_reasons import too_few_slots
+from bln_search.core.undefined_reasons import too_few_slots_reason
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress, evaluate_rows
@@ -84,5 +84,5 @@ def undefined_reason(row: RowSpec, populations: Populations, batch_size: int) ->
         uses_feature = any(configuration.source(statistic).reads_population for statistic in FEATURE_STATISTICS)
         slots = 1 if population.feature is None else population.feature.mean.shape[0]
         if uses_feature and slots != 1 and batch_size > slots:
-            return too_few_slots(slots, batch_size)
+            return too_few_slots_reason(slots, batch_size)
     return None

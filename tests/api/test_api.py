@@ -17,7 +17,7 @@ from bln_search import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.states import EvaluationState
-from bln_search.reports.sentences.leaderboard import sentence
+from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.reports.sentences.recommendation import recommendation_headline
 from bln_search.reports.sentences.significance import significance_fact
 from tests.api.own_network import make_loader, make_network
@@ -271,7 +271,7 @@ def test_printed_table_shows_significantly_different_rows():
     compared = ranked.comparison
     assert (compared.seeds, compared.examples, len(compared.rows)) == (1, 120, 16)
     assert compared.rows[0].configuration == str(ranked.best.configuration)
-    assert sentence(significance_fact(compared)) in " ".join(str(ranked).split())
+    assert format_sentence(significance_fact(compared)) in " ".join(str(ranked).split())
     assert compared is ranked.comparison
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from bln_search.cli.output import output_width, rows_table
+from bln_search.cli.output import make_records_table, output_width
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def printed(table, width=80):
 
 
 def test_numbers_are_right_aligned_and_names_are_folded():
-    text = printed(rows_table(ROWS, tuple(ROWS[0])))
+    text = printed(make_records_table(ROWS, tuple(ROWS[0])))
     assert "reason" not in text
     assert "…" not in text
     first, second = (line for line in text.splitlines() if line.startswith(("bln", "ln")))

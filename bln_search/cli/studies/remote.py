@@ -48,7 +48,7 @@ def submit(
         status = "accepted" if accepted["new"] else "already submitted"
         line_printer(quiet=quiet)(f"study {accepted['id']} ({accepted['name']}): {status}, {accepted['state']}")
         if wait:
-            _follow(ServiceSource(client), accepted["id"], output_format, quiet=quiet)
+            _watch_study(ServiceSource(client), accepted["id"], output_format, quiet=quiet)
         else:
             results.print(str(accepted["id"]), highlight=False)
 
@@ -62,10 +62,10 @@ def watch(
 ) -> None:
     """Follow a study to its end, then print its ranked table."""
     with open_client(server, token, load_settings()) as client:
-        _follow(ServiceSource(client), client.study(study)["id"], output_format, quiet=quiet)
+        _watch_study(ServiceSource(client), client.study(study)["id"], output_format, quiet=quiet)
 
 
-def _follow(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
+def _watch_study(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
     """Print events until the study ends or waits for a user, then what `run` prints."""
     print_line = line_printer(quiet=quiet)
     labels, progress = TrialLabels(source, study_id), EventProgress(source.find(str(study_id)))

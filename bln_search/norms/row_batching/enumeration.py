@@ -30,7 +30,7 @@ def enumerate_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedT
     if sources is None:
         sources = x.batch_layout.plan.layer_sources[layer] = resolve_sources(layer, x.batch_layout.plan, x)
     if x.copies == 1:
-        return LazyRowTensor.of(_expand_rows(layer, untag(x), x.batch_layout, sources), x.batch_layout)
+        return LazyRowTensor.of(_normalize_shared_input(layer, untag(x), x.batch_layout, sources), x.batch_layout)
     return tag_rows(_normalize_each_row(layer, untag(x), x.batch_layout, sources), x.batch_layout, x.copies)
 
 
@@ -108,7 +108,7 @@ def _cut_to_slots(value: Tensor, rows: Tensor) -> Tensor:
     return value if value.shape[2] == 1 else value[:, :, : rows.shape[2]]
 
 
-def _expand_rows(
+def _normalize_shared_input(
     layer: NormalizationBase, x: Tensor, layout: BatchLayout, sources: LayerSources
 ) -> FactoredSum | DenseSum:
     """Return the outputs of all rows from one input (G·N, ...), as a sum of few tensors."""
