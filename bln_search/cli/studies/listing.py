@@ -22,7 +22,7 @@ from bln_search.cli.sources import StudyFilter, open_source, study_fields
 from bln_search.core.states import StudyState
 from bln_search.specs.records import TrialRecord
 
-_STUDY_COLUMNS = ("id", "name", "state", "trials", "finished", "failed", "created")
+_STUDY_COLUMNS = ("id", "name", "owner", "state", "trials", "finished", "failed", "created")
 _TRIAL_COLUMNS = (
     "trial",
     "arm",
@@ -78,7 +78,10 @@ def show(
         results.print_json(json.dumps(document))
         return
     if output_format is Format.TABLE:
-        results.print(f"{record.name} (study {record.id}, {record.state}) {record.spec.title}".strip(), markup=False)
+        owner = f", owner {record.owner}" if record.owner else ""
+        results.print(
+            f"{record.name} (study {record.id}{owner}, {record.state}) {record.spec.title}".strip(), markup=False
+        )
         if record.reason:
             results.print(f"reason: {record.reason}", markup=False, soft_wrap=True)
     print_records([_trial_row(trial) for trial in trials], _TRIAL_COLUMNS, output_format)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.progress_lines import line_printer
-from bln_search.cli.sources import ServiceSource, open_client
+from bln_search.cli.sources import ServiceSource, describe_study, open_client
 from bln_search.cli.studies.events import EPOCH, TrialLabels, event_line
 from bln_search.cli.studies.leaderboard import print_leaderboard
 from bln_search.cli.studies.progress import EventProgress
@@ -46,7 +46,7 @@ def submit(
     with open_client(server, token, load_settings()) as client:
         accepted = client.submit(study)
         status = "accepted" if accepted["new"] else "already submitted"
-        line_printer(quiet=quiet)(f"study {accepted['id']} ({accepted['name']}): {status}, {accepted['state']}")
+        line_printer(quiet=quiet)(f"{_describe(accepted)}: {status}, {accepted['state']}")
         if wait:
             _follow(ServiceSource(client), accepted["id"], output_format, quiet=quiet)
         else:
@@ -124,4 +124,8 @@ def _control_study(method: str, study: str, server: str | None, token: str | Non
     with open_client(server, token, load_settings()) as client:
         changed = getattr(client, method)(client.study(study)["id"])
     pending = f", to {changed['request']}" if changed["request"] else ""
-    errors.print(f"study {changed['id']} ({changed['name']}): {changed['state']}{pending}", highlight=False)
+    errors.print(f"{_describe(changed)}: {changed['state']}{pending}", highlight=False)
+
+
+def _describe(study: Mapping[str, Any]) -> str:
+    return describe_study(study["id"], study["name"], study["owner"])
