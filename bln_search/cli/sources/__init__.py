@@ -9,7 +9,7 @@ from bln_search.cli.sources.base import (
     study_fields,
 )
 from bln_search.cli.sources.database import LedgerSource
-from bln_search.cli.sources.opening import DEFAULT_SERVER, open_client, open_source, service_address
+from bln_search.cli.sources.opening import DEFAULT_SERVER, find_in_database, open_client, open_source, service_address
 from bln_search.cli.sources.service import ServiceSource
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "StudyFilter",
     "StudySource",
     "describe_study",
+    "find_in_database",
     "open_client",
     "open_source",
     "service_address",
