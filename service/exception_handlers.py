@@ -102,8 +102,9 @@ def _body_of_route(request: Request) -> tuple[type[BaseModel], tuple[str, ...]]:
     route = request.scope.get("route")
     field = getattr(route, "body_field", None)
     schema = None if field is None else field.field_info.annotation
-    is_model = isinstance(schema, type) and issubclass(schema, BaseModel)
-    return schema if is_model else BaseModel, getattr(route, "accepted_types", ("application/json",))
+    model = schema if isinstance(schema, type) and issubclass(schema, BaseModel) else BaseModel
+    accepted_types: tuple[str, ...] = getattr(route, "accepted_types", ("application/json",))
+    return model, accepted_types
 
 
 def allowed_methods(app: FastAPI, path: str) -> list[str]:

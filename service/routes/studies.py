@@ -18,8 +18,8 @@ from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response, if_match_revision, study_etag
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.http.problems import ProblemException
-from service.http.study_bodies import StudyRoute
 from service.plan_estimate import plan_with_estimates
+from service.routes.study_bodies import StudyRoute
 from service.schemas.base import ListPage
 from service.schemas.studies import PlanOut, Study, StudyDetail, StudyUpdate, SubmittedStudy
 from service.security import ReadableStudy, Reader, WritableStudy, Writer, visible_owner
