@@ -65,6 +65,7 @@ def make_app(context: Context | None) -> FastAPI:
     api = APIRouter(prefix=API)
     for module in (studies, results, analysis, per_layer, events, configurations, tokens):
         api.include_router(module.router)
+    api.include_router(studies.study_router)
     app.include_router(api)
     app.include_router(operations.router)
     for page in (access, study_list, editor, study, leaderboard, charts, layers, configuration, compare):

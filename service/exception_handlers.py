@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from bln_search.core.errors import (
@@ -78,7 +79,7 @@ def add_exception_handlers(app: FastAPI) -> None:
 
     async def handle_validation_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem_response(request, invalid_request(error))
+        return problem_response(request, invalid_request(error, *_body_of_route(request)))
 
     async def handle_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -94,6 +95,16 @@ def add_exception_handlers(app: FastAPI) -> None:
     app.add_exception_handler(BlnSearchError, handle_bln_search_error)
     app.add_exception_handler(RequestValidationError, handle_validation_error)
     app.add_exception_handler(HTTPException, handle_http_exception)
+
+
+def _body_of_route(request: Request) -> tuple[type[BaseModel], tuple[str, ...]]:
+    """Return the model of the body that the route of a request reads, and its media types."""
+    route = request.scope.get("route")
+    field = getattr(route, "body_field", None)
+    schema = None if field is None else field.field_info.annotation
+    model = schema if isinstance(schema, type) and issubclass(schema, BaseModel) else BaseModel
+    accepted_types: tuple[str, ...] = getattr(route, "accepted_types", ("application/json",))
+    return model, accepted_types
 
 
 def allowed_methods(app: FastAPI, path: str) -> list[str]:

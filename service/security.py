@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlsplit
 
+from anyio import to_thread
 from fastapi import Depends, Path, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.storage.tokens import Bearer, TokenKind
-from service.context import Context, ContextDep
+from service.context import Context, ContextDep, get_context
 from service.http.problems import ProblemException
 
 COOKIE = "bln_search_session"
@@ -47,6 +48,13 @@ def get_bearer(
     if header is None and request.method not in _SAFE_METHODS:
         check_same_site(request)
     return bearer
+
+
+async def authenticate(request: Request) -> Bearer:
+    """Return the bearer of a request before its body is parsed. Raises ProblemException as `get_bearer` does."""
+    context = await get_context(request)
+    header, cookie = await _bearer_token(request), await _session(request)
+    return await to_thread.run_sync(get_bearer, request, context, header, cookie)
 
 
 def count_failed_login(request: Request, context: Context) -> None:

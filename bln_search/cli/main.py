@@ -17,6 +17,7 @@ from bln_search.cli.extras import missing_package
 from bln_search.cli.output import errors
 from bln_search.cli.verbs import add_verbs
 from bln_search.core.errors import (
+    AmbiguousStudyError,
     BlnSearchError,
     ClusterUnresponsiveError,
     DataError,
@@ -57,6 +58,7 @@ _EXIT_BY_ERROR: tuple[tuple[type[BlnSearchError], ExitCode], ...] = (
     (DataError, ExitCode.BAD_INPUT),
     (ModelError, ExitCode.BAD_INPUT),
     (UnknownStudyError, ExitCode.NOT_FOUND),
+    (AmbiguousStudyError, ExitCode.NOT_FOUND),
     (StorageFullError, ExitCode.DISK_FULL),
     (BlnSearchError, ExitCode.FAILED),
 )

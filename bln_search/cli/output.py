@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -101,6 +102,18 @@ def write_output(content: bytes, to: Path | None) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
+
+
+def short_timestamp(text: object) -> str:
+    """Return date and minute of a timestamp in UTC for a table, in one unbroken word; empty without a timestamp.
+
+    Args:
+        text: The timestamp in ISO 8601, with an offset; None for none.
+    """
+    if text is None:
+        return ""
+    moment = datetime.fromisoformat(str(text)).astimezone(UTC)
+    return f"{moment:%Y-%m-%d}\N{NO-BREAK SPACE}{moment:%H:%M}"
 
 
 def print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "") -> None:

@@ -17,6 +17,7 @@ from bln_search.client.errors import ServiceError
 from bln_search.client.http_session import PAGE_SIZE, HttpSession
 from bln_search.client.stream import read_stream
 from bln_search.core.enums import Split
+from bln_search.core.errors import ambiguous_name
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import row_from_flat
@@ -83,7 +84,10 @@ class Client:
         return self._session.list_items("/studies", filters)
 
     def study(self, study: int | str) -> dict[str, Any]:
-        """Return a study by its number or the newest with a name; a name of digits is first taken as a number."""
+        """Return a study by its number, or your newest with a name; a name of digits is first taken as a number.
+
+        A study of another account, which an admin sees, is selected by its number only.
+        """
         name = str(study)
         if name.isascii() and name.isdigit():
             try:
@@ -91,10 +95,29 @@ class Client:
             except ServiceError as error:
                 if error.status != HTTPStatus.NOT_FOUND or isinstance(study, int):
                     raise
-        for candidate in self.studies(name=name) if _is_name(name) else ():
-            if candidate["name"] == name:
-                return self._session.request_json("GET", f"/studies/{candidate['id']}")
+        if _is_name(name):
+            study_id = self._find_own(name)
+            if study_id is not None:
+                return self._session.request_json("GET", f"/studies/{study_id}")
         raise ServiceError(f"there is no study {name!r} at {self.server} that you may see", 404)
+
+    def _find_own(self, name: str) -> int | None:
+        """Return the number of your newest study of a name; None if there is no study of this name.
+
+        Raises:
+            ServiceError: Only other accounts have studies of this name.
+        """
+        account = self._session.request_json("GET", "/session")["account"]
+        newest_by_owner: dict[str, int] = {}
+        for study in self.studies(name=name):
+            if study["name"] == name:
+                if study["owner"] == account:
+                    return int(study["id"])
+                newest_by_owner.setdefault(study["owner"], study["id"])
+        if newest_by_owner:
+            owners = {number: owner for owner, number in newest_by_owner.items()}
+            raise ServiceError(ambiguous_name(name, owners), HTTPStatus.NOT_FOUND)
+        return None
 
     def trials(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
         """Yield the trials of a study in its order. filters: state, arm, method, seed."""

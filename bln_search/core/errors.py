@@ -9,6 +9,7 @@ BlnSearchError
 ├── LedgerError          the database cannot do what a command needs
 │   ├── DamagedRecordError  a record cannot be decoded
 │   ├── UnknownStudyError
+│   ├── AmbiguousStudyError  several accounts have a study of this name
 │   ├── StaleAttemptError   an attempt reported after it had ended
 │   ├── StudyBusyError      another process runs this study
 │   ├── LeaseLostError      another process runs the study now, or it was deleted
@@ -33,6 +34,8 @@ Each message says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class BlnSearchError(Exception):
@@ -79,6 +82,24 @@ class DamagedRecordError(LedgerError):
 
 class UnknownStudyError(LedgerError):
     """No study of this name or number is in the database."""
+
+
+class AmbiguousStudyError(LedgerError):
+    """A name does not select one study, because other accounts have studies of this name.
+
+    Args:
+        name: The name.
+        owners: Owner of the newest study of this name of each account, by the number of the study.
+    """
+
+    def __init__(self, name: str, owners: Mapping[int, str]) -> None:
+        super().__init__(ambiguous_name(name, owners))
+
+
+def ambiguous_name(name: str, owners: Mapping[int, str]) -> str:
+    """Return the message of a name that does not select one study; arguments as of `AmbiguousStudyError`."""
+    studies = ", ".join(f"{number} of {owner}" for number, owner in sorted(owners.items()))
+    return f"{name!r} does not select one study: give the number instead; studies of this name: {studies}"
 
 
 class StaleAttemptError(LedgerError):

@@ -36,6 +36,8 @@ def load_study(path: Path) -> StudySpec:
         text = path.read_text(encoding="utf-8") if size <= _MAX_FILE_BYTES else None
     except FileNotFoundError:
         raise SpecError(str(path), ["there is no such file; give the path of a study file (*.yaml)"]) from None
+    except IsADirectoryError:
+        raise SpecError(str(path), ["this is a folder; give the path of a study file (*.yaml)"]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(str(path), [f"the file cannot be read as UTF-8 text: {error}"]) from None
     if text is None:
@@ -71,7 +73,7 @@ def parse_yaml(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, d
         raise SpecError(source, ["the file is empty; a study needs at least name, data, model and arms"])
     value = _Reader(source).value(node)
     if not isinstance(node, yaml.MappingNode):
-        raise SpecError(source, ["a study file is a list of `key: value` lines, starting with `name:`"])
+        raise SpecError(source, ["a study file consists of `key: value` lines; start with `name:`, without a dash"])
     return node, value
 
 

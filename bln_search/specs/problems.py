@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from bln_search.core.errors import SpecError
@@ -48,10 +49,10 @@ class Problem:
         return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.location)
 
 
-def problems_of(errors: Iterable[ErrorDetails], value: object) -> list[Problem]:
-    """The first MAX_PROBLEMS errors that pydantic reports for `value`."""
+def problems_of(errors: Iterable[ErrorDetails], value: object, schema: type[BaseModel] = StudySpec) -> list[Problem]:
+    """The first MAX_PROBLEMS errors that pydantic reports for `value`, which has the keys of `schema`."""
     first = islice((details for details in errors if not _follows_from_another(details)), MAX_PROBLEMS)
-    return [_make_problem(details, value) for details in first]
+    return [_make_problem(details, value, schema) for details in first]
 
 
 def name_problems(study: StudySpec) -> list[Problem]:
@@ -98,10 +99,10 @@ def oversized_batch_problems(study: StudySpec) -> list[Problem]:
     return [Problem(location, message) for location, message in oversized_batches(study)]
 
 
-def _make_problem(details: ErrorDetails, value: object) -> Problem:
+def _make_problem(details: ErrorDetails, value: object, schema: type[BaseModel]) -> Problem:
     location = _locate_value(details["loc"], value)
     if details["type"] == "extra_forbidden":
-        message = f"unknown key{_suggest_key(location)}"
+        message = f"unknown key{_suggest_key(location, schema)}"
     elif details["type"] == "missing":
         message = "this key is missing; add it"
     else:
@@ -155,9 +156,11 @@ _SECTIONS: dict[str, type[Spec]] = {
 }
 
 
-def _suggest_key(location: Sequence[int | str]) -> str:
-    section = _SECTIONS.get(str(location[0])) if len(location) > 1 else StudySpec
-    if location[:2] == ["evaluation", "conditions"]:
+def _suggest_key(location: Sequence[int | str], schema: type[BaseModel]) -> str:
+    section: type[BaseModel] | None = schema
+    if len(location) > 1:
+        section = _SECTIONS.get(str(location[0])) if schema is StudySpec else None
+    if schema is StudySpec and location[:2] == ["evaluation", "conditions"]:
         section = ConditionSpec
     if section is None:
         return "; remove it"

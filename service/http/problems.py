@@ -57,15 +57,29 @@ class ProblemException(Exception):  # noqa: N818 - named as Starlette's HTTPExce
         self.headers = dict(headers or {})
 
 
-def invalid_request(error: RequestValidationError) -> ProblemException:
-    """Return the problem of a request whose body or parameters FastAPI rejected."""
+def invalid_request(
+    error: RequestValidationError, schema: type[BaseModel], accepted_types: Sequence[str]
+) -> ProblemException:
+    """Return the problem of a request whose body or parameters FastAPI rejected.
+
+    Args:
+        error: The exception of FastAPI.
+        schema: Model of the body.
+        accepted_types: Media types of the body that the route reads.
+    """
+    if isinstance(error.body, bytes):  # FastAPI parses no other media type than JSON
+        detail = f"send the body with `Content-Type: {' or '.join(accepted_types)}`"
+        return ProblemException(415, "media-type", detail)
     problems: list[Problem] = []
     malformed = False
     for details in islice(error.errors(), MAX_PROBLEMS):
         source, *path = details["loc"]
         malformed = malformed or details["type"] == "json_invalid"
-        if source == "body" and not malformed:
-            problems += problems_of([{**details, "loc": tuple(path)}], error.body)  # type: ignore[typeddict-item]
+        if source == "body" and not path and details["type"] == "missing":
+            problems.append(Problem((), "the body is empty; send a JSON object"))
+        elif source == "body" and not malformed:
+            located = {**details, "loc": tuple(path)}
+            problems += problems_of([located], error.body, schema)  # type: ignore[list-item]
         else:
             name = "" if malformed else ".".join(str(part) for part in path)
             problems.append(Problem((name,) if name else (), str(details["msg"])))

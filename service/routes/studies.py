@@ -19,6 +19,7 @@ from service.http.etags import etag_matches, etag_response, if_match_revision, s
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.http.problems import ProblemException
 from service.plan_estimate import plan_with_estimates
+from service.routes.study_bodies import StudyRoute
 from service.schemas.base import ListPage
 from service.schemas.studies import PlanOut, Study, StudyDetail, StudyUpdate, SubmittedStudy
 from service.security import ReadableStudy, Reader, WritableStudy, Writer, visible_owner
@@ -26,6 +27,7 @@ from service.serializers import serialize_study, serialize_study_detail
 
 _log = logging.getLogger(__name__)
 router = APIRouter(prefix="/studies", tags=["studies"])
+study_router = APIRouter(prefix="/studies", tags=["studies"], route_class=StudyRoute)
 StudySort = Annotated[
     str,
     Query(pattern="^-?(created|name|priority)$", description="created, name or priority; a minus reverses the order"),
@@ -40,11 +42,11 @@ IdempotencyKey = Annotated[
 ]
 
 
-@router.post("", status_code=201, operation_id="submit_study", responses={200: {"model": SubmittedStudy}})
+@study_router.post("", status_code=201, operation_id="submit_study", responses={200: {"model": SubmittedStudy}})
 def submit_study(
     study: StudySpec, context: ContextDep, writer: Writer, response: Response, idempotency_key: IdempotencyKey = None
 ) -> SubmittedStudy:
-    """Submit a study. A worker runs it when its turn comes.
+    """Submit a study, as JSON or as the YAML of a study file. A worker runs it when its turn comes.
 
     Idempotent: the same study of the same owner returns the existing study, with status 200 instead of 201.
     """
@@ -58,9 +60,9 @@ def submit_study(
     return SubmittedStudy(**_read_detail(context.ledger, submission.study_id).model_dump(), new=submission.new)
 
 
-@router.post("/validate", operation_id="validate_study")
+@study_router.post("/validate", operation_id="validate_study")
 def validate_study(study: StudySpec, context: ContextDep, _reader: Reader) -> PlanOut:
-    """The plan of a study, without submitting it: trials, evaluations, undefined ones, time and bytes."""
+    """The plan of a study, JSON or YAML, without submitting it: trials, evaluations, undefined ones, time and bytes."""
     return plan_with_estimates(study, admit_study(study, context.settings), context.ledger)
 
 

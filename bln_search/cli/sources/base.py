@@ -84,11 +84,17 @@ class StudySource(Protocol):
         """Return the revision of the database schema; None if it is unknown."""
 
 
+def describe_study(study_id: int, name: str, owner: str) -> str:
+    """Return number, name and owner of a study for messages; `owner` is empty for a study without one."""
+    return f"study {study_id} ({name}{f', owner {owner}' if owner else ''})"
+
+
 def study_fields(study: StudyRecord) -> dict[str, object]:
     """Return the fields of a study for a list."""
     return {
         "id": study.id,
         "name": study.name,
+        "owner": study.owner or None,
         "state": study.state.value,
         "trials": study.planned,
         "finished": sum(study.trials.get(state, 0) for state in ENDED),

@@ -12,9 +12,11 @@ import typer
 from bln_search.cli.sources.base import StudySource
 from bln_search.cli.sources.database import LedgerSource
 from bln_search.cli.sources.service import ServiceSource
-from bln_search.core.errors import MissingPackageError
+from bln_search.core.errors import MissingPackageError, UnknownStudyError
+from bln_search.core.urls import redact_password
 from bln_search.settings import Settings, load_settings
-from bln_search.storage.ledger import open_ledger
+from bln_search.specs.records import StudyRecord
+from bln_search.storage.ledger import Ledger, open_ledger
 
 if TYPE_CHECKING:
     from bln_search.client import Client
@@ -34,6 +36,29 @@ def open_source(database: str | None, server: str | None, token: str | None) -> 
         return
     with closing(open_ledger(database or settings.database_url)) as ledger:
         yield LedgerSource(ledger)
+
+
+def find_in_database(ledger: Ledger, study: str, database: str | None, settings: Settings) -> StudyRecord:
+    """Return a study for a command that reads the database only.
+
+    Args:
+        ledger: The ledger.
+        study: Name or number of the study.
+        database: URL given on the command line.
+        settings: A server in them means that the user may expect the study of a service.
+
+    Raises:
+        UnknownStudyError: There is no such study.
+    """
+    try:
+        return ledger.studies.find(study)
+    except UnknownStudyError as error:
+        if database is not None or settings.server is None:
+            raise
+        raise UnknownStudyError(
+            f"{error}. This command reads the database, not the service {redact_password(settings.server)}: "
+            "run it on the machine of the database, or give --database"
+        ) from None
 
 
 def service_address(database: str | None, server: str | None, settings: Settings) -> str | None:

@@ -110,6 +110,7 @@ def _study_fields_of_json(study: dict[str, Any]) -> dict[str, object]:
     return {
         "id": study["id"],
         "name": study["name"],
+        "owner": study["owner"],
         "state": study["state"],
         "trials": progress["trials"],
         "finished": progress["ended"],
@@ -130,6 +131,7 @@ def _study_of_json(study: dict[str, Any]) -> StudyRecord:
         spec=StudySpec.model_validate(study["spec"]),
         planned=progress["trials"],
         reason=study["reason"],
+        owner=study["owner"],
     )
 
 

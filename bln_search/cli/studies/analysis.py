@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.environment import make_environment
-from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
     DatabaseOption,
     DataOption,
@@ -23,9 +22,10 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import DocumentFormat, Format, errors, results
 from bln_search.cli.progress_lines import line_printer
-from bln_search.cli.sources import open_source
+from bln_search.cli.sources import find_in_database, open_source
 from bln_search.cli.studies.leaderboard import study_title
 from bln_search.cli.studies.probe_records import print_probes
+from bln_search.core.errors import LedgerError
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.terminal.comparison import comparison_table
 from bln_search.reports.terminal.result import ResultLines
@@ -54,13 +54,12 @@ def analyze(
 def load_analysis(
     study: str, database: str | None, server: str | None, token: str | None
 ) -> tuple[StudyRecord, Analysis]:
-    """Return a study and its analysis. Exits with code 1 if there is no analysis yet."""
+    """Return a study and its analysis. Raises LedgerError if there is no analysis yet."""
     with open_source(database, server, token) as source:
         study_record = source.find(study)
         analysis = source.analysis(study_record, allow_incomplete=True)
     if analysis is None:
-        errors.print(f"study {study_record.name} is not analyzed yet: the service analyzes it when it is complete")
-        raise typer.Exit(ExitCode.FAILED)
+        raise LedgerError(f"study {study_record.name} is not analyzed yet: the service analyzes it when it is complete")
     return study_record, analysis
 
 
@@ -100,7 +99,7 @@ def probe(
     settings = load_settings()
     probes = ProbesSpec(batch_sizes=sizes, reshuffles=reshuffles)
     with closing(open_ledger(database or settings.database_url)) as ledger:
-        study_record = ledger.studies.find(study)
+        study_record = find_in_database(ledger, study, database, settings)
         environment = make_environment(settings, data, device)
         result_count = probe_study(ledger, study_record.id, environment, probes, line_printer(quiet=quiet))
         compute_analysis(ledger, study_record.id, None)

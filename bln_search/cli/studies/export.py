@@ -21,7 +21,7 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import DocumentFormat, results
 from bln_search.cli.progress_lines import line_printer
-from bln_search.cli.sources import LedgerSource
+from bln_search.cli.sources import LedgerSource, find_in_database
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ExportError
@@ -76,7 +76,7 @@ def export(
     """Write a trained network with its configuration into a folder: weights, PyTorch and ONNX programs, model card."""
     settings = load_settings()
     with report_nothing_written(), closing(open_ledger(database or settings.database_url)) as ledger:
-        study_record = ledger.studies.find(study)
+        study_record = find_in_database(ledger, study, database, settings)
         board = ledger.results.rank_study(study_record.id, study_record.spec)
         if config == RECOMMENDED:
             if (estimate, arm, batch_size, parameters) != (None, None, None, None):

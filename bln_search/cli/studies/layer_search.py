@@ -21,6 +21,7 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import Format, errors
 from bln_search.cli.progress_lines import line_printer
+from bln_search.cli.sources import find_in_database
 from bln_search.cli.studies.layers import print_results
 from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.core.errors import DataError, ModelError
@@ -67,7 +68,7 @@ def search_layers(
 
     settings = load_settings()
     with closing(open_ledger(database or settings.database_url)) as ledger:
-        study_record = ledger.studies.find(study)
+        study_record = find_in_database(ledger, study, database, settings)
         options = {
             "search": search,
             "estimate": estimate,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -16,13 +18,14 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, results
-from bln_search.cli.records import print_records
+from bln_search.cli.output import Format, print_table, results, short_timestamp
+from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources import StudyFilter, open_source, study_fields
 from bln_search.core.states import StudyState
 from bln_search.specs.records import TrialRecord
 
-_STUDY_COLUMNS = ("id", "name", "state", "trials", "finished", "failed", "created")
+_STUDY_COLUMNS = ("id", "name", "owner", "state", "trials", "finished", "failed", "created")
+_STATES = ", ".join(StudyState)
 _TRIAL_COLUMNS = (
     "trial",
     "arm",
@@ -43,7 +46,8 @@ def list_studies(
     server: ServerOption = None,
     token: TokenOption = None,
     state: Annotated[
-        list[StudyState] | None, typer.Option("--state", help="Only studies in this state; repeatable.")
+        list[StudyState] | None,
+        typer.Option("--state", metavar="STATE", help=f"Only studies in this state; repeatable: {_STATES}."),
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="TEXT", help="Only studies whose names contain this text.")
@@ -55,7 +59,12 @@ def list_studies(
     study_filter = StudyFilter(tuple(state or ()), name, limit)
     with open_source(database, server, token) as source:
         records = source.list_studies(study_filter)
-    print_records(records, _STUDY_COLUMNS, output_format)
+    print_records(records, _STUDY_COLUMNS, output_format, partial(_print_studies, records))
+
+
+def _print_studies(records: Sequence[Record]) -> None:
+    rows = [{**record, "created": short_timestamp(record["created"])} for record in records]
+    print_table(rows, _STUDY_COLUMNS)
 
 
 def show(
@@ -78,7 +87,10 @@ def show(
         results.print_json(json.dumps(document))
         return
     if output_format is Format.TABLE:
-        results.print(f"{record.name} (study {record.id}, {record.state}) {record.spec.title}".strip(), markup=False)
+        owner = f", owner {record.owner}" if record.owner else ""
+        results.print(
+            f"{record.name} (study {record.id}{owner}, {record.state}) {record.spec.title}".strip(), markup=False
+        )
         if record.reason:
             results.print(f"reason: {record.reason}", markup=False, soft_wrap=True)
     print_records([_trial_row(trial) for trial in trials], _TRIAL_COLUMNS, output_format)

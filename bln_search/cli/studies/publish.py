@@ -11,7 +11,7 @@ import typer
 
 from bln_search.cli.options import DatabaseOption, OutputOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import check_output_path, errors, write_file, write_output
-from bln_search.cli.sources import LedgerSource, StudySource, open_source
+from bln_search.cli.sources import LedgerSource, StudySource, find_in_database, open_source
 from bln_search.core.errors import MissingPackageError
 from bln_search.ranking.leaderboard import rank_rows
 from bln_search.reports.charts.curves import TrialCurve
@@ -60,7 +60,7 @@ def report(
     plotly_script()
     check_output_path(output)
     with closing(open_ledger(database or load_settings().database_url)) as ledger:
-        context = report_context(LedgerSource(ledger), ledger.studies.find(study))
+        context = report_context(LedgerSource(ledger), find_in_database(ledger, study, database, load_settings()))
     content = study_page(context).encode()
     write_file(output, content)
     errors.print(f"{output}: {len(content) / 1e6:.1f} MB", highlight=False, markup=False, soft_wrap=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
-from bln_search.cli.exit_codes import ExitCode
+from bln_search.cli.exit_codes import ExitCode, Interrupted
 from bln_search.cli.options import (
     FormatOption,
     QuietOption,
@@ -18,12 +19,13 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.progress_lines import line_printer
-from bln_search.cli.sources import ServiceSource, open_client
+from bln_search.cli.records import print_record
+from bln_search.cli.sources import ServiceSource, describe_study, open_client
 from bln_search.cli.studies.events import EPOCH, TrialLabels, event_line
 from bln_search.cli.studies.leaderboard import print_leaderboard
 from bln_search.cli.studies.progress import EventProgress
 from bln_search.cli.studies.remarks import print_failures
-from bln_search.core.states import StudyState
+from bln_search.core.states import StopRequest, StudyState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study
 
@@ -45,12 +47,13 @@ def submit(
     study = load_study(file)
     with open_client(server, token, load_settings()) as client:
         accepted = client.submit(study)
-        status = "accepted" if accepted["new"] else "already submitted"
-        line_printer(quiet=quiet)(f"study {accepted['id']} ({accepted['name']}): {status}, {accepted['state']}")
+        status = "submitted" if accepted["new"] else "already submitted"
+        line_printer(quiet=quiet)(f"{_describe(accepted)}: {status}, {_state_text(accepted)}")
         if wait:
             _watch_study(ServiceSource(client), accepted["id"], output_format, quiet=quiet)
         else:
-            results.print(str(accepted["id"]), highlight=False)
+            record = {name: accepted[name] for name in ("id", "name", "owner", "state", "new")}
+            print_record(record, output_format, partial(results.print, str(accepted["id"]), highlight=False))
 
 
 def watch(
@@ -66,6 +69,16 @@ def watch(
 
 
 def _watch_study(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
+    """Follow a study; Ctrl-C ends the command, not the study."""
+    try:
+        _follow_to_end(source, study_id, output_format, quiet=quiet)
+    except KeyboardInterrupt:
+        text = f"stopped following; study {study_id} continues; `bln-search watch {study_id}` follows it again"
+        errors.print(text, soft_wrap=True, highlight=False)
+        raise Interrupted(ExitCode.INTERRUPTED) from None
+
+
+def _follow_to_end(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
     """Print events until the study ends or waits for a user, then what `run` prints."""
     print_line = line_printer(quiet=quiet)
     labels, progress = TrialLabels(source, study_id), EventProgress(source.find(str(study_id)))
@@ -123,5 +136,15 @@ def _control_study(method: str, study: str, server: str | None, token: str | Non
     """Call a method of the client that controls a study."""
     with open_client(server, token, load_settings()) as client:
         changed = getattr(client, method)(client.study(study)["id"])
-    pending = f", to {changed['request']}" if changed["request"] else ""
-    errors.print(f"study {changed['id']} ({changed['name']}): {changed['state']}{pending}", highlight=False)
+    errors.print(f"{_describe(changed)}: {_state_text(changed)}", highlight=False)
+
+
+def _state_text(study: Mapping[str, Any]) -> str:
+    """Return the state of a study and what was requested."""
+    requested = {StopRequest.PAUSE: ", pause requested", StopRequest.CANCEL: ", cancellation requested"}
+    state = "waits in the queue" if study["state"] == StudyState.ACCEPTED else study["state"]
+    return f"{state}{requested[study['request']] if study['request'] else ''}"
+
+
+def _describe(study: Mapping[str, Any]) -> str:
+    return describe_study(study["id"], study["name"], study["owner"])

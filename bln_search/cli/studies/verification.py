@@ -15,6 +15,7 @@ from bln_search.cli.exit_codes import ExitCode, report_nothing_written
 from bln_search.cli.options import DatabaseOption, DataOption, FormatOption, StudyArgument
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.records import Record, print_records
+from bln_search.cli.sources import find_in_database
 from bln_search.core.errors import DataError, LedgerError, ModelError
 from bln_search.core.states import TrialState
 from bln_search.settings import load_settings
@@ -96,7 +97,7 @@ def verify(
     )
     reproductions = []
     with report_nothing_written(), closing(open_ledger(database or settings.database_url)) as ledger:
-        study_record = ledger.studies.find(study)
+        study_record = find_in_database(ledger, study, database, settings)
         trials = ledger.trials.list_trials(study_record.id)
         trials_with_network = [trial for trial in trials if trial.checkpoint is not None and trial.freed_at is None]
         if trials_with_network:

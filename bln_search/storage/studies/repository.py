@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.errors import LeaseLostError, StudyBusyError, UnknownStudyError
+from bln_search.core.errors import AmbiguousStudyError, LeaseLostError, StudyBusyError, UnknownStudyError
 from bln_search.core.states import ENDED, StopRequest, StudyState, TrialState
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import StudySpec
@@ -65,7 +65,14 @@ class StudyRepository:
             return _make_study(row, count_trials(session, [study_id]).get(study_id, {}))
 
     def find(self, name_or_id: str) -> StudyRecord:
-        """The study of that id, otherwise the newest one of that name. Raises UnknownStudyError."""
+        """The study of that id, otherwise the newest one of that name.
+
+        A name first means the studies without an owner, which belong to the commands on this database.
+
+        Raises:
+            UnknownStudyError: there is no such study.
+            AmbiguousStudyError: several accounts have a study of that name.
+        """
         with self.database.reading() as session:
             row = _find_row(session, name_or_id)
             if row is None:
@@ -258,8 +265,15 @@ def _find_row(session: Session, name_or_id: str) -> StudyRow | None:
         row = session.get(StudyRow, int(name_or_id))
         if row is not None:
             return row
-    newest = select(StudyRow).where(StudyRow.name == name_or_id).order_by(StudyRow.id.desc()).limit(1)
-    return session.scalars(newest).one_or_none()
+    query = select(StudyRow).where(StudyRow.name == name_or_id).order_by(StudyRow.id.desc())
+    newest_by_owner: dict[str, StudyRow] = {}
+    for row in session.scalars(query):
+        newest_by_owner.setdefault(row.owner, row)
+    if "" in newest_by_owner:
+        return newest_by_owner[""]
+    if len(newest_by_owner) > 1:
+        raise AmbiguousStudyError(name_or_id, {row.id: owner for owner, row in newest_by_owner.items()})
+    return next(iter(newest_by_owner.values()), None)
 
 
 def _make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
@@ -273,6 +287,7 @@ def _make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
         spec=StudySpec.model_validate_json(row.spec),
         planned=max(row.planned, sum(trials.values())),
         reason=row.reason,
+        owner=row.owner,
     )
 
 

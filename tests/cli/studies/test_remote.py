@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from bln_search.cli.studies import remote
+from bln_search.core.errors import UnknownStudyError
 from bln_search.core.states import FailureClass
 from bln_search.worker.analysis import compute_analysis
 from tests.support.service_world import study
@@ -57,3 +60,31 @@ def test_submitting_prints_the_number_of_the_study(words, world, invoke, service
     assert sent.exit_code == 0
     assert world.ledger.studies.get(int(sent.stdout)).name == "sent"
     assert (sent.stderr == "") == bool(words)
+
+
+def test_submitting_prints_a_record_in_json(world, invoke, service, tmp_path):
+    file = tmp_path / "study.yaml"
+    file.write_text("name: sent\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\n")
+    first, second = (json.loads(invoke("submit", file, "--format", "json", *service).stdout) for _ in range(2))
+    assert first == {"id": first["id"], "name": "sent", "owner": "ada", "state": "accepted", "new": True}
+    assert second == {**first, "new": False}
+
+
+def test_interrupting_a_watch_says_that_the_study_continues(world, invoke, service, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(remote.ServiceSource, "follow_events", interrupt)
+    study_id = world.queue.submit(study("waiting"), "ada").study_id
+    watched = invoke("watch", "waiting", *service)
+    assert watched.exit_code == 130
+    assert f"`bln-search watch {study_id}`" in watched.stderr
+    assert world.ledger.studies.get(study_id).state == "accepted"
+
+
+def test_a_command_of_the_database_names_the_service_it_ignores(world, invoke, monkeypatch, tmp_path):
+    monkeypatch.setenv("BLN_SEARCH_SERVER", "http://elsewhere:8000")
+    for words in (("verify", "absent"), ("report", "absent", "-o", tmp_path / "page.html")):
+        error = invoke(*words).exception
+        assert isinstance(error, UnknownStudyError)
+        assert "http://elsewhere:8000" in str(error)
