@@ -86,7 +86,8 @@ class Client:
     def study(self, study: int | str) -> dict[str, Any]:
         """Return a study by its number, or your newest with a name; a name of digits is first taken as a number.
 
-        A study of another account, which an admin sees, is selected by its number only.
+        Studies that commands ran without a service have no owner, and come after your own. A study of another account,
+        which an admin sees, is selected by its number only.
         """
         name = str(study)
         if name.isascii() and name.isdigit():
@@ -102,7 +103,7 @@ class Client:
         raise ServiceError(f"there is no study {name!r} at {self.server} that you may see", 404)
 
     def _find_own(self, name: str) -> int | None:
-        """Return the number of your newest study of a name; None if there is no study of this name.
+        """Return the number of your newest study of a name, else of the newest without an owner; None if there is none.
 
         Raises:
             ServiceError: Only other accounts have studies of this name.
@@ -114,10 +115,11 @@ class Client:
                 if study["owner"] == account:
                     return int(study["id"])
                 newest_by_owner.setdefault(study["owner"], study["id"])
-        if newest_by_owner:
+        without_owner = next((number for owner, number in newest_by_owner.items() if not owner), None)
+        if newest_by_owner and without_owner is None:
             owners = {number: owner for owner, number in newest_by_owner.items()}
             raise ServiceError(ambiguous_name(name, owners), HTTPStatus.NOT_FOUND)
-        return None
+        return without_owner
 
     def trials(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
         """Yield the trials of a study in its order. filters: state, arm, method, seed."""

@@ -106,7 +106,7 @@ def test_stopped_by_a_signal(number, study, uninterrupted, tmp_path):
     assert running.returncode == 130
     assert "finished trials are kept" in said
     output = call("list", "--format", "csv", home=tmp_path, check=0).stdout
-    assert output.splitlines()[1].startswith("1,interrupted,interrupted,4,")
+    assert output.splitlines()[1].startswith("1,interrupted,,interrupted,4,")
     assert_whole(tmp_path, table, study)
 
 
