@@ -108,7 +108,9 @@ def test_study_begun_by_an_older_version_is_completed(old_code, url, file, tmp_p
     assert f"schema revision {newest_revision()}" in upgraded.stdout
     assert_close(go_on(Service(tmp_path / "home"), study), table_alone(file, tmp_path))
     assert measured
-    assert stored(engine)[: len(measured)] == measured
+    upgraded = stored(engine)[: len(measured)]
+    assert [row[:-1] for row in upgraded] == measured, "the last column is new: the condition"
+    assert {row[-1] for row in upgraded} == {""}
     before = read_all_rows(engine)
     words = command("worker", "--once")
     environment = {**os.environ, "PYTHONPATH": str(old_code), "BLN_SEARCH_HOME": str(tmp_path / "home")}
