@@ -22,6 +22,7 @@ _PROBLEMS = {
     412: "it was changed after it was read",
     413: "the body is too large",
     414: "the URL is too long",
+    415: "the body has another type than those of this operation",
     422: "the request is invalid; `errors` says where and why",
     429: "too many requests; `Retry-After` is the time to wait",
     431: "the headers are too large, or too many",

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Path, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
+from starlette.concurrency import run_in_threadpool
 
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
@@ -36,6 +37,9 @@ def get_bearer(
     Raises:
         ProblemException: 401 without a valid token, 403 if a page of another site made the browser send the request.
     """
+    known = getattr(request.state, "bearer", None)
+    if isinstance(known, Bearer):
+        return known
     secret = header.credentials if header is not None else cookie
     if not secret:
         raise _unauthorized_problem("this needs an access token: `Authorization: Bearer ...`")
@@ -46,7 +50,14 @@ def get_bearer(
     context.rate_limiter.count(f"account {bearer.account}")
     if header is None and request.method not in _SAFE_METHODS:
         check_same_site(request)
+    request.state.bearer = bearer
     return bearer
+
+
+async def authenticate(request: Request) -> None:
+    """Check the token before the dependencies of a route do. Raises the problems of `get_bearer`."""
+    header, cookie = await _bearer_token(request), await _session(request)
+    await run_in_threadpool(get_bearer, request, request.app.state.context, header, cookie)
 
 
 def count_failed_login(request: Request, context: Context) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 
 from bln_search.specs.problems import MAX_PROBLEMS, Problem, problems_of
+from bln_search.specs.wording import sentence
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -57,21 +59,29 @@ class ProblemException(Exception):  # noqa: N818 - named as Starlette's HTTPExce
         self.headers = dict(headers or {})
 
 
-def invalid_request(error: RequestValidationError) -> ProblemException:
-    """Return the problem of a request whose body or parameters FastAPI rejected."""
+def invalid_request(error: RequestValidationError, schema: type[BaseModel] | None) -> ProblemException:
+    """Return the problem of a request whose body or parameters FastAPI rejected.
+
+    Args:
+        error: What FastAPI rejected.
+        schema: Model of the body; None for a request without one.
+    """
     problems: list[Problem] = []
-    malformed = False
     for details in islice(error.errors(), MAX_PROBLEMS):
         source, *path = details["loc"]
-        malformed = malformed or details["type"] == "json_invalid"
-        if source == "body" and not malformed:
-            problems += problems_of([{**details, "loc": tuple(path)}], error.body)  # type: ignore[typeddict-item]
+        if details["type"] == "json_invalid":
+            return ProblemException(400, "not-json", f"the body is not JSON: {_json_position(details)}")
+        if source == "body" and not path and details["type"] == "missing":
+            problems.append(Problem((), "the body is empty: send the values of this request as JSON"))
+        elif source == "body" and schema is not None:
+            problems += problems_of([{**details, "loc": tuple(path)}], error.body, schema)  # type: ignore[typeddict-item]
         else:
-            name = "" if malformed else ".".join(str(part) for part in path)
-            problems.append(Problem((name,) if name else (), str(details["msg"])))
-    if malformed:
-        return ProblemException(400, "not-json", "the body is not JSON", problems)
-    return ProblemException(422, "invalid", _summarize_problems(problems), problems)
+            problems.append(Problem(tuple(path), sentence(details)))  # type: ignore[arg-type]
+    return invalid_body(problems)
+
+
+def _json_position(details: Mapping[str, Any]) -> str:
+    return f"{details.get('ctx', {}).get('error', 'it cannot be read')} at character {details['loc'][-1]}"
 
 
 def invalid_body(problems: Sequence[Problem]) -> ProblemException:

@@ -12,6 +12,7 @@ from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.version import VERSION
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.sentences.analysis import analysis_sentences
+from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
@@ -20,7 +21,7 @@ from service.routes.results import ArmFilter
 from service.schemas.base import ListPage
 from service.security import ReadableStudy
 
-router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"])
+router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 
 
 class AnalysisOut(BaseModel):

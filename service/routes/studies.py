@@ -14,6 +14,7 @@ from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 from service.admission import admit_study, check_free_space
+from service.api_route import YAML_BODY, ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response, if_match_revision, study_etag
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
@@ -25,7 +26,7 @@ from service.security import ReadableStudy, Reader, WritableStudy, Writer, visib
 from service.serializers import serialize_study, serialize_study_detail
 
 _log = logging.getLogger(__name__)
-router = APIRouter(prefix="/studies", tags=["studies"])
+router = APIRouter(prefix="/studies", tags=["studies"], route_class=ApiRoute)
 StudySort = Annotated[
     str,
     Query(pattern="^-?(created|name|priority)$", description="created, name or priority; a minus reverses the order"),
@@ -40,7 +41,13 @@ IdempotencyKey = Annotated[
 ]
 
 
-@router.post("", status_code=201, operation_id="submit_study", responses={200: {"model": SubmittedStudy}})
+@router.post(
+    "",
+    status_code=201,
+    operation_id="submit_study",
+    responses={200: {"model": SubmittedStudy}},
+    openapi_extra=YAML_BODY,
+)
 def submit_study(
     study: StudySpec, context: ContextDep, writer: Writer, response: Response, idempotency_key: IdempotencyKey = None
 ) -> SubmittedStudy:
@@ -58,7 +65,7 @@ def submit_study(
     return SubmittedStudy(**_read_detail(context.ledger, submission.study_id).model_dump(), new=submission.new)
 
 
-@router.post("/validate", operation_id="validate_study")
+@router.post("/validate", operation_id="validate_study", openapi_extra=YAML_BODY)
 def validate_study(study: StudySpec, context: ContextDep, _reader: Reader) -> PlanOut:
     """The plan of a study, without submitting it: trials, evaluations, undefined ones, time and bytes."""
     return plan_with_estimates(study, admit_study(study, context.settings), context.ledger)

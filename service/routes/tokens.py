@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Request, Response
 from bln_search.core.enums import Scope
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.tokens import TokenInfo, TokenKind
+from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.http.problems import ProblemException
@@ -17,7 +18,7 @@ from service.schemas.access import Session, SignIn, TokenCreate, TokenCreated, T
 from service.schemas.base import ListPage
 from service.security import COOKIE, Reader, Writer, check_same_site, visible_owner
 
-router = APIRouter(tags=["access"])
+router = APIRouter(tags=["access"], route_class=ApiRoute)
 _SORT = "-created"
 
 
