@@ -37,6 +37,7 @@ _TAGS = {
     "results": "Results of a study: trials, leaderboard, evaluations, curves, analysis, checkpoints.",
     "events": "Events of a study, live.",
     "configurations": "The inference configurations, explained.",
+    "workers": "Worker processes.",
     "access": "Tokens and browser sessions.",
     "operation": "Health, readiness, metrics and version; without a token.",
 }

@@ -124,6 +124,17 @@ class StudyAccess:
         return self.state in (StudyState.ACCEPTED, StudyState.RUNNING)
 
 
+def missing_analysis(study: StudyAccess) -> ProblemException:
+    """Return the problem of a study without an analysis: `Retry-After` if there will be one without a request."""
+    if study.state == StudyState.COMPLETE:
+        detail = "a worker computes the analysis of a complete study: try again in a second"
+        return ProblemException(404, "not-analysed", detail, headers={"Retry-After": "1"})
+    detail = f"the study is {study.state}, and only a complete study is analyzed"
+    if study.is_active:
+        return ProblemException(404, "not-analysed", f"{detail}: try again later", headers={"Retry-After": "10"})
+    return ProblemException(404, "not-complete", f"{detail}: it continues after POST /api/v1/studies/{study.id}/resume")
+
+
 async def _writable_study(study: Annotated[StudyAccess, Depends()], _writer: Writer) -> StudyAccess:
     return study
 

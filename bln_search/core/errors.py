@@ -9,6 +9,7 @@ BlnSearchError
 ├── LedgerError          the database cannot do what a command needs
 │   ├── DamagedRecordError  a record cannot be decoded
 │   ├── UnknownStudyError
+│   │   └── AmbiguousStudyError  a name belongs to studies of other accounts
 │   ├── StaleAttemptError   an attempt reported after it had ended
 │   ├── StudyBusyError      another process runs this study
 │   ├── LeaseLostError      another process runs the study now, or it was deleted
@@ -79,6 +80,10 @@ class DamagedRecordError(LedgerError):
 
 class UnknownStudyError(LedgerError):
     """No study of this name or number is in the database."""
+
+
+class AmbiguousStudyError(UnknownStudyError):
+    """A name does not determine a study, because studies of other accounts have it: only their numbers do."""
 
 
 class StaleAttemptError(LedgerError):

@@ -32,6 +32,7 @@ class StudyRecord:
         spec: The specification.
         planned: Number of trials that it has in the end.
         reason: Why it failed; None unless it failed.
+        owner: Account that owns it; empty for a study of a command.
     """
 
     id: int
@@ -43,6 +44,7 @@ class StudyRecord:
     spec: StudySpec
     planned: int
     reason: str | None = None
+    owner: str = ""
 
     @property
     def ended_trials(self) -> int:

@@ -16,10 +16,9 @@ from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
-from service.http.problems import ProblemException
 from service.routes.results import ArmFilter
 from service.schemas.base import ListPage
-from service.security import ReadableStudy
+from service.security import ReadableStudy, missing_analysis
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 
@@ -61,8 +60,7 @@ def get_analysis(request: Request, study: ReadableStudy, context: ContextDep) ->
         return etag_response(request, b"", etag)
     cached = context.analyses.get(study.id)
     if made_at is None or cached is None:
-        detail = "a worker computes the analysis when the study is complete: try again in a second"
-        raise ProblemException(404, "not-analysed", detail, headers={"Retry-After": "1"})
+        raise missing_analysis(study)
     response = AnalysisOut(
         study_id=study.id, made_at=made_at, sentences=analysis_sentences(cached, standalone=True), analysis=cached
     )

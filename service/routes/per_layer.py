@@ -14,7 +14,7 @@ from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_response
 from service.http.problems import ProblemException
-from service.security import ReadableStudy
+from service.security import ReadableStudy, missing_analysis
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 
@@ -41,7 +41,7 @@ def get_layers(request: Request, study: ReadableStudy, context: ContextDep) -> R
     made_at = context.ledger.analyses.find_timestamp(study.id)
     analysis = context.analyses.get(study.id)
     if made_at is None or analysis is None:
-        raise ProblemException(404, "not-analysed", "a worker computes the analysis when the study is complete")
+        raise missing_analysis(study)
     if not analysis.layers:
         reason = "" if analysis.layers_reason is None else f": {analysis.layers_reason}"
         raise ProblemException(404, "no-layers", f"no per-layer configuration of this study was searched{reason}")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from bln_search.core.errors import CheckpointStoreError
+from bln_search.core.names import NAME_PATTERN
 from bln_search.core.states import StudyState
 from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
@@ -78,16 +79,22 @@ def list_studies(
     reader: Reader,
     state: Annotated[list[StudyState] | None, Query(description="only these states", max_length=10)] = None,
     name: Annotated[str | None, Query(max_length=64, pattern="^[a-z0-9_-]*$", description="part of the name")] = None,
+    owner: Annotated[
+        str | None, Query(pattern=NAME_PATTERN, description="only studies of this account; others than yours as admin")
+    ] = None,
     sort: StudySort = "-created",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """Your studies; for an admin, those of all accounts."""
+    if owner not in (None, reader.account) and visible_owner(reader) is not None:
+        raise ProblemException(403, "scope", "only an admin can list studies of other accounts")
+    owner = visible_owner(reader) if owner is None else owner
     states = sorted(selected.value for selected in state or ())
-    list_query: dict[str, Any] = {"list": "studies", "owner": visible_owner(reader), "state": states, "name": name}
+    list_query: dict[str, Any] = {"list": "studies", "owner": owner, "state": states, "name": name}
     key_types = SORT_KEYS[sort.removeprefix("-")]
     page = decode_cursor(cursor, limit, sort, list_query, key_types)
-    version = context.ledger.listing.read_version(visible_owner(reader))
+    version = context.ledger.listing.read_version(owner)
     etag = (
         "list-"
         + hashlib.sha256(repr((list_query, sort, limit, page.after, version, VERSION)).encode()).hexdigest()[:24]
@@ -95,7 +102,7 @@ def list_studies(
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is not None:
         return etag_response(request, body, etag)
-    items = context.ledger.listing.list_studies(page, owner=visible_owner(reader), states=states, name=name)
+    items = context.ledger.listing.list_studies(page, owner=owner, states=states, name=name)
     following_cursor = None
     if len(items) > limit:
         last = items[limit - 1]
@@ -124,7 +131,7 @@ def change_study(
     if (changes.priority or 0) > 0 and study.bearer.scope != "admin":
         raise ProblemException(403, "scope", "priorities above 0 are for admins")
     changed_fields = changes.model_dump(exclude_none=True)
-    context.ledger.queue.update(study.id, changed_fields, if_match_revision(if_match))
+    context.ledger.queue.update(study.id, changed_fields, if_match_revision(if_match), study.bearer.account)
     return _read_detail(context.ledger, study.id)
 
 
@@ -133,7 +140,9 @@ def delete_study(study: WritableStudy, context: ContextDep) -> None:
     """Delete a study with all its results. Cancel a running study first."""
     store = context.settings.checkpoint_store
     try:
-        context.ledger.garbage.remove_unreferenced(store, context.ledger.studies.delete(study.id))
+        files = context.ledger.studies.delete(study.id)
+        _log.info("study %d (%s, owner %s) is deleted by %s", study.id, study.name, study.owner, study.bearer.account)
+        context.ledger.garbage.remove_unreferenced(store, files)
     except (OSError, CheckpointStoreError) as error:
         # the study is deleted; `checkpoints clean` removes the files later
         _log.warning("study %d is deleted, but some of its checkpoints are not: %s", study.id, error)
@@ -142,21 +151,21 @@ def delete_study(study: WritableStudy, context: ContextDep) -> None:
 @router.post("/{study_id:number}/cancel", operation_id="cancel_study")
 def cancel_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Cancel a study. Finished trials are kept; running trials stop within seconds."""
-    context.ledger.queue.cancel(study.id)
+    context.ledger.queue.cancel(study.id, study.bearer.account)
     return _read_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/pause", operation_id="pause_study")
 def pause_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Pause a study until it is resumed. Finished trials are kept."""
-    context.ledger.queue.pause(study.id)
+    context.ledger.queue.pause(study.id, study.bearer.account)
     return _read_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/resume", operation_id="resume_study")
 def resume_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Put a study back into the queue; it continues with its unfinished trials."""
-    context.ledger.queue.resume(study.id, context.settings.most_studies)
+    context.ledger.queue.resume(study.id, context.settings.most_studies, study.bearer.account)
     return _read_detail(context.ledger, study.id)
 
 
@@ -165,7 +174,7 @@ def retry_failed(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Run the failed trials of a failed study again."""
     if study.state != StudyState.FAILED:
         raise ProblemException(409, "not-now", f"the study is {study.state}: only a failed study can be retried")
-    context.ledger.queue.resume(study.id, context.settings.most_studies)
+    context.ledger.queue.resume(study.id, context.settings.most_studies, study.bearer.account)
     return _read_detail(context.ledger, study.id)
 
 

@@ -154,12 +154,13 @@ class Numbers(Other):
     """Study 5 is named `mine`; study 1 is named `5`, as another is `7`."""
 
     def do_GET(self):
-        studies = [{"id": 1, "name": "5"}, {"id": 2, "name": "7"}]
+        studies = [{"id": 1, "name": "5", "owner": "ada"}, {"id": 2, "name": "7", "owner": "ada"}]
         path = self.path.removeprefix("/api/v1").split("?")[0]
         content = {
             "/studies/5": {"id": 5, "name": "mine"},
             "/studies/2": studies[1],
             "/studies": {"items": studies},
+            "/session": {"account": "ada"},
         }.get(path)
         answer = {"detail": "no such", "errors": []} if content is None else {"next_cursor": None, **content}
         self.send_response(404 if content is None else 200)

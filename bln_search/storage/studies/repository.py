@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import Select, bindparam, select
+from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.errors import LeaseLostError, StudyBusyError, UnknownStudyError
+from bln_search.core.errors import AmbiguousStudyError, LeaseLostError, StudyBusyError, UnknownStudyError
+from bln_search.core.names import ambiguous_name
 from bln_search.core.states import ENDED, StopRequest, StudyState, TrialState
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import StudySpec
@@ -65,7 +66,14 @@ class StudyRepository:
             return _make_study(row, count_trials(session, [study_id]).get(study_id, {}))
 
     def find(self, name_or_id: str) -> StudyRecord:
-        """The study of that id, otherwise the newest one of that name. Raises UnknownStudyError."""
+        """The study of that id, otherwise the newest one of that name.
+
+        Studies of commands, which have no owner, come before those of accounts.
+
+        Raises:
+            UnknownStudyError: there is no such study.
+            AmbiguousStudyError: several accounts have a study of that name.
+        """
         with self.database.reading() as session:
             row = _find_row(session, name_or_id)
             if row is None:
@@ -258,8 +266,12 @@ def _find_row(session: Session, name_or_id: str) -> StudyRow | None:
         row = session.get(StudyRow, int(name_or_id))
         if row is not None:
             return row
-    newest = select(StudyRow).where(StudyRow.name == name_or_id).order_by(StudyRow.id.desc()).limit(1)
-    return session.scalars(newest).one_or_none()
+    named = select(StudyRow.owner, func.max(StudyRow.id)).where(StudyRow.name == name_or_id)
+    newest: dict[str, int] = dict(session.execute(named.group_by(StudyRow.owner)).tuples())
+    if len(newest) > 1 and "" not in newest:
+        raise AmbiguousStudyError(ambiguous_name(name_or_id, newest))
+    study_id = newest.get("") or next(iter(newest.values()), None)
+    return None if study_id is None else session.get(StudyRow, study_id)
 
 
 def _make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
@@ -273,6 +285,7 @@ def _make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
         spec=StudySpec.model_validate_json(row.spec),
         planned=max(row.planned, sum(trials.values())),
         reason=row.reason,
+        owner=row.owner,
     )
 
 
