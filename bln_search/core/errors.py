@@ -79,7 +79,15 @@ class DamagedRecordError(LedgerError):
 
 
 class UnknownStudyError(LedgerError):
-    """No study of this name or number is in the database."""
+    """No study of this name or number is in the database.
+
+    Attributes:
+        problem: What is wrong, without what to do.
+    """
+
+    def __init__(self, problem: str, advice: str = "") -> None:
+        super().__init__(f"{problem}; {advice}" if advice else problem)
+        self.problem = problem
 
 
 class AmbiguousStudyError(UnknownStudyError):

@@ -17,3 +17,8 @@ def ambiguous_name(name: str, newest: Mapping[str, int]) -> str:
     """
     studies = ", ".join(f"{study_id} (owner {owner})" for owner, study_id in sorted(newest.items()))
     return f"the name {name!r} belongs to studies of other accounts: give the number of one of them: {studies}"
+
+
+def count_noun(count: int, singular: str, plural: str) -> str:
+    """Return a number with its noun: `1 study`, `2 studies`."""
+    return f"{count} {singular if count == 1 else plural}"

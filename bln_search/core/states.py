@@ -129,10 +129,30 @@ TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
     },
 }
 
+_VERBS: dict[State, str] = {
+    StudyState.ACCEPTED: "resume",
+    StudyState.RUNNING: "run",
+    StudyState.PAUSED: "pause",
+    StudyState.CANCELLED: "cancel",
+}
+"""What a person does to bring a study into a state."""
+
+_ADVICE: dict[StudyState, str] = {
+    StudyState.ACCEPTED: "it waits in the queue",
+    StudyState.RUNNING: "wait for its end, or cancel it",
+    StudyState.PAUSED: "`bln-search resume` queues it again",
+    StudyState.COMPLETE: "it has all its results, and nothing is left to do",
+    StudyState.INTERRUPTED: "`bln-search run` with its file resumes it",
+    StudyState.CANCELLED: "`bln-search resume` queues it again",
+    StudyState.FAILED: "`bln-search resume` queues it again",
+}
+
 
 def check_transition(present: State, following: State) -> None:
     """Raise TransitionError unless `following` may come after `present`."""
     may_follow = TRANSITIONS[type(present)][present]
+    if isinstance(present, StudyState) and following in _VERBS and following not in may_follow:
+        raise TransitionError(f"cannot {_VERBS[following]} a study that is {present}: {_ADVICE[present]}")
     if type(following) is not type(present) or following not in may_follow:
         kind = type(present).__name__.removesuffix("State").lower()
         end = f"it may become {', '.join(sorted(may_follow))}" if may_follow else "that state is final"

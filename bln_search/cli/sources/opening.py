@@ -12,9 +12,10 @@ import typer
 from bln_search.cli.sources.base import StudySource
 from bln_search.cli.sources.database import LedgerSource
 from bln_search.cli.sources.service import ServiceSource
-from bln_search.core.errors import MissingPackageError
+from bln_search.core.errors import MissingPackageError, UnknownStudyError
+from bln_search.core.urls import redact_password
 from bln_search.settings import Settings, load_settings
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import Ledger, open_ledger
 
 if TYPE_CHECKING:
     from bln_search.client import Client
@@ -34,6 +35,26 @@ def open_source(database: str | None, server: str | None, token: str | None) -> 
         return
     with closing(open_ledger(database or settings.database_url)) as ledger:
         yield LedgerSource(ledger)
+
+
+@contextmanager
+def open_database(database: str | None, settings: Settings) -> Iterator[Ledger]:
+    """Open the database, for a command that no service can answer.
+
+    Args:
+        database: URL given on the command line; by default that of the settings.
+        settings: If they name a service, the error of an unknown study says that it is not used.
+    """
+    with closing(open_ledger(database or settings.database_url)) as ledger:
+        try:
+            yield ledger
+        except UnknownStudyError as error:
+            if database is not None or settings.server is None:
+                raise
+            raise UnknownStudyError(
+                f"{error.problem}: this command uses the database, not the service {redact_password(settings.server)} "
+                "of BLN_SEARCH_SERVER; run it on the machine of the database"
+            ) from None
 
 
 def service_address(database: str | None, server: str | None, settings: Settings) -> str | None:

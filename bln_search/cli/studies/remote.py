@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 
-from bln_search.cli.exit_codes import ExitCode
+from bln_search.cli.exit_codes import ExitCode, Interrupted
 from bln_search.cli.options import (
     FormatOption,
     QuietOption,
@@ -18,15 +18,18 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.progress_lines import line_printer
+from bln_search.cli.records import print_record
 from bln_search.cli.sources import ServiceSource, open_client
 from bln_search.cli.studies.events import EPOCH, TrialLabels, event_line
 from bln_search.cli.studies.leaderboard import print_leaderboard
 from bln_search.cli.studies.progress import EventProgress
 from bln_search.cli.studies.remarks import print_failures
+from bln_search.cli.studies.wording import state_text, study_label
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study
 
+_SUBMITTED_FIELDS = ("id", "name", "owner", "state", "new")
 _ANALYSIS_TIMEOUT = 600.0
 """Seconds to wait for the analysis of a complete study; a per-layer search may precede it."""
 
@@ -45,12 +48,13 @@ def submit(
     study = load_study(file)
     with open_client(server, token, load_settings()) as client:
         accepted = client.submit(study)
-        status = "accepted" if accepted["new"] else "already submitted"
-        line_printer(quiet=quiet)(f"study {accepted['id']} ({accepted['name']}): {status}, {accepted['state']}")
+        status = "submitted" if accepted["new"] else "already submitted"
+        line_printer(quiet=quiet)(f"{_label(accepted)}: {status}, {state_text(accepted['state'], accepted['request'])}")
         if wait:
             _follow(ServiceSource(client), accepted["id"], output_format, quiet=quiet)
         else:
-            results.print(str(accepted["id"]), highlight=False)
+            record = {name: accepted[name] for name in _SUBMITTED_FIELDS}
+            print_record(record, output_format, lambda: results.print(str(accepted["id"]), highlight=False))
 
 
 def watch(
@@ -60,12 +64,27 @@ def watch(
     output_format: FormatOption = Format.TABLE,
     quiet: QuietOption = False,
 ) -> None:
-    """Follow a study to its end, then print its ranked table."""
+    """Follow a study until it ends, or is paused or interrupted; then print its ranked table.
+
+    Ctrl-C ends the command only: the study continues. The exit code is 5 if a trial has no result.
+    """
     with open_client(server, token, load_settings()) as client:
         _follow(ServiceSource(client), client.study(study)["id"], output_format, quiet=quiet)
 
 
 def _follow(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
+    """Follow a study as `_follow_to_end`. Ctrl-C says that the study continues."""
+    try:
+        _follow_to_end(source, study_id, output_format, quiet=quiet)
+    except KeyboardInterrupt:
+        errors.print(
+            f"stopped following; study {study_id} continues; `bln-search watch {study_id}` follows it again",
+            highlight=False,
+        )
+        raise Interrupted(ExitCode.INTERRUPTED) from None
+
+
+def _follow_to_end(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
     """Print events until the study ends or waits for a user, then what `run` prints."""
     print_line = line_printer(quiet=quiet)
     labels, progress = TrialLabels(source, study_id), EventProgress(source.find(str(study_id)))
@@ -94,7 +113,6 @@ def _wait_for_analysis(source: ServiceSource, study_id: int, print_line: Callabl
         errors.print(
             f"no worker has analyzed the study within {_ANALYSIS_TIMEOUT:.0f} s; `bln-search analyze {study_id}` shows "
             "the analysis later",
-            soft_wrap=True,
             highlight=False,
         )
 
@@ -123,5 +141,9 @@ def _control_study(method: str, study: str, server: str | None, token: str | Non
     """Call a method of the client that controls a study."""
     with open_client(server, token, load_settings()) as client:
         changed = getattr(client, method)(client.study(study)["id"])
-    pending = f", to {changed['request']}" if changed["request"] else ""
-    errors.print(f"study {changed['id']} ({changed['name']}): {changed['state']}{pending}", highlight=False)
+    errors.print(f"{_label(changed)} {state_text(changed['state'], changed['request'])}", markup=False, highlight=False)
+
+
+def _label(study: Mapping[str, Any]) -> str:
+    """Return number, name and owner of a study of the service."""
+    return study_label(study["id"], study["name"], study["owner"])

@@ -35,7 +35,11 @@ def recommended_table(
         Column("state", states),
         Column("recommended row", ["–" if row is None else row_label(row) for row in rows]),
         Column(f"{split} loss", [rounded(loss) for loss in losses], Kind.NUMBER),
-        Column("less the first (95 %)", [_format_difference(difference) for difference in differences], Kind.NUMBER),
+        Column(
+            "difference to the first (95 %)",
+            [_format_difference(difference) for difference in differences],
+            Kind.NUMBER,
+        ),
     ]
     return FittedTable(columns, "Recommended rows")
 
@@ -53,7 +57,7 @@ def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: 
         columns.append(Column(study, [rounded(row.losses[index]) for row in rows], Kind.NUMBER))
         if index:
             differences = [_format_difference(row.differences[index]) for row in rows]
-            columns.append(Column("less the first (95 %)", differences, Kind.NUMBER))
+            columns.append(Column("difference to the first (95 %)", differences, Kind.NUMBER))
     return FittedTable(columns, f"Shared rows, {split} loss")
 
 

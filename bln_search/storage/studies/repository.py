@@ -78,7 +78,7 @@ class StudyRepository:
             row = _find_row(session, name_or_id)
             if row is None:
                 raise UnknownStudyError(
-                    f"there is no study {name_or_id!r} in {self.database}; `bln-search list` prints the existing ones"
+                    f"there is no study {name_or_id!r} in {self.database}", "`bln-search list` prints the existing ones"
                 )
             return _make_study(row, count_trials(session, [row.id]).get(row.id, {}))
 
