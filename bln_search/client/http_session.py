@@ -115,6 +115,8 @@ class HttpSession:
     def unreachable_error(self, error: Exception) -> ServiceError:
         """Return the error of a service that cannot be reached."""
         reason = str(error) or type(error).__name__
+        if not self.server.startswith(("http://", "https://")):
+            return ServiceError(f"{self.server!r} is not the address of a service: it starts with http:// or https://")
         return ServiceError(
             f"{self.server} cannot be reached ({reason}): start it with `bln-search serve`, or give --server"
         )

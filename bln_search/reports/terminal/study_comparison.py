@@ -11,6 +11,11 @@ from bln_search.reports.formatting import rounded, signed
 from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
 from bln_search.specs.space import format_point_json
 
+_LEGEND = (
+    "Losses are means over seeds, ± is half of their 95 % confidence interval. Differences are the loss minus that of the "
+    "first study, ± is half of their 95 % interval: paired by seed if the seeds are the same, otherwise Welch's."
+)
+
 
 def recommended_table(
     studies: Sequence[str],
@@ -41,7 +46,7 @@ def recommended_table(
             Kind.NUMBER,
         ),
     ]
-    return FittedTable(columns, "Recommended rows")
+    return FittedTable(columns, "Recommended rows", notes=[_LEGEND])
 
 
 def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: str) -> FittedTable:
@@ -58,7 +63,7 @@ def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: 
         if index:
             differences = [_format_difference(row.differences[index]) for row in rows]
             columns.append(Column("difference to the first (95 %)", differences, Kind.NUMBER))
-    return FittedTable(columns, f"Shared rows, {split} loss")
+    return FittedTable(columns, f"Shared rows, {split} loss", notes=[_LEGEND])
 
 
 def row_label(key: RowKey) -> str:

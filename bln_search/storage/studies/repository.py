@@ -266,8 +266,8 @@ def _find_row(session: Session, name_or_id: str) -> StudyRow | None:
         row = session.get(StudyRow, int(name_or_id))
         if row is not None:
             return row
-    named = select(StudyRow.owner, func.max(StudyRow.id)).where(StudyRow.name == name_or_id)
-    newest: dict[str, int] = dict(session.execute(named.group_by(StudyRow.owner)).tuples())
+    named = select(StudyRow.owner, func.max(StudyRow.id).label("newest")).where(StudyRow.name == name_or_id)
+    newest = {row.owner: row.newest for row in session.execute(named.group_by(StudyRow.owner))}
     if len(newest) > 1 and "" not in newest:
         raise AmbiguousStudyError(ambiguous_name(name_or_id, newest))
     study_id = newest.get("") or next(iter(newest.values()), None)
