@@ -110,8 +110,8 @@ def _warn_about_data(studies: Sequence[StudyRecord]) -> None:
         ]
         if differing:
             errors.print(
-                f"warning: the data of study {study.id} differ from those of study {first.id} ({', '.join(differing)}): "
-                "their losses are not losses on the same examples",
+                f"warning: studies {first.id} and {study.id} have other data ({', '.join(differing)}): their losses are "
+                "not those of the same examples",
                 markup=False,
                 highlight=False,
             )

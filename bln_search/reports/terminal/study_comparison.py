@@ -12,8 +12,8 @@ from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
 from bln_search.specs.space import format_point_json
 
 _LEGEND = (
-    "Losses are means over seeds, ± is half of their 95 % confidence interval. Differences are the loss minus that of the "
-    "first study, ± is half of their 95 % interval: paired by seed if the seeds are the same, otherwise Welch's."
+    "Losses are means over seeds, ± is half of their 95 % confidence interval. Differences are losses minus those of "
+    "the first study, ± is half of their 95 % interval: paired by seed if the seeds are the same, otherwise Welch's."
 )
 
 
