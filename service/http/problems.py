@@ -76,7 +76,7 @@ def invalid_request(error: RequestValidationError, schema: type[BaseModel] | Non
         elif source == "body" and schema is not None:
             problems += problems_of([{**details, "loc": tuple(path)}], error.body, schema)  # type: ignore[typeddict-item]
         else:
-            problems.append(Problem(tuple(path), sentence(details)))  # type: ignore[arg-type]
+            problems.append(Problem(tuple(path), sentence(details)))
     return invalid_body(problems)
 
 

@@ -110,8 +110,8 @@ def _warn_about_data(studies: Sequence[StudyRecord]) -> None:
         ]
         if differing:
             errors.print(
-                f"warning: studies {first.id} and {study.id} have other data ({', '.join(differing)}): their losses are "
-                "not those of the same examples",
+                f"warning: studies {first.id} and {study.id} differ in data ({', '.join(differing)}): their losses "
+                "are not those of the same examples",
                 markup=False,
                 highlight=False,
             )
