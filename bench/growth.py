@@ -23,7 +23,7 @@ from typing import Any
 from bench.support.growth_ledger import EXAMPLES, KINDS, measure_leaderboard, measure_rates, measure_trial_results
 from bench.support.reporting import finish, make_parser, spread
 from bench.support.synthetic_studies import CONFIGURATIONS
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import Executor
@@ -77,7 +77,7 @@ def measure_driver(workers: int, trials: int, rounds: int, *, on_ray: bool) -> d
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
-            environment = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+            environment = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
             if on_ray:
                 from bln_search.execution.executors.ray.executor import RayExecutor
 

@@ -27,7 +27,7 @@ from bln_search.execution.loaded_network import load_trained_network
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.search.layers.objective import BudgetedObjective, Improvement
-from bln_search.search.layers.strategies import Options, search
+from bln_search.search.layers.strategies import SearchOptions, search
 from bln_search.settings import load_settings
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import Ledger, open_ledger
@@ -90,7 +90,7 @@ def run_searches(source: TableLossSource, record: LayerSearchRecord, seeds: int)
     for kind in SEARCHES:
         for seed in range(seeds):
             objective = BudgetedObjective(source, range(len(source.examples)), BUDGET)
-            search(kind, objective, Options(seed=seed))
+            search(kind, objective, SearchOptions(seed=seed))
             runs[str(kind)].append(
                 {
                     "best": count_evaluations_until(objective.improvements, best, objective.spent),

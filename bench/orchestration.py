@@ -24,11 +24,11 @@ from typing import Any
 import torch
 
 from bench.support.reporting import finish, make_parser, run_in_process, spread
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.data import load_data
-from bln_search.data.prepared import PreparedData, prepare
+from bln_search.data.prepared import PreparedData, prepare_data_set
 from bln_search.execution.loaded_network import build_network
-from bln_search.specs import StudySpec, TrialSpec, parse_study, trials_of
+from bln_search.specs import StudySpec, TrialSpec, list_planned_trials, parse_study
 from bln_search.training import TrainingRun
 
 STUDY = """
@@ -57,12 +57,12 @@ def train_bare(trial: TrialSpec, data: PreparedData) -> float:
 def prepare_data(trial: TrialSpec) -> PreparedData:
     """Return the data; torch uses one thread."""
     torch.set_num_threads(1)
-    return prepare(load_data(trial.data.name, Path(), None), trial.data)
+    return prepare_data_set(load_data(trial.data.name, Path(), None), trial.data)
 
 
 def calibrate_epochs(seconds: float) -> int:
     """Return the number of epochs that take this long."""
-    (trial,) = trials_of(make_study(20, 1))
+    (trial,) = list_planned_trials(make_study(20, 1))
     data = prepare_data(trial)
     train_bare(trial, data)
     start = time.perf_counter()
@@ -81,7 +81,7 @@ def run_bare_share(trials: list[TrialSpec], ends: Any) -> None:
 def run_bare(epochs: int, trials: int) -> dict[str, Any]:
     """Run half of the trials in each of two processes."""
     start = time.monotonic()
-    all_trials = list(trials_of(make_study(epochs, trials)))
+    all_trials = list(list_planned_trials(make_study(epochs, trials)))
     context = get_context("spawn")
     ends = context.Queue()
     shares = [context.Process(target=run_bare_share, args=(all_trials[core::CORES], ends)) for core in range(CORES)]
@@ -115,7 +115,7 @@ def run_ours(epochs: int, trials: int) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        environment = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+        environment = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
         ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
         with RayExecutor(environment, CORES) as executor:
             start_seconds = time.monotonic() - start
@@ -131,7 +131,7 @@ def run_tune(epochs: int, trials: int) -> dict[str, Any]:
     from ray import tune
 
     def trainable(config: dict[str, Any]) -> None:
-        all_trials = trials_of(make_study(epochs, trials))
+        all_trials = list_planned_trials(make_study(epochs, trials))
         trial = all_trials[config["seed"]]
         tune.report({"loss": train_bare(trial, prepare_data(trial))})
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.support.reporting import finish, make_parser, spread
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.states import TrialState
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
@@ -40,7 +40,7 @@ def run_search(study: StudySpec) -> dict[str, Any]:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        environment = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+        environment = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
         ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
         study_id = ledger.studies.accept(study)
         run_study(ledger, study_id, LocalExecutor(environment), SilentWatcher())

@@ -33,7 +33,7 @@ SEEDS, EPOCHS, SIZES = 3, 6, Sizes(training=5_000, population=500, validation=40
 QUICK_SEEDS, QUICK_EPOCHS, QUICK_SIZES = 1, 1, Sizes(training=500, population=100, validation=64)
 QUICK_BATCH_SIZES, QUICK_BLENDS = (4, 64), (0.5,)
 COST_EXAMPLES, COST_PAIRS = 200, 3
-QUICK_COST_EXAMPLES, QUICK_COST_PAIRS = 50, 1
+QUICK_COST_EXAMPLES, QUICK_COST_PAIRS = 100, 1
 KINDS = ("best", "recommended", "recommended_mean", "recommended_worst", "recommended_regret")
 
 

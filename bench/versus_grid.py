@@ -34,7 +34,7 @@ from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.batches import mini_batches
 from bln_search.execution.loaded_network import build_network
 from bln_search.norms.network_layers import find_norms, network_populations
-from bln_search.specs import TrialSpec, parse_study, trials_of
+from bln_search.specs import TrialSpec, list_planned_trials, parse_study
 from bln_search.training import TrainingRun
 from bln_search.training.checkpoint import load_weights
 
@@ -53,7 +53,9 @@ SEEDS = (0, 1, 2)
 def evaluate_cell(epochs: int, configuration: str, seed: int) -> dict[str, float]:
     """Compute one cell of the grid: train, estimate the population, evaluate the validation split."""
     trial = next(
-        candidate for candidate in trials_of(parse_study(STUDY.format(epochs=epochs))) if candidate.seed == seed
+        candidate
+        for candidate in list_planned_trials(parse_study(STUDY.format(epochs=epochs)))
+        if candidate.seed == seed
     )
     data = prepare_data(trial)
     network, weights = _train(trial, data)
@@ -175,7 +177,7 @@ KINDS = {"ours": run_ours, "tune": run_tune, "optuna": run_optuna}
 
 def calibrate_epochs(seconds: float) -> int:
     """Return the number of epochs that take this long on one core."""
-    trial = trials_of(parse_study(STUDY.format(epochs=10)))[0]
+    trial = list_planned_trials(parse_study(STUDY.format(epochs=10)))[0]
     data = prepare_data(trial)
     _train(trial, data)
     start = time.perf_counter()

@@ -32,6 +32,7 @@ from bln_search.core.version import VERSION
 if TYPE_CHECKING:
     from bln_search.api import (
         ExportReport,
+        Metric,
         RankedConditions,
         RankedConfigurations,
         RankedLayers,
@@ -65,6 +66,7 @@ __all__ = [
     "ExportReport",
     "InferenceConfiguration",
     "Method",
+    "Metric",
     "MissingPackageError",
     "ModelError",
     "NormFactory",
@@ -97,6 +99,7 @@ _HOMES = {
     "ExportReport": "bln_search.api",
     "InferenceConfiguration": "bln_search.core.configuration",
     "Method": "bln_search.core.configuration",
+    "Metric": "bln_search.api",
     "NormFactory": "bln_search.norms.replacement",
     "NormWithActivation": "bln_search.norms.replacement",
     "PopulationEstimate": "bln_search.core.enums",

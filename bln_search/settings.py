@@ -21,7 +21,7 @@ from pydantic_settings import (
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from bln_search.core.checkpoints import CheckpointStore, Folder, checkpoint_store
+from bln_search.core.checkpoints import CheckpointStore, FolderStore, checkpoint_store
 from bln_search.core.errors import SpecError
 
 SECRETS = ("token", "database")
@@ -149,7 +149,7 @@ class Settings(BaseSettings):
     def folders(self) -> list[Path]:
         """The folders of this machine that results are written to: home, checkpoints and an SQLite database."""
         store, url = self.checkpoint_store, self.database or ""
-        checkpoints = [store.path] if isinstance(store, Folder) else []
+        checkpoints = [store.path] if isinstance(store, FolderStore) else []
         database = [Path(url.removeprefix("sqlite:///")).parent] if url.startswith("sqlite:///") else []
         return [self.home, *checkpoints, *database]
 

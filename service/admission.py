@@ -7,7 +7,7 @@ from bln_search.settings import Settings
 from bln_search.specs.plan import StudyPlan, plan_study
 from bln_search.specs.problems import Problem, name_problems, oversized_batch_problems, space_problems
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import grid_trials
+from bln_search.specs.trial import count_planned_trials
 from service.http.problems import ProblemException, invalid_body
 
 _TRIALS = "arms, points and seeds make trials:"
@@ -20,10 +20,10 @@ def admit_study(study: StudySpec, settings: Settings) -> StudyPlan:
         ProblemException: 422 with every reason why the service rejects the study.
     """
     problems = name_problems(study)
-    if not problems and grid_trials(study) <= settings.most_trials:
+    if not problems and count_planned_trials(study) <= settings.most_trials:
         problems = space_problems(study) or oversized_batch_problems(study)
     elif not problems:
-        problems = [_limit_problem("seeds", _TRIALS, grid_trials(study), settings.most_trials)]
+        problems = [_limit_problem("seeds", _TRIALS, count_planned_trials(study), settings.most_trials)]
     if problems:
         raise invalid_body(problems)
     plan = plan_study(study)

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 
-from bln_search.specs.load import read_plain
+from bln_search.specs.load import parse_yaml
 from bln_search.specs.problems import Problem
 from bln_search.specs.study import StudySpec
 from service.http.problems import ProblemException, invalid_body
@@ -97,7 +97,7 @@ def _parse_yaml(body: bytes) -> dict[Any, Any]:
         text = body.decode()
     except UnicodeDecodeError as error:
         raise invalid_body([Problem((), f"the body is not UTF-8 text: {error.reason} at byte {error.start}")]) from None
-    return read_plain(text)[1]
+    return parse_yaml(text)[1]
 
 
 class _ParsedRequest(Request):

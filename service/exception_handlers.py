@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from bln_search.core.errors import (
-    AccessError,
     BlnSearchError,
     CheckpointStoreError,
     IdempotencyConflictError,
@@ -24,6 +23,7 @@ from bln_search.core.errors import (
     StorageFullError,
     StudyBusyError,
     StudyChangedError,
+    TokenError,
     TransitionError,
     UnknownStudyError,
 )
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 _PROBLEM_BY_ERROR: tuple[tuple[type[BlnSearchError], int, str], ...] = (
     (UnknownStudyError, 404, "not-found"),
-    (AccessError, 404, "not-found"),
+    (TokenError, 404, "not-found"),
     (StudyBusyError, 409, "busy"),
     (StudyChangedError, 412, "changed"),
     (TransitionError, 409, "not-now"),

@@ -7,7 +7,7 @@ import json
 from bln_search.core.enums import Split
 from bln_search.specs.data import DataSpec
 from bln_search.specs.plan import StudyPlan
-from bln_search.specs.sizes import EXAMPLES, held_out
+from bln_search.specs.sizes import EXAMPLES, count_validation_examples
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 from service.schemas.studies import PlanOut, UndefinedEvaluation
@@ -43,5 +43,5 @@ def _outcome_bytes(data: DataSpec, evaluations: int) -> int | None:
     examples = EXAMPLES.get(data.name)
     if examples is None:
         return None
-    validation = held_out(data, examples[Split.TRAIN]) * data.fraction
+    validation = count_validation_examples(data, examples[Split.TRAIN]) * data.fraction
     return round(evaluations * (validation + examples[Split.TEST]) * _BYTES_PER_EXAMPLE)

@@ -27,7 +27,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Host names that are always allowed: health checks on this machine use them."""
 
 
-class ServiceError(BlnSearchError):
+class ServerStartError(BlnSearchError):
     """The service cannot start."""
 
 
@@ -69,7 +69,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)  # clients that connect now are answered as soon as the application runs
     except OSError as error:
         listener.close()
-        raise ServiceError(
+        raise ServerStartError(
             f"cannot listen on {host} port {port} ({error.strerror}); choose another with --port"
         ) from None
     return listener

@@ -22,7 +22,7 @@ from bench.support.reporting import RESULTS, provenance, read_result
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow
-from bln_search.ranking.leaderboard import rank
+from bln_search.ranking.leaderboard import rank_rows
 from bln_search.ranking.statistics.intervals import t_interval
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
@@ -82,7 +82,7 @@ def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
 def compare_rows(ledger: Ledger, study: StudyRecord, keys: Sequence[RowKey]) -> dict[str, Any] | None:
     """Return the comparison of every pair of these rows, the better one first; None if the analysis has none."""
     records = ledger.results.list_evaluations(study.id)
-    board = rank((record.scored for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds))
+    board = rank_rows((record.scored for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds))
     comparison, _ = compare_study(ledger.results, records, board)
     if comparison is None:
         return None

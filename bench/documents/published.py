@@ -26,7 +26,7 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.grouping import LossBySeed, losses_by_row
-from bln_search.ranking.leaderboard import rank
+from bln_search.ranking.leaderboard import rank_rows
 from bln_search.ranking.statistics.factorial_effects import factorial_effects
 from bln_search.ranking.statistics.intervals import t_interval
 from bln_search.settings import load_settings
@@ -43,7 +43,7 @@ def compare_condition(
     """Compare the rows with a value under one population estimate with the published order, if there is one."""
     study = ledger.studies.get(study_id)
     records = ledger.results.list_evaluations(study_id)
-    board = rank((record.scored for record in records), Split.TEST, seeds=len(study.spec.seeds))
+    board = rank_rows((record.scored for record in records), Split.TEST, seeds=len(study.spec.seeds))
     rows = [row.key for row in board.rows if row.arm == "bln" and row.estimate in (estimate, None) and row.rank]
     comparison, reason = compare_study(ledger.results, records, board, rows)
     if comparison is None:

@@ -54,8 +54,9 @@ def _evaluation_text(result: dict[str, Any]) -> str:
         f"in one pass, {result['evaluated'] - result['in_one_pass']} with `one_pass=False` because the one pass "
         f"refuses them. {len(result['failed'])} were not evaluated. *Change by conversion*: the largest change of an "
         f"output, at most {_format(result['max_change_by_conversion'])}. *Losses*: the largest difference of a loss "
-        f"from that of a plain loop, at most {_format(result['max_relative_difference_of_losses'])} in one pass; "
-        f"without {ill_conditioned} [ill-conditioned](#ill-conditioned-rows) of {rows} rows."
+        "from that of a plain loop in single precision, at most "
+        f"{_format(result['max_relative_difference_of_losses'])} in one pass; without "
+        f"{ill_conditioned} [ill-conditioned](#ill-conditioned-rows) of {rows} rows."
     )
 
 

@@ -7,6 +7,7 @@ from bln_search.api.evaluate import evaluate_configurations
 from bln_search.api.exported import ExportedNetwork
 from bln_search.api.layer_search import search_layers
 from bln_search.api.loading import load
+from bln_search.api.metrics import Metric
 from bln_search.api.own_export import ExportReport, export
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_conditions import RankedConditions
@@ -21,6 +22,7 @@ __all__ = [
     "ExportReport",
     "ExportedNetwork",
     "LayeredConfiguration",
+    "Metric",
     "RankedConditions",
     "RankedConfiguration",
     "RankedConfigurations",

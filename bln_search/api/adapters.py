@@ -49,7 +49,7 @@ class BatchAdapter:
         for name, function in (("forward", forward), ("target", target)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} has the type {type(function).__name__}: give a function")
-        self.network = network if forward is None else AdaptedNetwork(network, forward, _unchanged)
+        self.network = network if forward is None else AdaptedNetwork(network, forward, _return_output)
         self.device = device
         self._original, self._forward, self._target = network, forward, target
         self._select: Callable[[Any], Any] | None = None
@@ -153,7 +153,7 @@ class BatchAdapter:
                     f"{describe_inputs(inputs)}{hint}"
                 ) from error
         if self._select is None:
-            self._select = _selection(output, len(inputs))
+            self._select = _make_output_selector(output, len(inputs))
             if not is_default or not isinstance(output, Tensor):
                 self.network = AdaptedNetwork(self._original, call, self._select)
         return check_output(self._select(output))
@@ -221,14 +221,14 @@ def _moved_objects(structure: Any, device: torch.device) -> Any:
     return structure.to(device)
 
 
-def _unchanged(output: Any) -> Any:
+def _return_output(output: Any) -> Any:
     return output
 
 
-def _selection(output: Any, examples: int) -> Callable[[Any], Any]:
+def _make_output_selector(output: Any, examples: int) -> Callable[[Any], Any]:
     """A function that returns the tensor in an output like this one. Raises ModelError if there is none."""
     if isinstance(output, Tensor):
-        return _unchanged
+        return _return_output
     if isinstance(output, Mapping):
         selections: list[Callable[[Any], Any]] = [itemgetter(key) for key in _OUTPUT_KEYS if key in output]
     elif isinstance(output, list | tuple):

@@ -12,7 +12,7 @@ from bln_search.api.record_table import RecordTable
 from bln_search.api.records import Record
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.reports.charts.ranked_rows import batch_size_chart
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,24 +75,24 @@ class BatchSizeSummary(RecordTable):
             return [_cell(record[name]) for record in records]
 
         columns = [
-            Column("batch", cells("batch_size"), Kind.NUMBER, is_key=True),
-            Column("over", cells("over"), Kind.CODE, is_key=True),
-            Column("use", cells("row"), Kind.CODE, is_key=True),
-            Column("independent", cells("independent"), Kind.CODE),
-            Column("value", cells("value"), Kind.NUMBER, legend="value: what is minimized"),
-            Column("above lowest", cells("excess"), Kind.NUMBER, drop_order=1),
+            Column("batch", cells("batch_size"), CellKind.NUMBER, is_key=True),
+            Column("over", cells("over"), CellKind.CODE, is_key=True),
+            Column("use", cells("row"), CellKind.CODE, is_key=True),
+            Column("independent", cells("independent"), CellKind.CODE),
+            Column("value", cells("value"), CellKind.NUMBER, legend="value: what is minimized"),
+            Column("above lowest", cells("excess"), CellKind.NUMBER, drop_order=1),
             Column(
                 "regret",
                 cells("regret"),
-                Kind.NUMBER,
+                CellKind.NUMBER,
                 legend="regret: largest loss above the lowest loss of a condition at this size",
             ),
-            Column("as is", cells("as_is"), Kind.NUMBER, legend="as is: value of the network before conversion"),
-            Column("best independent", cells("alternative"), Kind.CODE),
+            Column("as is", cells("as_is"), CellKind.NUMBER, legend="as is: value of the network before conversion"),
+            Column("best independent", cells("alternative"), CellKind.CODE),
             Column(
                 "its cost",
                 cells("alternative_cost"),
-                Kind.NUMBER,
+                CellKind.NUMBER,
                 legend="best independent: the best row that is independent of the mini-batch; its cost: "
                 "value above that of the row to use",
             ),

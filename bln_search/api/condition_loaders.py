@@ -41,7 +41,7 @@ class ConditionLoaders:
         return f"{split}_loader" if self.name is None else f"{split}_loader[{self.name!r}]"
 
 
-def condition_loaders(
+def parse_condition_loaders(
     validation: Loader | Mapping[str, Loader], test: Loader | Mapping[str, Loader] | None
 ) -> tuple[ConditionLoaders, ...]:
     """The loaders of each condition, in their order; one without a name if `validation` is a single loader.

@@ -20,7 +20,7 @@ from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.ranking.paired.condition_selection import SelectedRow, select_over_conditions
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.ranking.selection.recommendation import is_deterministic
-from bln_search.reports.sentences.leaderboard import sentence
+from bln_search.reports.sentences.leaderboard import format_sentence
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +69,7 @@ class ConditionRecommendation:
             f"{_criterion_text(self.over)}: use {self.row}{sizes} – {self.value:.4f}, {self._distance()}, {dependence} "
             "the mini-batch"
         )
-        return [headline, *(f"• {sentence(fact)}" for fact in self._facts())]
+        return [headline, *(f"• {format_sentence(fact)}" for fact in self._facts())]
 
     def _distance(self) -> str:
         return "the lowest" if self.excess <= 0 else f"{self.excess:.4f} above the lowest"

@@ -13,7 +13,7 @@ from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.condition_criteria import Criterion, criterion_values, regrets
 from bln_search.ranking.selection.recommendation import is_deterministic
 from bln_search.reports.leaderboard_columns import METRICS, SPLITS, metric_of
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 from bln_search.reports.terminal.row_columns import row_identity_columns
 
 _DROP_GROUP, _DROP_POPULATION = 1, 2
@@ -29,14 +29,14 @@ _CRITERION_LEGENDS = {
 def condition_table(rows: ConditionRows, batch_sizes: Sequence[int]) -> FittedTable:
     """Rows by increasing mean over conditions. batch_sizes: all sizes that were evaluated."""
     numbers = [
-        Column(name, [f"{loss:.4f}" for loss in rows.losses[:, position]], Kind.NUMBER)
+        Column(name, [f"{loss:.4f}" for loss in rows.losses[:, position]], CellKind.NUMBER)
         for position, name in enumerate(rows.conditions)
     ]
     criteria = [
         Column(
             criterion,
             [f"{value:.4f}" for value in (rows.values(criterion) if rows.keys else [])],
-            Kind.NUMBER,
+            CellKind.NUMBER,
             legend=legend,
         )
         for criterion, legend in _CRITERION_LEGENDS.items()
@@ -67,7 +67,7 @@ def _group_column(rows: ConditionRows) -> Column | None:
     return Column(
         "group",
         [letter or "" for letter in letters],
-        Kind.CODE,
+        CellKind.CODE,
         legend="group: rows that share a letter do not differ significantly in the mean (5 %, Holm over pairs and "
         "conditions)",
         drop_order=_DROP_GROUP,

@@ -10,7 +10,14 @@ from numbers import Integral
 from torch import Tensor, nn
 
 from bln_search.api.arguments import MethodName, SemanticsName, check_network
-from bln_search.api.kept_norms import KeptLayer, class_name, format_kept, has_compiled_module, is_other_norm, kept_layer
+from bln_search.api.kept_norms import (
+    UnconvertedLayer,
+    class_name,
+    format_kept,
+    has_compiled_module,
+    is_other_norm,
+    kept_layer,
+)
 from bln_search.core.configuration import Method
 from bln_search.core.enums import Semantics, parse_enum
 from bln_search.core.errors import ModelError
@@ -97,10 +104,10 @@ def _outermost_norms(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 def _make_replacements(
     network: nn.Module, modules: Modules, factory: NormFactory
-) -> tuple[dict[nn.Module, nn.Module], list[KeptLayer]]:
+) -> tuple[dict[nn.Module, nn.Module], list[UnconvertedLayer]]:
     """Make the layers that replace those of a network; return also the layers that stay."""
     replacement_of: dict[nn.Module, nn.Module] = {}
-    kept: dict[nn.Module, KeptLayer] = {}
+    kept: dict[nn.Module, UnconvertedLayer] = {}
     for name, module in modules:
         if module in replacement_of or module in kept or isinstance(module, Normalization):
             continue
@@ -116,7 +123,7 @@ def _make_replacements(
     return replacement_of, list(kept.values())
 
 
-def _check_kept(kept: Sequence[KeptLayer], method: Method | str, strict: bool | None) -> None:  # noqa: FBT001
+def _check_kept(kept: Sequence[UnconvertedLayer], method: Method | str, strict: bool | None) -> None:  # noqa: FBT001
     """Raise ModelError if a layer that is not replaced is an error."""
     if strict is None:
         is_error = [layer for layer in kept if layer.is_variant and method != "same"]
@@ -130,7 +137,7 @@ def _check_kept(kept: Sequence[KeptLayer], method: Method | str, strict: bool | 
         )
 
 
-def _no_layer_message(network: nn.Module, modules: Modules, kept: Sequence[KeptLayer]) -> str:
+def _no_layer_message(network: nn.Module, modules: Modules, kept: Sequence[UnconvertedLayer]) -> str:
     """Why there is no layer to convert."""
     if any(isinstance(module, Normalization) for _, module in modules):
         return "the layers of this network are converted already: use it without converting it again"
@@ -146,7 +153,7 @@ def _no_layer_message(network: nn.Module, modules: Modules, kept: Sequence[KeptL
     )
 
 
-def _warn_of_losses(replaced: Modules, kept: Sequence[KeptLayer], method: Method | str) -> None:
+def _warn_of_losses(replaced: Modules, kept: Sequence[UnconvertedLayer], method: Method | str) -> None:
     if kept:
         warnings.warn(
             f"normalization layers that are not replaced and stay as they are: {format_kept(kept)}", stacklevel=3

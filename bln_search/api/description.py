@@ -63,7 +63,7 @@ class RowDescription(_Section):
     largest_batch_size: int | None
 
 
-class Figure(_Section):
+class MetricValues(_Section):
     """Loss (nats) and accuracy (fraction) on a split; deviations over seeds, None for one seed."""
 
     loss: float
@@ -76,8 +76,8 @@ class Figures(_Section):
     """Figures by split: means over all seeds, and those of the exported seed."""
 
     seeds: int
-    over_seeds: dict[str, Figure]
-    this_seed: dict[str, Figure]
+    over_seeds: dict[str, MetricValues]
+    this_seed: dict[str, MetricValues]
 
 
 class Origin(_Section):

@@ -57,10 +57,10 @@ def distinct_rows(
         if len(keys) > 1 and _have_equal_states(boards, keys) and _have_equal_outcomes(outcomes, keys):
             sizes[keys[0]] = tuple(key.batch_size for key in keys)
             dropped.update(keys[1:])
-    return [_distinct(board, sizes, dropped) for board in boards]
+    return [_drop_repeated_rows(board, sizes, dropped) for board in boards]
 
 
-def _distinct(board: Leaderboard, sizes: SizesByKey, dropped: set[RowKey]) -> DistinctRows:
+def _drop_repeated_rows(board: Leaderboard, sizes: SizesByKey, dropped: set[RowKey]) -> DistinctRows:
     kept = board.with_rows(row for row in board.rows if row.key not in dropped) if dropped else board
     return DistinctRows(kept, {row.key: sizes.get(row.key, (row.batch_size,)) for row in kept.rows})
 

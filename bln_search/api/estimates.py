@@ -105,10 +105,10 @@ def collect_estimates(
     }
     estimates: dict[str, Mapping[str, LayerMoments]] = {**collected, **(gathered or {})}
     _check_names(estimates, loaders, layers)
-    return {**layer_estimates(layers, reached_layers(estimates)), **estimates}
+    return {**layer_estimates(layers, moments_of_reached_layers(estimates)), **estimates}
 
 
-def reached_layers(estimates: MomentsByEstimate) -> Mapping[str, LayerMoments]:
+def moments_of_reached_layers(estimates: MomentsByEstimate) -> Mapping[str, LayerMoments]:
     """The moments of the layers that the network uses in evaluation mode: those of the first estimate over data."""
     return estimates.get(PopulationEstimate.FROZEN) or next(
         moments for name, moments in estimates.items() if name not in list(PopulationEstimate)
@@ -148,7 +148,7 @@ def _check_names(
     """Raise DataError if an estimate belongs to other layers or lacks a layer, ValueError for unknown estimates."""
     for name in estimates.keys() - loaders.keys():
         parse_enum(PopulationEstimate, name, "gathered: a population estimate")
-    reached = reached_layers(estimates).keys()
+    reached = moments_of_reached_layers(estimates).keys()
     for estimate, moments in estimates.items():
         mismatched = sorted(moments.keys() - layers.keys()) or sorted(reached - moments.keys())
         if mismatched:

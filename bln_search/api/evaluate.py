@@ -12,10 +12,17 @@ from torch import nn
 from bln_search.api.adapters import BatchAdapter, Loader
 from bln_search.api.arguments import CorrectionName
 from bln_search.api.batch_forms import Target
-from bln_search.api.condition_loaders import ConditionLoaders, condition_loaders
-from bln_search.api.estimates import collect_estimates, named_populations, parse_blends, possible_rows, reached_layers
+from bln_search.api.condition_loaders import ConditionLoaders, parse_condition_loaders
+from bln_search.api.estimates import (
+    collect_estimates,
+    moments_of_reached_layers,
+    named_populations,
+    parse_blends,
+    possible_rows,
+)
 from bln_search.api.loaders import batches_by_size
-from bln_search.api.network_list import network_fingerprints, network_list
+from bln_search.api.metrics import Metric, MetricRecorder, UserMetric, examples_of, resolve_metrics
+from bln_search.api.network_list import network_fingerprints, parse_networks
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_conditions import RankedConditions
 from bln_search.api.score import UserScore, has_correctness, resolve_score
@@ -37,7 +44,7 @@ from bln_search.norms.network_layers import (
     row_before_conversion,
 )
 from bln_search.norms.row_batching.row_tensor import Populations
-from bln_search.ranking.leaderboard import TrialEvaluation, rank
+from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
 
 
 class EvaluationOptions(TypedDict, total=False):
@@ -51,6 +58,7 @@ class EvaluationOptions(TypedDict, total=False):
     score: UserScore
     forward: Forward | None
     target: Target | None
+    metrics: Mapping[str, UserMetric] | None
     one_pass: bool
     memory_limit: int
 
@@ -91,6 +99,7 @@ def evaluate_configurations(
     score: UserScore = "cross_entropy",
     forward: Forward | None = None,
     target: Target | None = None,
+    metrics: Mapping[str, UserMetric] | None = None,
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
 ) -> RankedConfigurations | RankedConditions:
@@ -130,9 +139,14 @@ def evaluate_configurations(
             first item is taken.
         target: Returns the targets in a mini-batch, as in `lambda batch: batch["y"]`. By default the second of two
             parts, or the labels of a dictionary.
+        metrics: Metrics over all examples of a split, by name, as in `{"AUC": function}`: functions of all outputs and
+            targets that return a number, objects with `update`, `compute` and `reset` (torchmetrics), or a
+            `bln_search.Metric`, which says whether a higher value is better. They do not rank the rows. Functions need
+            the outputs of all rows on the CPU, rows × examples × the size of an output, at most `memory_limit` bytes.
         one_pass: False evaluates the configurations one after the other, for a network in which layers other than the
             normalization layers mix examples.
-        memory_limit: Largest size in bytes of an activation that holds all configurations.
+        memory_limit: Largest size in bytes of an activation that holds all configurations, and of the outputs that are
+            kept for metrics.
 
     Returns:
         The ranked table; with conditions a `RankedConditions`, which has one for each.
@@ -142,15 +156,15 @@ def evaluate_configurations(
             parameters; the message says what to change.
         DataError: A loader does not yield mini-batches; the message says what to change.
         ValueError: Another argument is invalid.
-        TypeError: `score` is neither a name nor a function, or `forward` or `target` is no function.
+        TypeError: `score` is neither a name nor a function, or `forward`, `target` or a metric is no function.
 
     Example:
         ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader)
         print(ranked)
         print(ranked.recommended, ranked["TTTT"])
     """
-    networks = network_list(network, "evaluate_configurations(network, train_loader, validation_loader)")
-    conditions = condition_loaders(validation_loader, test_loader)
+    networks = parse_networks(network, "evaluate_configurations(network, train_loader, validation_loader)")
+    conditions = parse_condition_loaders(validation_loader, test_loader)
     if batch_sizes is not None and not _are_batch_sizes(batch_sizes):
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
     options = _Options(
@@ -160,6 +174,7 @@ def evaluate_configurations(
         batch_sizes=batch_sizes,
         forward=forward,
         target=target,
+        metrics=resolve_metrics(metrics),
         gathered=gathered,
         per_slot=per_slot,
         one_pass=one_pass,
@@ -180,6 +195,7 @@ class _Options:
     batch_sizes: Sequence[int] | None
     forward: Forward | None
     target: Target | None
+    metrics: Mapping[str, Metric]
     gathered: MomentsByEstimate | None
     per_slot: bool
     one_pass: bool
@@ -206,13 +222,15 @@ def _evaluate_network(
     tables: dict[str | None, RankedConfigurations] = {}
     for condition in peeked:
         results: list[Evaluation] = []
+        metric_values: dict[EvaluationKey, dict[str, float]] = {}
         classes = ClassCounts()
         for split, loader, argument in condition.by_split():
             pairs = adapter.pairs(loader, argument, options.scoring)
             if split is Split.VALIDATION and options.scoring is cross_entropy:
                 pairs = classes.counted(pairs)
             for batch_size, batches in batches_by_size(pairs, options.batch_sizes, argument):
-                results += evaluate_split(
+                recorder = MetricRecorder(options.metrics, len(rows), examples_of(loader), options.memory_limit)
+                evaluations = evaluate_split(
                     adapter.network,
                     batches,
                     rows,
@@ -222,15 +240,20 @@ def _evaluate_network(
                     score=options.scoring,
                     one_pass=options.one_pass,
                     memory_limit=options.memory_limit,
+                    observe=recorder.observe if options.metrics else None,
                 )
+                results += evaluations
+                metric_values |= recorder.values(evaluations)
         tables[condition.name] = RankedConfigurations(
-            board=rank(TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results),
+            board=rank_rows(TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results),
             populations=by_estimate,
             outcomes=_outcomes_by_key(results),
             class_prior=classes.class_prior,
             per_slot=options.per_slot and any(layer.batch_size != 1 for layer in layers.values()),
-            deployed=row_before_conversion(layers, reached_layers(estimates)),
+            deployed=row_before_conversion(layers, moments_of_reached_layers(estimates)),
             has_accuracy=has_correctness(options.scoring),
+            metric_values=metric_values,
+            higher_is_better={name: metric.higher_is_better for name, metric in options.metrics.items()},
         )
     return tables
 

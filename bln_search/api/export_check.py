@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bln_search.api.example_inputs import ExampleInputs
 from bln_search.api.outputs import named_outputs
 from bln_search.api.runtimes import Program
-from bln_search.core.undefined_reasons import too_few_slots
+from bln_search.core.undefined_reasons import too_few_slots_reason
 
 TOLERANCE = 1e-5
 """Largest accepted difference of outputs, relative to the largest output if that is above 1."""
@@ -78,7 +78,7 @@ class Parity:
 
 
 @torch.no_grad()
-def compare(
+def compare_forms(
     eager: nn.Module,
     forms: Mapping[str, Program],
     examples: ExampleInputs,
@@ -99,7 +99,7 @@ def compare(
     comparisons = []
     for size in sizes:
         if largest_batch_size is not None and size > largest_batch_size:
-            comparisons.append(SizeParity(size, None, {}, too_few_slots(largest_batch_size, size)))
+            comparisons.append(SizeParity(size, None, {}, too_few_slots_reason(largest_batch_size, size)))
             continue
         batch = examples.mini_batch(size)
         expected = list(named_outputs(batch.call(eager)).values())

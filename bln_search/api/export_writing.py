@@ -15,7 +15,7 @@ from torch import nn
 
 from bln_search.api.description import ExportDescription, NetworkDescription
 from bln_search.api.example_inputs import ExampleInputs
-from bln_search.api.export_check import Parity, compare
+from bln_search.api.export_check import Parity, compare_forms
 from bln_search.api.exported import CONFIGURATION_FILE, WEIGHTS_FILE
 from bln_search.api.folder import atomic_folder
 from bln_search.api.outputs import named_outputs
@@ -106,7 +106,7 @@ def _fold(plan: ExportPlan) -> tuple[nn.Module | None, str | None]:
     if folded is None:
         return None, reason
     sizes = [size for size in plan.sizes if plan.largest_batch_size is None or size <= plan.largest_batch_size]
-    difference = compare(plan.network, {"folded": folded}, plan.examples, plan.inputs_text, sizes, None)
+    difference = compare_forms(plan.network, {"folded": folded}, plan.examples, plan.inputs_text, sizes, None)
     if difference.passes:
         return folded, None
     # cancellation: a mean is much larger than its deviation
@@ -138,7 +138,7 @@ def _check_forms(staging: Path, plan: ExportPlan, folded: nn.Module | None) -> P
     forms = {form: read(staging) for kind, (form, read) in readers.items() if kind in plan.formats}
     if folded is not None:
         forms["folded"] = folded
-    parity = compare(plan.network, forms, plan.examples, plan.inputs_text, plan.sizes, plan.largest_batch_size)
+    parity = compare_forms(plan.network, forms, plan.examples, plan.inputs_text, plan.sizes, plan.largest_batch_size)
     if not parity.passes:
         worst = ", ".join(
             f"{form} by {difference:.3g} at mini-batches of {size.batch_size}"

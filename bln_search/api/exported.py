@@ -85,7 +85,7 @@ def load_study_network(folder: Path, description: ExportDescription) -> Exported
         standardization = StandardizedInputs(
             *(state[f"standardization.{name}"].numpy() for name in ("mean", "deviation"))
         )
-        exported = ExportedNetwork(standardization, empty_network(description))
+        exported = ExportedNetwork(standardization, build_network_without_weights(description))
         exported.load_state_dict(state)
     except (KeyError, RuntimeError) as error:
         raise DataError(
@@ -100,7 +100,7 @@ def load_study_network(folder: Path, description: ExportDescription) -> Exported
     return exported.eval()
 
 
-def empty_network(description: ExportDescription) -> nn.Module:
+def build_network_without_weights(description: ExportDescription) -> nn.Module:
     """Build the described network without its weights."""
     model, normalization = description.model, description.normalization
     norm = partial(

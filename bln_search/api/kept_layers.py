@@ -13,7 +13,7 @@ from bln_search.norms.row_batching.row_tensor import LayerPopulations
 from bln_search.norms.stored_values import missing_values, stored_population
 
 
-def kept_layers(
+def find_fixed_layers(
     layers: Mapping[str, Normalization], groups: Mapping[str, Sequence[str]] | None, others: OtherLayers
 ) -> dict[str, Normalization]:
     """The layers that keep their configuration, by name.

@@ -27,7 +27,7 @@ _REASONS: dict[type[nn.Module], str] = {
 
 
 @dataclass(frozen=True)
-class KeptLayer:
+class UnconvertedLayer:
     """A normalization layer that is not replaced.
 
     Attributes:
@@ -48,11 +48,11 @@ class KeptLayer:
         return f"layer {self.name or 'itself'} is a {self.path}, which is not replaced: {self.reason}"
 
 
-def kept_layer(name: str, layer: nn.Module, reason: str | None = None) -> KeptLayer:
+def kept_layer(name: str, layer: nn.Module, reason: str | None = None) -> UnconvertedLayer:
     """Return the description of a layer; by default with the reason for its class."""
     path = _path(layer)
     is_variant = registered_class(layer) is not None
-    return KeptLayer(name, path, reason or _reason(layer), is_variant)
+    return UnconvertedLayer(name, path, reason or _reason(layer), is_variant)
 
 
 def is_other_norm(module: nn.Module) -> bool:
@@ -66,7 +66,7 @@ def is_other_norm(module: nn.Module) -> bool:
     return "norm" in name.lower() and not is_reparametrization and not _holds_layers(module)
 
 
-def format_kept(layers: Iterable[KeptLayer]) -> str:
+def format_kept(layers: Iterable[UnconvertedLayer]) -> str:
     """Return the classes of layers with their numbers and reasons."""
     groups: dict[tuple[str, str], int] = {}
     for layer in layers:

@@ -19,8 +19,8 @@ from bln_search.api.arguments import (
 )
 from bln_search.api.batch_forms import Target
 from bln_search.api.estimates import collect_estimates, named_populations
-from bln_search.api.kept_layers import kept_layers, kept_populations
-from bln_search.api.loaders import split_batches
+from bln_search.api.kept_layers import find_fixed_layers, kept_populations
+from bln_search.api.loaders import load_split_batches
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.score import UserScore, has_correctness, is_in_nats, resolve_score
 from bln_search.core.enums import Correction, LayerScope, LayerSearch, OtherLayers, PopulationEstimate, parse_enum
@@ -28,7 +28,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.tree.evaluator_protocol import Evaluator
+from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.evaluators import make_evaluator
 from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
@@ -36,7 +36,7 @@ from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network_layers import find_norms, network_populations
 from bln_search.ranking.paired.per_layer_results import per_layer_result
 from bln_search.search.layers.search import LayerSearchPlan, assign_folds, search_network
-from bln_search.search.layers.strategies import Options
+from bln_search.search.layers.strategies import SearchOptions
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.problems import problems_of
 
@@ -131,7 +131,7 @@ def search_layers(
         None if search is None else parse_enum(LayerSearch, search, "search"), parsed_estimate, groups, budget
     )
     layers = find_norms(network)
-    kept = kept_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
+    kept = find_fixed_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
     adapter = BatchAdapter(network, forward, target, next(network.parameters()).device)
     train_loaders = adapter.peek_populations(named_populations(train_loader))
     validation_loader = adapter.peek_scored(validation_loader, "validation_loader", scoring, one_pass=False)
@@ -144,7 +144,7 @@ def search_layers(
         **network_populations(layers, estimates, parsed_correction, per_slot=per_slot),
         **kept_populations(kept, parsed_estimate),
     }
-    batches = split_batches(validation_loader, "validation_loader", scoring, adapter)
+    batches = load_split_batches(validation_loader, "validation_loader", scoring, adapter)
     fold_of_batch = assign_folds(len(batches), folds)
     options = TreeOptions(
         parsed_estimate, spec.scope, spec.groups or {}, OtherLayers(others), scoring, memory_limit=memory_limit
@@ -159,8 +159,8 @@ def search_layers(
     record = search_network(
         evaluator,
         fold_of_batch,
-        LayerSearchPlan(spec.search, evaluations, keep, Options(seed=seed)),
-        test=None if test_loader is None else split_batches(test_loader, "test_loader", scoring, adapter),
+        LayerSearchPlan(spec.search, evaluations, keep, SearchOptions(seed=seed)),
+        test=None if test_loader is None else load_split_batches(test_loader, "test_loader", scoring, adapter),
     )
     network_search = _NetworkSearch(spec, record)
     size = len(batches[0][0])
@@ -175,7 +175,7 @@ def search_layers(
     )
 
 
-def _default_search(evaluator: Evaluator, evaluations: int) -> LayerSearch:
+def _default_search(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearch:
     """`exact` if the tree evaluator can enumerate the space, or plain forward passes within `evaluations`."""
     limit = (
         evaluator.max_configurations
@@ -185,7 +185,7 @@ def _default_search(evaluator: Evaluator, evaluations: int) -> LayerSearch:
     return LayerSearch.EXACT if evaluator.space.size <= limit else LayerSearch.COORDINATE
 
 
-def _check_size(evaluator: Evaluator) -> None:
+def _check_size(evaluator: PerLayerEvaluator) -> None:
     """Raise ModelError for more configurations than can be enumerated."""
     if evaluator.space.size > evaluator.max_configurations:
         raise ModelError(

@@ -10,11 +10,11 @@ import torch
 from bln_search.api.adapters import BatchAdapter, Loader
 from bln_search.core.errors import DataError
 from bln_search.evaluation.batches import MiniBatch, fill_last_batch, mini_batches
-from bln_search.evaluation.inputs import can_slice, concatenate, example_shape, have_same_form
+from bln_search.evaluation.inputs import can_slice, concatenate, describe_example_shape, have_same_form
 from bln_search.evaluation.scoring import Score
 
 
-def split_batches(loader: Loader, name: str, score: Score, adapter: BatchAdapter) -> list[MiniBatch]:
+def load_split_batches(loader: Loader, name: str, score: Score, adapter: BatchAdapter) -> list[MiniBatch]:
     """Load a split into memory; a shorter last mini-batch is filled up. Raises DataError for an empty split."""
     batches = list(fill_last_batch(adapter.pairs(loader, name, score)))
     if not batches:
@@ -49,5 +49,6 @@ def _check_concatenation(batches: Sequence[MiniBatch], name: str) -> None:
     if other is not None:
         raise DataError(
             f"batch_sizes= makes mini-batches of the examples of {name}, which differ in their shapes or constants: "
-            f"{example_shape(first)} and {example_shape(other)}; give all examples one shape, or no batch_sizes="
+            f"{describe_example_shape(first)} and {describe_example_shape(other)}; give all examples "
+            "one shape, or no batch_sizes="
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bln_search.api.card_sections import folding_text, parity_lines, slot_text
-from bln_search.api.description import ExportDescription, Figure
+from bln_search.api.description import ExportDescription, MetricValues
 from bln_search.api.export_check import Parity
 from bln_search.core.configuration import Source, Statistic
 from bln_search.core.registry import MODELS
@@ -126,7 +126,7 @@ def _metric_lines(export: ExportDescription) -> list[str]:
             f"mini-batches of {export.row.batch_size}.\n"]  # fmt: skip
 
 
-def _format_means(figure: Figure) -> str:
+def _format_means(figure: MetricValues) -> str:
     loss, accuracy = f"{figure.loss:.4f}", f"{100 * figure.accuracy:.2f}"
     if figure.loss_deviation is not None and figure.accuracy_deviation is not None:
         loss += f" ± {figure.loss_deviation:.4f}"

@@ -12,7 +12,7 @@ from bln_search.core.errors import ModelError
 from bln_search.norms.network_layers import find_norms
 
 
-def network_list(network: nn.Module | Sequence[nn.Module], call: str) -> list[nn.Module]:
+def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[nn.Module]:
     """The networks to evaluate.
 
     A module that is itself a sequence, as `nn.Sequential`, is one network.

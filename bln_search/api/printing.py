@@ -10,7 +10,7 @@ from html import escape
 from rich.console import Console
 
 from bln_search.core.records import RowKey
-from bln_search.reports.terminal.fitted_table import FittedTable, Kind, legend_text
+from bln_search.reports.terminal.fitted_table import CellKind, FittedTable, legend_text
 
 ALL_SIZES = "all"
 """Mini-batch size of a row that is the same at every size."""
@@ -29,7 +29,7 @@ def table_text(table: FittedTable, sentences: Sequence[str]) -> str:
 def table_html(table: FittedTable, sentences: Sequence[str]) -> str:
     """The table as an HTML table, the sentences as paragraphs."""
     columns = table.columns_with_values
-    styles = [f' style="text-align: {"right" if column.kind is Kind.NUMBER else "left"}"' for column in columns]
+    styles = [f' style="text-align: {"right" if column.kind is CellKind.NUMBER else "left"}"' for column in columns]
     body = zip(*(map(str, column.cells) for column in columns), strict=True)
     header = [column.full_heading for column in columns]
     lines = [_html_row("th", header, styles), "</thead><tbody>", *(_html_row("td", row, styles) for row in body)]
@@ -38,7 +38,7 @@ def table_html(table: FittedTable, sentences: Sequence[str]) -> str:
     return "\n".join(["<table><thead>", *lines, "</tbody></table>", *paragraphs])
 
 
-def without_accuracy(table: FittedTable) -> FittedTable:
+def drop_accuracy_columns(table: FittedTable) -> FittedTable:
     """The table without its columns of accuracy, for scores that have none."""
     return replace(table, columns=[column for column in table.columns if "accuracy" not in column.name])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -13,7 +13,9 @@ import numpy as np
 
 from bln_search.api.equal_rows import DistinctRows, distinct_rows
 from bln_search.api.figures import plotly_figure
-from bln_search.api.printing import row_label, with_batch_sizes, without_accuracy
+from bln_search.api.metric_columns import rows_by_metric, with_metric_columns
+from bln_search.api.metrics import MetricValues, split_values
+from bln_search.api.printing import drop_accuracy_columns, row_label, with_batch_sizes
 from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
 from bln_search.api.ranked_writer import write_tables
 from bln_search.api.record_table import RecordTable
@@ -28,7 +30,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
-from bln_search.ranking.paired.sum_of_means import sum_of_means
+from bln_search.ranking.paired.sum_of_means import compare_sum_of_means
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
 from bln_search.ranking.selection.recommendation import Recommendation, is_deterministic, recommend
 from bln_search.reports.charts.ranked_rows import RowLoss, loss_chart
@@ -65,6 +67,8 @@ class RankedConfigurations(RecordTable):
         deployed: The row under which a network of `convert(method="same")` computes its original outputs; None for
             any other network.
         has_accuracy: Whether the score has correctness, so that rows have an accuracy. Without it, their accuracy is 0.
+        metric_values: Values of `metrics=` of each measured row and split; with several networks, means over them.
+        higher_is_better: For each metric, by name, whether a higher value is better.
         networks: The table of each of several networks, whose means over networks are ranked; empty for one network.
         fingerprints: Of the parameters of each of several networks; empty for one network.
         network: Position of this network among several; None for one network, and for the table of all.
@@ -77,6 +81,8 @@ class RankedConfigurations(RecordTable):
     per_slot: bool = False
     deployed: RowSpec | None = None
     has_accuracy: bool = True
+    metric_values: MetricValues = field(default_factory=dict)
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
     networks: tuple[RankedConfigurations, ...] = ()
     fingerprints: tuple[str, ...] = ()
     network: int | None = None
@@ -209,6 +215,14 @@ class RankedConfigurations(RecordTable):
         as_is = None if self.as_is is None else self.as_is.row.key
         return first if as_is is None or as_is in first else [*first[:-1], as_is]
 
+    def by_metric(self, name: str) -> list[RankedConfiguration]:
+        """The rows from the best to the worst value of a metric on the split that ranks.
+
+        Equal values keep the order of the loss; rows without a number are last. Ranks, groups and the recommendation
+        stay those of the loss. Raises KeyError if there is no metric of this name.
+        """
+        return rows_by_metric(self, name, self.higher_is_better, self.board.ranked_on)
+
     @overload
     def __getitem__(self, index: int | str | InferenceConfiguration) -> RankedConfiguration: ...
 
@@ -241,11 +255,13 @@ class RankedConfigurations(RecordTable):
     def configured_row(self, row: LeaderboardRow) -> RankedConfiguration:
         """A row with the population values that it reads."""
         populations, without_estimate = populations_of_row(row, self.populations)
+        key = EvaluationKey(row.configuration, row.estimate, row.batch_size, self.board.ranked_on)
         return RankedConfiguration(
             row=row,
             populations=populations,
             without_estimate=without_estimate,
             per_slot=self.per_slot,
+            metrics=split_values(self.metric_values, key, row.metrics),
             batch_sizes=self._distinct.batch_sizes.get(row.key, (row.batch_size,)),
             networks=tuple(table.configured_row(row) for table in self.networks),
             fingerprints=self.fingerprints,
@@ -261,7 +277,9 @@ class RankedConfigurations(RecordTable):
     def to_records(self) -> list[Record]:
         """The table as one dictionary for each row, with the column names of the exports of a study."""
         splits = {split for row in self.board.rows for split in row.metrics}
-        return ranked_records(self, self.comparison, splits=splits, accuracy=self.has_accuracy)
+        return ranked_records(
+            self, self.comparison, splits=splits, accuracy=self.has_accuracy, metric_names=self.higher_is_better
+        )
 
     def plot(self) -> Any:
         """The loss of each row with its 95 % confidence interval, as a `plotly.graph_objects.Figure`.
@@ -278,7 +296,7 @@ class RankedConfigurations(RecordTable):
         if outcomes is None:
             raise ModelError("a chart needs a row with a value and at least two examples")
         recommended = self.recommended.row.key
-        intervals = sum_of_means([outcomes.losses.astype(np.float64)])
+        intervals = compare_sum_of_means([outcomes.losses.astype(np.float64)])
         rows = [
             RowLoss(
                 self._label(key),
@@ -328,6 +346,7 @@ class RankedConfigurations(RecordTable):
         recommended = None if self.recommendation is None else self.recommendation.key
         table = leaderboard_table(self.table, compared=compared_rows(analysis), recommended=recommended)
         lines = [*unranked_reasons(self.table), *summarize(analysis, with_accuracy=self.has_accuracy).lines]
+        table = with_metric_columns(table, list(self), self.higher_is_better, {key.split for key in self.metric_values})
         sizes = [self._distinct.batch_sizes[row.key] for row in self.table.rows]
         table = with_batch_sizes(table, sizes, {row.batch_size for row in self.board.rows})
-        return table if self.has_accuracy else without_accuracy(table), lines
+        return table if self.has_accuracy else drop_accuracy_columns(table), lines

@@ -45,7 +45,7 @@ def content_sha256(description: str, tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def with_suffix(path: str | PathLike[str]) -> Path:
+def add_missing_suffix(path: str | PathLike[str]) -> Path:
     """The path, with `.safetensors` if it has no suffix."""
     file = Path(path)
     return file if file.suffix else file.with_name(file.name + SUFFIX)

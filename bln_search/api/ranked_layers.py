@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from bln_search.api.apply import LayeredConfiguration
-from bln_search.api.printing import table_html, table_text, without_accuracy
+from bln_search.api.printing import drop_accuracy_columns, table_html, table_text
 from bln_search.core.blend import Blend
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.per_layer import PerLayerConfiguration
@@ -81,7 +81,7 @@ class RankedLayers:
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         table = layer_table(self.result)
         sentences = per_layer_sentences(self.result, unit=self.unit)
-        return table if self.has_accuracy else without_accuracy(table), sentences
+        return table if self.has_accuracy else drop_accuracy_columns(table), sentences
 
 
 def _best_independent_digits(record: LayerSearchRecord) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_conditions import RankedConditions
-from bln_search.api.ranked_format import FORMAT, FORMAT_VERSION, Json, TensorStore, content_sha256, with_suffix
+from bln_search.api.ranked_format import FORMAT, FORMAT_VERSION, Json, TensorStore, add_missing_suffix, content_sha256
 from bln_search.api.ranked_row import LayerPopulationsByName
 from bln_search.api.several_tables import NetworkTables, combine_tables
 from bln_search.core.class_prior import ClassPriorBaseline
@@ -44,7 +44,7 @@ def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedCondi
         ranked.save("ranked")
         ranked = bln_search.load_ranked("ranked")
     """
-    file = _existing(path)
+    file = _find_file(path)
     metadata, tensors = _read(file)
     if metadata.get("format") != FORMAT:
         raise DataError(f"{file} is not a file of ranked tables: give one that ranked.save(path) wrote")
@@ -73,10 +73,10 @@ def _read(file: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         raise DataError(f"{file} is damaged, or not a file of ranked tables: {error}") from None
 
 
-def _existing(path: str | PathLike[str]) -> Path:
+def _find_file(path: str | PathLike[str]) -> Path:
     """The file itself, or with its suffix."""
     file = Path(path)
-    return file if file.is_file() else with_suffix(path)
+    return file if file.is_file() else add_missing_suffix(path)
 
 
 def _tables_from_json(content: Json, store: TensorStore) -> RankedConfigurations | RankedConditions:
@@ -107,6 +107,8 @@ def _table_from_json(
         if deployed is None
         else RowSpec(InferenceConfiguration(deployed["configuration"]), deployed["estimate"]),
         has_accuracy=content["has_accuracy"],
+        metric_values=dict(map(_metric_values_from_json, content["metrics"])),
+        higher_is_better=content["higher_is_better"],
     )
 
 
@@ -151,11 +153,19 @@ def _row_from_json(content: Json) -> LeaderboardRow:
     )
 
 
-def _outcomes_from_json(content: Json, store: TensorStore) -> tuple[EvaluationKey, Outcomes]:
-    key = EvaluationKey(
+def _key_from_json(content: Json) -> EvaluationKey:
+    return EvaluationKey(
         InferenceConfiguration(content["configuration"]),
         content["estimate"],
         content["batch_size"],
         Split(content["split"]),
     )
-    return key, Outcomes(store.get(content["losses"]).numpy(), store.get(content["correct"]).numpy())
+
+
+def _metric_values_from_json(content: Json) -> tuple[EvaluationKey, dict[str, float]]:
+    return _key_from_json(content), {name: float(value) for name, value in content["values"].items()}
+
+
+def _outcomes_from_json(content: Json, store: TensorStore) -> tuple[EvaluationKey, Outcomes]:
+    outcomes = Outcomes(store.get(content["losses"]).numpy(), store.get(content["correct"]).numpy())
+    return _key_from_json(content), outcomes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import nn
 
@@ -29,6 +29,7 @@ class RankedConfiguration:
             networks, see `of_network`.
         without_estimate: Layers without a population of this estimate, which use the mini-batch instead.
         per_slot: Each slot of the mini-batch has its own population values.
+        metrics: Values of `metrics=` by split and name; empty without metrics and for a row without a value.
         batch_sizes: Inference mini-batch sizes for which the row stands: several if it is the same at all of them.
         networks: The same row of each network, with the population values of that network; empty for one network.
         fingerprints: Of the parameters of each of several networks; empty for one network.
@@ -39,6 +40,7 @@ class RankedConfiguration:
     populations: LayerPopulationsByName
     without_estimate: frozenset[str] = frozenset()
     per_slot: bool = False
+    metrics: Mapping[Split, Mapping[str, float]] = field(default_factory=dict)
     batch_sizes: tuple[int, ...] = ()
     networks: tuple[RankedConfiguration, ...] = ()
     fingerprints: tuple[str, ...] = ()
@@ -108,4 +110,5 @@ class RankedConfiguration:
         metrics = self.row.metrics.get(Split.VALIDATION)
         rank = self.row.state if self.row.rank is None else f"rank {self.row.rank}"
         loss = "" if metrics is None else f", validation loss {metrics.loss.mean:.4f}"
-        return f"<{type(self).__name__}: {self}, {rank}{loss}>"
+        values = "".join(f", {name} {value:.4f}" for name, value in self.metrics.get(Split.VALIDATION, {}).items())
+        return f"<{type(self).__name__}: {self}, {rank}{loss}{values}>"

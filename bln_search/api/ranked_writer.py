@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -12,7 +13,8 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
-from bln_search.api.ranked_format import FORMAT, FORMAT_VERSION, Json, TensorStore, content_sha256, with_suffix
+from bln_search.api.metrics import MetricValues
+from bln_search.api.ranked_format import FORMAT, FORMAT_VERSION, Json, TensorStore, add_missing_suffix, content_sha256
 from bln_search.api.ranked_row import LayerPopulationsByName
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.errors import OutputError
@@ -43,6 +45,10 @@ class WritableTable(Protocol):
     @property
     def has_accuracy(self) -> bool: ...  # noqa: D102
     @property
+    def metric_values(self) -> MetricValues: ...  # noqa: D102
+    @property
+    def higher_is_better(self) -> Mapping[str, bool]: ...  # noqa: D102
+    @property
     def fingerprints(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def network(self) -> int | None: ...  # noqa: D102
@@ -62,7 +68,7 @@ def write_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: s
         OutputError: The file cannot be written.
         StorageFullError: The disk is full.
     """
-    file = with_suffix(path)
+    file = add_missing_suffix(path)
     store = TensorStore()
     description = json.dumps(_tables_to_json(networks, store), allow_nan=False)
     metadata = {
@@ -110,6 +116,8 @@ def _table_to_json(table: WritableTable, store: TensorStore) -> Json:
         if table.deployed is None
         else {"configuration": str(table.deployed.configuration), "estimate": table.deployed.estimate},
         "has_accuracy": table.has_accuracy,
+        "metrics": [_metric_values_to_json(key, values) for key, values in table.metric_values.items()],
+        "higher_is_better": dict(table.higher_is_better),
     }
 
 
@@ -156,12 +164,24 @@ def _metrics_to_json(metrics: SplitMetrics) -> Json:
     }
 
 
-def _outcomes_to_json(key: EvaluationKey, outcomes: Outcomes, store: TensorStore) -> Json:
+def _key_to_json(key: EvaluationKey) -> Json:
     return {
         "configuration": str(key.configuration),
         "estimate": key.estimate,
         "batch_size": key.batch_size,
         "split": str(key.split),
+    }
+
+
+def _metric_values_to_json(key: EvaluationKey, values: Mapping[str, float]) -> Json:
+    """Values that are not finite are texts, because JSON has no such numbers."""
+    return _key_to_json(key) | {
+        "values": {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
+    }
+
+
+def _outcomes_to_json(key: EvaluationKey, outcomes: Outcomes, store: TensorStore) -> Json:
+    return _key_to_json(key) | {
         "losses": store.put(torch.from_numpy(np.ascontiguousarray(outcomes.losses))),
         "correct": store.put(torch.from_numpy(np.ascontiguousarray(outcomes.correct))),
     }

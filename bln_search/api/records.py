@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
+from bln_search.api.metric_columns import record_values
 from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
@@ -23,7 +24,12 @@ _OF_A_STUDY = ("arm", "parameters", "seeds")
 
 
 def ranked_records(
-    rows: Iterable[RankedConfiguration], comparison: Comparison | None, *, splits: Collection[Split], accuracy: bool
+    rows: Iterable[RankedConfiguration],
+    comparison: Comparison | None,
+    *,
+    splits: Collection[Split],
+    accuracy: bool,
+    metric_names: Collection[str] = (),
 ) -> list[Record]:
     """One record for each row, in their order.
 
@@ -35,6 +41,7 @@ def ranked_records(
         comparison: Comparison of the rows; None where there is none.
         splits: Splits with results.
         accuracy: Whether there are accuracies.
+        metric_names: Names of the metrics of the user.
     """
     letters = {} if comparison is None else {row.key: row.letters for row in comparison.rows}
     metrics = [
@@ -49,7 +56,7 @@ def ranked_records(
         reason = identity.pop("reason")
         identity["batch_sizes"] = " ".join(map(str, ranked.batch_sizes))
         group = letters.get(ranked.row.key)
-        measured: Record = {name: flat[name] for name in metrics}
+        measured: Record = {name: flat[name] for name in metrics} | record_values(ranked, metric_names, splits)
         records.append(
             identity | {"independent": ranked.is_independent, "group": group} | measured | {"reason": reason}
         )

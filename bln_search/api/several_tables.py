@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from bln_search.api.metrics import mean_values
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.api.ranked_conditions import RankedConditions
 from bln_search.core.records import Evaluation, EvaluationKey
-from bln_search.ranking.leaderboard import LeaderboardRow, TrialEvaluation, rank
+from bln_search.ranking.leaderboard import LeaderboardRow, TrialEvaluation, rank_rows
 
 NetworkTables = Mapping[str | None, RankedConfigurations]
 """The tables of one network, by condition; a single condition may be without a name, None."""
@@ -48,13 +49,15 @@ def rank_over_networks(
     )
     deployed = {table.deployed for table in tables}
     return RankedConfigurations(
-        board=rank(evaluations, tables[0].board.ranked_on, seeds=len(tables)),
+        board=rank_rows(evaluations, tables[0].board.ranked_on, seeds=len(tables)),
         populations={},
         outcomes={},
         class_prior=tables[0].class_prior,
         per_slot=tables[0].per_slot,
         deployed=deployed.pop() if len(deployed) == 1 else None,
         has_accuracy=tables[0].has_accuracy,
+        metric_values=mean_values([table.metric_values for table in tables]),
+        higher_is_better=tables[0].higher_is_better,
         networks=tuple(
             replace(table, fingerprints=fingerprints, network=position) for position, table in enumerate(tables)
         ),

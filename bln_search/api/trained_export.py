@@ -16,7 +16,7 @@ from bln_search.api.description import (
     RowDescription,
 )
 from bln_search.api.export_state import fold_if_possible, largest_batch_size, package_versions
-from bln_search.api.exported import ExportedNetwork, StandardizedInputs, empty_network
+from bln_search.api.exported import ExportedNetwork, StandardizedInputs, build_network_without_weights
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ExportError
@@ -81,7 +81,7 @@ def build_export(
         )
     weights, gathered = read_checkpoint(checkpoints, row.checkpoint.file, row.checkpoint.sha256)
     description = _describe(row, data)
-    network = empty_network(description).eval()
+    network = build_network_without_weights(description).eval()
     load_weights(network, weights)
     _configure_layers(network, row, gathered)
     standardization = fit_standardization(data, row.trial.data)

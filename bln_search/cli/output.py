@@ -16,7 +16,7 @@ from rich.text import Text
 
 from bln_search.core.errors import OutputError
 from bln_search.core.files import write_atomically
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 
 _PIPE_WIDTH = 160
 """Width in characters of output that is not a terminal, unless COLUMNS is set."""
@@ -119,11 +119,11 @@ def write_output(content: bytes, to: Path | None) -> None:
 def print_table(
     rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "", optional: Sequence[str] = ()
 ) -> None:
-    """Print rows as a table on standard output; arguments of `rows_table`."""
-    results.print(rows_table(rows, columns, title, optional))
+    """Print rows as a table on standard output; arguments of `make_records_table`."""
+    results.print(make_records_table(rows, columns, title, optional))
 
 
-def rows_table(
+def make_records_table(
     rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "", optional: Sequence[str] = ()
 ) -> FittedTable:
     """A table of rows: numbers on the right, times to the minute, sentences folded, columns without a value dropped.
@@ -141,14 +141,16 @@ def rows_table(
 def _make_column(name: str, values: Sequence[object], drop_order: int | None) -> Column:
     cells = [_format_cell(value) for value in values]
     if all(_NUMBER.fullmatch(cell) for cell in cells if cell):
-        return Column(name, cells, Kind.NUMBER, drop_order=drop_order)
+        return Column(name, cells, CellKind.NUMBER, drop_order=drop_order)
     if any(" " in cell and not _MINUTE.fullmatch(cell) for cell in cells):
-        return Column(name, cells, Kind.TEXT, drop_order=drop_order)
+        return Column(name, cells, CellKind.TEXT, drop_order=drop_order)
     short = [cell if len(cell) <= _NAME_WIDTH else f"{cell[: _NAME_WIDTH - 1]}…" for cell in cells]
     if short == cells:
-        return Column(name, cells, Kind.CODE, drop_order=drop_order)
+        return Column(name, cells, CellKind.CODE, drop_order=drop_order)
     note = f"{name} in full"
-    return Column(name, cells, Kind.CODE, drop_order=drop_order, short_cells=short, shorten_order=0, short_note=note)
+    return Column(
+        name, cells, CellKind.CODE, drop_order=drop_order, short_cells=short, shorten_order=0, short_note=note
+    )
 
 
 def _format_cell(value: object) -> str:

@@ -214,6 +214,6 @@ def mini_batch_configuration(method: Method) -> InferenceConfiguration:
     return all_configurations(method)[-1]
 
 
-def paper_configuration(method: Method) -> InferenceConfiguration:
+def paper_selection_configuration(method: Method) -> InferenceConfiguration:
     """The configuration of the papers that selects the epoch: the memory for MBN, otherwise the mini-batch."""
     return all_configurations(method)[0] if method is Method.MBN else mini_batch_configuration(method)

@@ -16,14 +16,14 @@ BlnSearchError
 │   ├── SchemaChangedError  the database was upgraded while this process used it
 │   ├── StudyChangedError   the study has changed since it was read
 │   └── IdempotencyConflictError  an idempotency key was reused for another study
-├── AccessError          a token is unknown, or lacks the scope for a request
+├── TokenError           a token is unknown, or lacks the scope for a request
 ├── MissingPackageError  a package that a function needs is not installed
 ├── ExportError          a network cannot be exported
 ├── StorageFullError     the disk is full
 ├── CheckpointStoreError a checkpoint store cannot be reached, or refuses access
 ├── BackupError          a backup cannot be created or restored, or is damaged
 ├── OutputError          an output file cannot be written
-├── ProcessLossError     this machine cannot start processes for trials, or loses them at once
+├── LostProcessError     this machine cannot start processes for trials, or loses them at once
 ├── ClusterError         a Ray cluster cannot be reached, is too small, or is gone
 │   └── ClusterUnresponsiveError  a joined cluster does not respond: this process must not call Ray again
 └── TransitionError      a state cannot follow the present one
@@ -118,7 +118,7 @@ class IdempotencyConflictError(LedgerError):
     """An idempotency key was reused for another study."""
 
 
-class AccessError(BlnSearchError):
+class TokenError(BlnSearchError):
     """A token is unknown, or lacks the scope for a request."""
 
 
@@ -155,7 +155,7 @@ class OutputError(BlnSearchError):
     """An output file cannot be written; nothing was written."""
 
 
-class ProcessLossError(BlnSearchError):
+class LostProcessError(BlnSearchError):
     """This machine cannot start processes for trials, or loses them at once; another machine may."""
 
 

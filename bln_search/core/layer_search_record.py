@@ -16,7 +16,7 @@ Figures = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class LayerSums:
+class FoldSums:
     """Sums over the examples of each fold.
 
     Attributes:
@@ -87,7 +87,7 @@ class LayerSearchRecord:
     confirmed_uniform: Outcomes
     effects: Mapping[tuple[str, str], float]
     marginal: bool
-    sums: LayerSums
+    sums: FoldSums
     kept: NDArray[np.uint8]
     outcomes: tuple[Outcomes, ...] = field(repr=False)
     test: tuple[Figures, Figures] | None = None

@@ -18,8 +18,8 @@ def _extra_values(record: logging.LogRecord) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class PlainLines(logging.Formatter):
-    """Formats a record as one line of text, with the same values as `JsonLines` at its end: `name=value`."""
+class PlainLinesFormatter(logging.Formatter):
+    """Formats a record as one line of text, with the same values as `JsonLinesFormatter` at its end: `name=value`."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
@@ -30,7 +30,7 @@ class PlainLines(logging.Formatter):
         return " ".join([super().formatMessage(record), *values])
 
 
-class JsonLines(logging.Formatter):
+class JsonLinesFormatter(logging.Formatter):
     """Formats a record as one JSON object, with the ids of request, study and trial if the record has them."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -63,7 +63,7 @@ def configure_logs(log_format: str, level: int = logging.INFO, file: LogFile | N
         file_handler = open_log_file(file)
         handlers.append(file_handler)
     for handler in handlers:
-        handler.setFormatter(JsonLines() if log_format == "json" else PlainLines())
+        handler.setFormatter(JsonLinesFormatter() if log_format == "json" else PlainLinesFormatter())
     logging.basicConfig(level=level, handlers=handlers, force=True)
     for name in ("httpx", "uvicorn.access", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)

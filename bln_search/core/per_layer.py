@@ -43,7 +43,7 @@ class PerLayerConfiguration:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ConfigurationChoice:
     """One decision of a search: the configuration of a layer, or of several tied layers.
 
     Attributes:
@@ -77,7 +77,7 @@ class ConfigurationSpace:
     """
 
     layers: tuple[str, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[ConfigurationChoice, ...]
 
     @cached_property
     def radices(self) -> tuple[int, ...]:
@@ -156,7 +156,7 @@ _CONFIGURATIONS = {
 }
 
 
-def _matching_option(choice: Choice, code: str) -> int | None:
+def _matching_option(choice: ConfigurationChoice, code: str) -> int | None:
     """The option of `choice` in which every layer has the sources of `code`."""
     for index, option in enumerate(choice.options):
         if all(

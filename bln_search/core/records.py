@@ -151,7 +151,7 @@ DRIFT = "drift"
 """Key of the Drift records in a checkpoint's provenance."""
 
 
-def without_drift(provenance: dict[str, Any]) -> dict[str, Any]:
+def remove_drift_records(provenance: dict[str, Any]) -> dict[str, Any]:
     """The provenance of a checkpoint without its Drift records, which are too long for lists."""
     return {name: value for name, value in provenance.items() if name != DRIFT}
 

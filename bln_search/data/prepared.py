@@ -65,7 +65,7 @@ class PreparedData:
                 raise DataError(batch_size_problem(batch_size, split, len(inputs)))
 
 
-def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
+def prepare_data_set(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
     """Split `data` by `spec`, fit the standardization on the training examples, and copy all tensors to `device`."""
     training, validation = split_indices(data.train_labels, spec)
     standardizer = None

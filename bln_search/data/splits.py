@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
 from bln_search.specs.data import DataSpec
-from bln_search.specs.sizes import held_out
+from bln_search.specs.sizes import count_validation_examples
 
 Indices = NDArray[np.int64]
 
@@ -23,7 +23,7 @@ def split_indices(labels: NDArray[np.int64], spec: DataSpec) -> tuple[Indices, I
         DataError: a split would be empty, or cannot be stratified.
     """
     all_indices = np.arange(len(labels))
-    validation_size = held_out(spec, len(labels))
+    validation_size = count_validation_examples(spec, len(labels))
     training, validation = _divide(all_indices, labels, validation_size, spec.seed, spec, "validation")
     if spec.fraction < 1:
         training = _subset(training, labels, spec)

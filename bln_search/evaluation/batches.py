@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.inputs import Inputs, can_fill, can_slice, concatenate, example_shape, have_same_shape
+from bln_search.evaluation.inputs import (
+    Inputs,
+    can_fill,
+    can_slice,
+    concatenate,
+    describe_example_shape,
+    have_same_shape,
+)
 
 MiniBatch = tuple[Inputs, Tensor]
 """Inputs (N, ...) and targets (n, ...), n ≤ N: inputs without a target are fillers, used for the statistics only."""
@@ -65,8 +72,8 @@ def fill_last_batch(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
             )
         if missing > 0 and not can_fill(inputs, first):
             raise DataError(
-                f"a mini-batch of {len(inputs)} examples of {example_shape(inputs)} cannot be filled with "
-                f"examples of the first one, of {example_shape(first)}: give all examples one shape, or "
+                f"a mini-batch of {len(inputs)} examples of {describe_example_shape(inputs)} cannot be filled with "
+                f"examples of the first one, of {describe_example_shape(first)}: give all examples one shape, or "
                 "mini-batches of one size only"
             )
         yield (inputs, targets) if missing <= 0 else (concatenate([inputs, first[:missing]]), targets)

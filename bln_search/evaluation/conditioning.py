@@ -22,7 +22,7 @@ Tables show four decimals; in well-conditioned networks the error is about 1e-6.
 """
 
 
-class Conditioning:
+class IllConditionedRows:
     """Finds ill-conditioned rows and computes their losses in double precision.
 
     A row may amplify rounding errors without bound: where a mini-batch has almost no deviation, or in deep networks
@@ -93,6 +93,23 @@ class Conditioning:
             exact = self.double.scores(precise, rows)
             losses[rows], correct[rows] = exact[0].to(losses.dtype), exact[1]
         return losses, correct
+
+    def outputs_in_double(self, row: int, group: BatchGroup) -> Tensor | None:
+        """Return outputs (n, ...) of an ill-conditioned row in double precision; None for any other row."""
+        if row not in self.rows or self.double is None:
+            return None
+        precise = BatchGroup(to_double(group.inputs), group.targets, group.groups, group.size)
+        return self._in_working_precision(next(self.double.outputs(precise, [row]))[0])
+
+    def plain_outputs_in_double(self, row: int, batch: MiniBatch) -> Tensor | None:
+        """Do the same as `outputs_in_double` with a plain forward pass of a mini-batch."""
+        if row not in self.rows or self.double is None:
+            return None
+        return self._in_working_precision(self.double.plain_outputs(row, to_double(batch[0]))[: len(batch[1])])
+
+    def _in_working_precision(self, outputs: Tensor) -> Tensor:
+        assert self.double is not None
+        return outputs.to(self.double.dtype) if outputs.is_floating_point() else outputs
 
     def recompute_plain_scores_in_double(self, batch: MiniBatch, losses: Tensor, correct: Tensor) -> Scores:
         """Do the same as `recompute_scores_in_double` with plain forward passes of a mini-batch."""

@@ -134,7 +134,7 @@ def have_same_shape(first: Inputs, second: Inputs) -> bool:
     return len(first) == len(second) and have_same_form(first, second)
 
 
-def example_shape(inputs: Inputs) -> str:
+def describe_example_shape(inputs: Inputs) -> str:
     """Return the shape of one example in words."""
     if isinstance(inputs, Tensor):
         return f"shape {tuple(inputs.shape[1:])}"

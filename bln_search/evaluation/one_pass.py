@@ -8,16 +8,16 @@ from itertools import chain
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_batches
-from bln_search.evaluation.conditioning import Conditioning
+from bln_search.evaluation.conditioning import IllConditionedRows
 from bln_search.evaluation.independence import BatchPair, check_one_pass_inputs, check_pair
 from bln_search.evaluation.inputs import StructuredInputs
 from bln_search.evaluation.memory import MEMORY_LIMIT, choose_chunking, retain_freed_memory
-from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
+from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.spot_checks import SpotChecks
 from bln_search.norms.network_layers import evaluation_mode, find_norms
@@ -42,6 +42,7 @@ def evaluate_rows(
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
+    observe: OutputObserver | None = None,
 ) -> list[Outcomes]:
     """Return per-example losses and correctness of `network` in each of `rows`, in the order of the examples.
 
@@ -58,6 +59,7 @@ def evaluate_rows(
         one_pass: False to evaluate row by row, for networks that the one pass does not support.
         memory_limit: bytes of the largest activation of all rows together.
         progress: called with the number of examples of each finished group.
+        observe: called with the outputs of each row; the outputs of all rows for a group are then alive at once.
 
     Raises:
         ModelError: fused and plain passes differ, or the network does not support the one pass.
@@ -73,7 +75,7 @@ def evaluate_rows(
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
         if not one_pass:
             evaluator = RowEvaluator(network, rows, populations, score=score)
-            return _collect_outcomes(_plain_scores(evaluator, first, chain([first], iterator)), progress)
+            return _collect_outcomes(_plain_scores(evaluator, first, chain([first], iterator), observe), progress)
         check_one_pass_inputs(first[0])
         second = next(iterator, None)
         all_batches = chain([first] if second is None else [first, second], iterator)
@@ -81,7 +83,7 @@ def evaluate_rows(
         retain_freed_memory()
         evaluator, double = _checked_evaluator(evaluator, first, second, memory_limit)
         groups = group_batches(all_batches, evaluator.chunking.groups)
-        return _collect_outcomes(_fused_scores(evaluator, double, first, groups), progress)
+        return _collect_outcomes(_fused_scores(evaluator, double, first, groups, observe), progress)
 
 
 def _checked_evaluator(
@@ -113,30 +115,48 @@ def _checked_evaluator(
 
 
 def _fused_scores(
-    evaluator: RowEvaluator, double: RowEvaluator | None, first: MiniBatch, groups: Iterable[BatchGroup]
+    evaluator: RowEvaluator,
+    double: RowEvaluator | None,
+    first: MiniBatch,
+    groups: Iterable[BatchGroup],
+    observe: OutputObserver | None,
 ) -> Iterator[Scores]:
     """Yield losses and correctness (rows, examples) of each group by fused passes."""
-    conditioning = Conditioning(evaluator, double, first[0])
+    conditioning = IllConditionedRows(evaluator, double, first[0])
     checks = SpotChecks(evaluator, double, conditioning.epsilon)
     for index, group in enumerate(groups):
-        losses, correct = evaluator.scores(group)
+        chunks: Iterable[Tensor] = evaluator.outputs(group)
+        chunks = chunks if observe is None else list(chunks)
+        losses, correct = evaluator.score_chunks(chunks, group.targets)
         if index == 0:
             different = conditioning.compare(losses[:, : len(first[1])], first)
             for row in different:
                 checks.is_equal(group, losses, 0, row)
             conditioning.add(different)
         conditioning.add(checks.rounded_rows(group, losses))
+        if observe is not None:
+            for row, outputs in enumerate(row_outputs for chunk in chunks for row_outputs in chunk):
+                precise = conditioning.outputs_in_double(row, group)
+                observe(evaluator.rows[row], outputs if precise is None else precise, group.targets)
         yield conditioning.recompute_scores_in_double(group, losses, correct)
 
 
-def _plain_scores(evaluator: RowEvaluator, first: MiniBatch, batches: Iterable[MiniBatch]) -> Iterator[Scores]:
+def _plain_scores(
+    evaluator: RowEvaluator, first: MiniBatch, batches: Iterable[MiniBatch], observe: OutputObserver | None
+) -> Iterator[Scores]:
     """Yield losses and correctness (rows, examples) of each mini-batch by plain forward passes."""
-    conditioning = Conditioning(evaluator, evaluator.in_double_precision(first[0]), first[0])
+    conditioning = IllConditionedRows(evaluator, evaluator.in_double_precision(first[0]), first[0])
     for index, batch in enumerate(batches):
-        scores = [evaluator.plain_scores(row, batch) for row in range(len(evaluator.rows))]
+        inputs, targets = batch
+        outputs = [evaluator.plain_outputs(row, inputs)[: len(targets)] for row in range(len(evaluator.rows))]
+        scores = [evaluator.score_outputs(row_outputs, targets) for row_outputs in outputs]
         losses, correct = (torch.stack(values) for values in zip(*scores, strict=True))
         if index == 0:
             conditioning.add(conditioning.compare_plain(losses, batch))
+        if observe is not None:
+            for row, row_outputs in enumerate(outputs):
+                precise = conditioning.plain_outputs_in_double(row, batch)
+                observe(evaluator.rows[row], row_outputs if precise is None else precise, targets)
         yield conditioning.recompute_plain_scores_in_double(batch, losses, correct)
 
 

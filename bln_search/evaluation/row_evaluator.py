@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -22,6 +22,7 @@ from bln_search.norms.row_batching.row_tensor import (
     EnumerationPlan,
     Populations,
     RowBatchedTensor,
+    RowBatchingError,
     RowSpec,
     tag_rows,
     untag,
@@ -30,6 +31,10 @@ from bln_search.norms.statistics import layer_configuration, select_population
 
 Scores = tuple[Tensor, Tensor]
 """Losses and correctness, each (rows, examples) or (examples,)."""
+
+
+OutputObserver = Callable[[RowSpec, Tensor, Tensor], None]
+"""Called with a row, its outputs (n, ...) and the targets (n, ...) of further examples, in the order of the data."""
 
 
 class RowEvaluator:
@@ -85,7 +90,11 @@ class RowEvaluator:
 
     def scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
         """Return losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
-        chunks = [self._score_rows(outputs, group.targets) for outputs in self.outputs(group, rows)]
+        return self.score_chunks(self.outputs(group, rows), group.targets)
+
+    def score_chunks(self, outputs: Iterable[Tensor], targets: Tensor) -> Scores:
+        """Return losses and correctness (rows, n) of outputs (rows, n, ...) in chunks of rows."""
+        chunks = [self._score_rows(chunk, targets) for chunk in outputs]
         return torch.cat([losses for losses, _ in chunks]), torch.cat([correct for _, correct in chunks])
 
     def in_double_precision(self, inputs: Inputs) -> RowEvaluator | None:
@@ -98,7 +107,7 @@ class RowEvaluator:
             inputs: of a mini-batch, to test the copy.
         """
         dtype = next(self.network.parameters()).dtype
-        copy = None if dtype == torch.float64 else in_double_precision(self.network, self.populations)
+        copy = None if dtype == torch.float64 else copy_network_in_double_precision(self.network, self.populations)
         if copy is None:
             return None
         rows = self.chunking.rows if self.chunking.rows == len(self.rows) else max(1, self.chunking.rows // 2)
@@ -131,8 +140,11 @@ class RowEvaluator:
     def _fused_outputs(self, group: BatchGroup, plan: EnumerationPlan) -> Tensor:
         layout = BatchLayout(plan, group.groups, group.size)
         copies = len(plan.rows) if self.expand_inputs else 1
-        tagged = map_tensors(lambda x: _tagged(x, layout, copies), group.inputs.clone())
-        outputs = check_output(self.network(tagged))
+        tagged = map_tensors(lambda x: _tag_and_repeat(x, layout, copies), group.inputs.clone())
+        try:
+            outputs = check_output(self.network(tagged))
+        except RowBatchingError as error:
+            raise ModelError(f"{error}; evaluate with one_pass=False") from error
         outputs = untag(outputs) if isinstance(outputs, RowBatchedTensor) else outputs
         expected = len(plan.rows) * layout.examples
         if outputs.shape[0] != expected:
@@ -178,7 +190,9 @@ def configured_row(row: RowSpec, populations: Populations) -> Iterator[None]:
             layer.restore(state)
 
 
-def in_double_precision(network: nn.Module, populations: Populations) -> tuple[nn.Module, Populations] | None:
+def copy_network_in_double_precision(
+    network: nn.Module, populations: Populations
+) -> tuple[nn.Module, Populations] | None:
     """Return a copy of the network and its populations in double precision; None where it cannot be copied."""
     try:
         copy = deepcopy(network).double()
@@ -201,7 +215,7 @@ def _called_layers(network: nn.Module) -> Iterator[set[nn.Module]]:
             hook.remove()
 
 
-def _tagged(x: Tensor, layout: BatchLayout, copies: int) -> Tensor:
+def _tag_and_repeat(x: Tensor, layout: BatchLayout, copies: int) -> Tensor:
     """Return a tensor (examples, ...) with a row tag, repeated for each row; a constant without axes is unchanged."""
     if not x.ndim:
         return x

@@ -51,7 +51,10 @@ def score_examples(score: Score, outputs: Tensor, targets: Tensor) -> tuple[Tens
     if not correct.is_floating_point():
         return losses, correct
     if not ((correct == 0) | (correct == 1)).all():
-        raise ModelError("score must return correctness as bools, or as 0 and 1")
+        raise ModelError(
+            "score must return correctness as bools, or as 0 and 1, because the tests of accuracies count examples; a "
+            'fraction of an example is a metric, as in metrics={"token accuracy": function}'
+        )
     return losses, correct.bool()
 
 

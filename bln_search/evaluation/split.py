@@ -9,10 +9,11 @@ from torch import nn
 from bln_search.core.configuration import FEATURE_STATISTICS
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
-from bln_search.core.undefined_reasons import too_few_slots
+from bln_search.core.undefined_reasons import too_few_slots_reason
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress, evaluate_rows
+from bln_search.evaluation.row_evaluator import OutputObserver
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 from bln_search.norms.statistics import layer_configuration, select_population
@@ -31,6 +32,7 @@ def evaluate_split(
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
+    observe: OutputObserver | None = None,
 ) -> list[Evaluation]:
     """Return one evaluation for each of `rows`, in their order.
 
@@ -46,6 +48,7 @@ def evaluate_split(
         one_pass: see `evaluate_rows`.
         memory_limit: see `evaluate_rows`.
         progress: see `evaluate_rows`.
+        observe: see `evaluate_rows`.
     """
     reasons = [undefined_reason(row, populations, batch_size) for row in rows]
     outcomes = iter(
@@ -58,6 +61,7 @@ def evaluate_split(
             one_pass=one_pass,
             memory_limit=memory_limit,
             progress=progress,
+            observe=observe,
         )
     )
     results = []
@@ -80,5 +84,5 @@ def undefined_reason(row: RowSpec, populations: Populations, batch_size: int) ->
         uses_feature = any(configuration.source(statistic).reads_population for statistic in FEATURE_STATISTICS)
         slots = 1 if population.feature is None else population.feature.mean.shape[0]
         if uses_feature and slots != 1 and batch_size > slots:
-            return too_few_slots(slots, batch_size)
+            return too_few_slots_reason(slots, batch_size)
     return None

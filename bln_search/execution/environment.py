@@ -11,7 +11,7 @@ import torch
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import ModelError
 from bln_search.data import load_data
-from bln_search.data.prepared import PreparedData, prepare
+from bln_search.data.prepared import PreparedData, prepare_data_set
 from bln_search.specs.data import DataSpec
 
 
@@ -79,4 +79,4 @@ def _check_gpu(index: int, *, elsewhere: bool) -> None:
 @lru_cache(maxsize=1)
 def prepared_data(spec: DataSpec, data: Path, cache: Path, device: str) -> PreparedData:
     """Load and prepare a study's data on the device; the last result is cached for the next trial of the study."""
-    return prepare(load_data(spec.name, data, cache), spec, device)
+    return prepare_data_set(load_data(spec.name, data, cache), spec, device)

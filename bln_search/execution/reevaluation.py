@@ -22,7 +22,7 @@ TOLERANCE = 1e-4
 """Largest accepted difference of losses on another machine: nats, relative to the loss where the loss is above 1."""
 
 
-class ReplayVerdict(StrEnum):
+class ReproductionVerdict(StrEnum):
     """Result of a comparison with the stored evaluation; `close`: within TOLERANCE on another machine."""
 
     IDENTICAL = "identical"
@@ -42,13 +42,13 @@ class EvaluationComparison:
     """
 
     key: EvaluationKey
-    verdict: ReplayVerdict
+    verdict: ReproductionVerdict
     difference: float | None
     differing_fields: str
 
 
 @dataclass(frozen=True)
-class ReplayConditions:
+class ReevaluationConditions:
     """Device and threads of a re-evaluation; `changed` lists the differences from training, None if there are none."""
 
     device: str
@@ -56,7 +56,7 @@ class ReplayConditions:
     changed: str | None
 
 
-def replay_conditions(checkpoint: CheckpointRecord) -> ReplayConditions:
+def replay_conditions(checkpoint: CheckpointRecord) -> ReevaluationConditions:
     """Device and threads of the checkpoint's provenance; the CPU if this machine lacks the device."""
     origin = checkpoint.provenance
     trained_on = str(origin.get("device", "cpu"))
@@ -69,11 +69,14 @@ def replay_conditions(checkpoint: CheckpointRecord) -> ReplayConditions:
     changed = [
         f"{name} {origin.get(name)} then, {value} now" for name, value in present.items() if origin.get(name) != value
     ]
-    return ReplayConditions(device, int(origin.get("threads", 1)), "; ".join(changed) or None)
+    return ReevaluationConditions(device, int(origin.get("threads", 1)), "; ".join(changed) or None)
 
 
 def reevaluate_trial(
-    trial: TrialSpec, checkpoint: CheckpointRecord, environment: ExecutionEnvironment, conditions: ReplayConditions
+    trial: TrialSpec,
+    checkpoint: CheckpointRecord,
+    environment: ExecutionEnvironment,
+    conditions: ReevaluationConditions,
 ) -> tuple[Evaluation, ...]:
     """Run every planned evaluation of the trial from its checkpoint, with the code that evaluates trials.
 
@@ -99,7 +102,7 @@ def compare_evaluations(
     repeated_by_key = {evaluation.key: evaluation for evaluation in repeated}
     stored_keys = {evaluation.key for evaluation in stored}
     not_stored = [
-        EvaluationComparison(key, ReplayVerdict.DIFFERENT, None, "not stored")
+        EvaluationComparison(key, ReproductionVerdict.DIFFERENT, None, "not stored")
         for key in repeated_by_key
         if key not in stored_keys
     ]
@@ -112,16 +115,16 @@ def compare_evaluations(
 
 def _compare(stored: Evaluation, repeated: Evaluation | None, *, same_conditions: bool) -> EvaluationComparison:
     if repeated is None:
-        return EvaluationComparison(stored.key, ReplayVerdict.DIFFERENT, None, "not planned any more")
+        return EvaluationComparison(stored.key, ReproductionVerdict.DIFFERENT, None, "not planned any more")
     fields = ("state", "n", "loss", "accuracy", "reason")
     differing = [name for name in fields if getattr(stored, name) != getattr(repeated, name)]
     differing += _differing_outcomes(stored, repeated)
     if not differing:
-        return EvaluationComparison(stored.key, ReplayVerdict.IDENTICAL, 0.0, "")
+        return EvaluationComparison(stored.key, ReproductionVerdict.IDENTICAL, 0.0, "")
     difference = _loss_difference(stored, repeated)
     comparable = (stored.state, stored.n) == (repeated.state, repeated.n)
     close = not same_conditions and comparable and difference is not None and difference <= TOLERANCE
-    verdict = ReplayVerdict.CLOSE if close else ReplayVerdict.DIFFERENT
+    verdict = ReproductionVerdict.CLOSE if close else ReproductionVerdict.DIFFERENT
     return EvaluationComparison(stored.key, verdict, difference, ", ".join(differing))
 
 
@@ -162,6 +165,6 @@ def largest_loss_difference(comparisons: Iterable[EvaluationComparison]) -> floa
     differences = [
         comparison.difference
         for comparison in comparisons
-        if comparison.verdict is not ReplayVerdict.IDENTICAL and comparison.difference is not None
+        if comparison.verdict is not ReproductionVerdict.IDENTICAL and comparison.difference is not None
     ]
     return max(differences, default=None)

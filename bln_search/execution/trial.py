@@ -33,8 +33,8 @@ from bln_search.execution.messages import (
     TrainingDiverged,
     TrainingDone,
 )
-from bln_search.execution.trial_probes import add_frozen, keep_snapshot, probe_trial, wants_snapshot
-from bln_search.norms.drift import drifts
+from bln_search.execution.trial_probes import add_frozen_population, keep_snapshot, probe_trial, wants_snapshot
+from bln_search.norms.drift import compute_drifts
 from bln_search.specs.search import Objective
 from bln_search.specs.trial import TrialSpec
 from bln_search.training import TrainingRun
@@ -62,9 +62,11 @@ def run_task(task: Task, environment: ExecutionEnvironment, send: Send) -> Gener
     with reproducible_torch(trial.seed, threads=environment.threads):
         data = prepared_data(trial.data, environment.data, environment.cache, environment.device)
         network = build_network(trial, data).to(environment.device)
-        trained = None if task.checkpoint is None else _load(task.checkpoint, trial, network, data, environment)
+        trained = (
+            None if task.checkpoint is None else _load_checkpoint(task.checkpoint, trial, network, data, environment)
+        )
         if trained is None:
-            trained = yield from _train(task, network, data, environment, send)
+            trained = yield from _train_network(task, network, data, environment, send)
             yield None
         if trained is not None:
             loaded, snapshots = trained
@@ -80,7 +82,7 @@ def run_task(task: Task, environment: ExecutionEnvironment, send: Send) -> Gener
 _Trained = tuple[LoadedNetwork, tuple[Snapshot, ...]]
 
 
-def _load(
+def _load_checkpoint(
     checkpoint: CheckpointRecord,
     trial: TrialSpec,
     network: nn.Module,
@@ -99,7 +101,7 @@ def _load(
     return LoadedNetwork(trial, network, gathered, data), checkpoint.snapshots
 
 
-def _train(
+def _train_network(
     task: Task, network: nn.Module, data: PreparedData, environment: ExecutionEnvironment, send: Send
 ) -> Generator[EpochRecord, None, _Trained | None]:
     """Train, collect the frozen population and write the checkpoint; returns None if training diverged."""
@@ -128,7 +130,7 @@ def _train(
     load_weights(network, trained.weights)
     if PopulationEstimate.FROZEN in trial.estimates:
         send(Progressed(Phase.POPULATION, 0, 1))
-    loaded = LoadedNetwork(trial, network, add_frozen(trial, network, trained.moments, data), data)
+    loaded = LoadedNetwork(trial, network, add_frozen_population(trial, network, trained.moments, data), data)
     origin: dict[str, str | int | float] = {
         **provenance(trial, environment.device),
         "parameters": count_parameters(network),
@@ -145,7 +147,7 @@ def _train(
         epoch=trained.kept_epoch,
         judged_under=str(trial.arm.selection_configuration),
         validation_loss=trained.kept_validation_loss,
-        provenance={**origin, DRIFT: [asdict(drift) for drift in drifts(loaded.gathered, loaded.norms)]},
+        provenance={**origin, DRIFT: [asdict(drift) for drift in compute_drifts(loaded.gathered, loaded.norms)]},
         snapshots=tuple(snapshots),
     )
     send(TrainingDone(checkpoint))

@@ -31,7 +31,7 @@ from bln_search.training.checkpoint import (
 )
 
 
-def add_frozen(
+def add_frozen_population(
     trial: TrialSpec, network: nn.Module, gathered: MomentsByEstimate, data: PreparedData
 ) -> dict[str, Mapping[str, LayerMoments]]:
     """Add the `frozen` population of the network's present weights to `gathered` if the trial evaluates it."""
@@ -59,7 +59,7 @@ def keep_snapshot(
     epoch: int,
 ) -> Snapshot:
     """Write a checkpoint of the network after `epoch`."""
-    gathered = add_frozen(trial, run.network, run.moments, data)
+    gathered = add_frozen_population(trial, run.network, run.moments, data)
     weights = network_weights(run.network)
     file, sha256 = write_checkpoint(environment.checkpoints, weights, gathered, {**origin, "epoch": epoch})
     return Snapshot(epoch, file, sha256)

@@ -41,15 +41,15 @@ class LeNet(nn.Module):
         first_channels, second_channels = _CHANNELS
         height_after, width_after = ((extent // 2 - _KERNEL + 1) // 2 for extent in (height, width))
         self.features = nn.Sequential(
-            *_convolution_stage(
+            *_make_convolution_block(
                 nn.Conv2d(channels, first_channels, _KERNEL, padding=_KERNEL // 2), first_channels, norm
             ),
-            *_convolution_stage(nn.Conv2d(first_channels, second_channels, _KERNEL), second_channels, norm),
+            *_make_convolution_block(nn.Conv2d(first_channels, second_channels, _KERNEL), second_channels, norm),
         )
         self.classifier = nn.Sequential(
             nn.Flatten(),
-            *dense_stage(second_channels * height_after * width_after, _DENSE_UNITS[0], norm, nn.Tanh),
-            *dense_stage(_DENSE_UNITS[0], _DENSE_UNITS[1], norm, nn.Tanh),
+            *make_linear_block(second_channels * height_after * width_after, _DENSE_UNITS[0], norm, nn.Tanh),
+            *make_linear_block(_DENSE_UNITS[0], _DENSE_UNITS[1], norm, nn.Tanh),
             nn.Linear(_DENSE_UNITS[1], classes),
         )
 
@@ -59,11 +59,11 @@ class LeNet(nn.Module):
         return logits
 
 
-def _convolution_stage(convolution: nn.Conv2d, channels: int, norm: Callable[[int], nn.Module]) -> list[nn.Module]:
+def _make_convolution_block(convolution: nn.Conv2d, channels: int, norm: Callable[[int], nn.Module]) -> list[nn.Module]:
     return [convolution, nn.Tanh(), AveragePool2(), norm(channels)]
 
 
-def dense_stage(
+def make_linear_block(
     inputs: int, outputs: int, norm: Callable[[int], nn.Module], activation: Callable[[], nn.Module]
 ) -> list[nn.Module]:
     """Return a dense layer, its nonlinearity, and a normalization layer."""

@@ -9,7 +9,7 @@ from math import prod
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.models.convolutional import dense_stage
+from bln_search.models.convolutional import make_linear_block
 
 _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -54,7 +54,7 @@ class MLP(nn.Module):
             if placement == "before":
                 stages += [nn.Linear(inputs, outputs, bias=False), norm(outputs), make_activation()]
             else:
-                stages += dense_stage(inputs, outputs, norm, make_activation)
+                stages += make_linear_block(inputs, outputs, norm, make_activation)
         self.layers = nn.Sequential(nn.Flatten(), *stages, nn.Linear(sizes[-1], classes))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.registry import TEXT_MODELS, model_problem, plugin_models
 from bln_search.models.convolutional import LeNet
 from bln_search.models.dense import MLP
-from bln_search.models.initialization import initialize
+from bln_search.models.initialization import initialize_weights
 from bln_search.models.plain import NIN, VGG16
 from bln_search.models.recurrent import Recurrent
 from bln_search.models.residual import ResNet
@@ -68,7 +68,7 @@ def build_model(
             raise ModelError(f"the model {name} takes measurements, but this data holds texts: choose {text_models}")
         arguments["vocabulary"] = vocabulary
     network = _make_network(name, input_shape, classes, norm, arguments)
-    initialize(network, torch.Generator().manual_seed(seed))
+    initialize_weights(network, torch.Generator().manual_seed(seed))
     return network
 
 

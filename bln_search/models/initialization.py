@@ -19,7 +19,7 @@ from bln_search.models.recurrent.layer import RecurrentLayer
 _EMBEDDING_BOUND = 0.05
 
 
-def initialize(network: nn.Module, generator: torch.Generator) -> None:
+def initialize_weights(network: nn.Module, generator: torch.Generator) -> None:
     """Draw the weights of `network` from `generator`; normalization layers keep γ = 1 and β = 0."""
     rectified, glorot = getattr(network, "rectified", False), getattr(network, "glorot", False)
     for module in network.modules():

@@ -40,15 +40,15 @@ class VGG16(nn.Module):
         inputs = input_shape[0]
         for group in _VGG16_CHANNELS:
             for outputs in group:
-                layers += _rectified_stage(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), norm(outputs))
+                layers += _make_relu_block(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), norm(outputs))
                 inputs = outputs
             layers.append(nn.MaxPool2d(2))
         self.features = nn.Sequential(*layers)
         flat_size = inputs * (input_shape[1] // reduction) * (input_shape[2] // reduction)
         self.classifier = nn.Sequential(
             nn.Flatten(),
-            *_rectified_stage(nn.Linear(flat_size, _DENSE_UNITS, bias=False), norm(_DENSE_UNITS)),
-            *_rectified_stage(nn.Linear(_DENSE_UNITS, _DENSE_UNITS, bias=False), norm(_DENSE_UNITS)),
+            *_make_relu_block(nn.Linear(flat_size, _DENSE_UNITS, bias=False), norm(_DENSE_UNITS)),
+            *_make_relu_block(nn.Linear(_DENSE_UNITS, _DENSE_UNITS, bias=False), norm(_DENSE_UNITS)),
             nn.Linear(_DENSE_UNITS, classes),
         )
 
@@ -89,7 +89,7 @@ class NIN(nn.Module):
         for group, pooling in zip(groups, poolings, strict=True):
             for outputs, kernel in group:
                 convolution = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False)
-                layers += _rectified_stage(convolution, norm(outputs))
+                layers += _make_relu_block(convolution, norm(outputs))
                 inputs = outputs
             layers += pooling
         self.features = nn.Sequential(*layers, nn.Conv2d(inputs, classes, 1), nn.ReLU())
@@ -99,7 +99,7 @@ class NIN(nn.Module):
         return torch.mean(self.features(x), (2, 3))
 
 
-def _rectified_stage(layer: nn.Module, norm: nn.Module) -> list[nn.Module]:
+def _make_relu_block(layer: nn.Module, norm: nn.Module) -> list[nn.Module]:
     return [layer, norm, nn.ReLU()]
 
 

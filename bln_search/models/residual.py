@@ -14,7 +14,7 @@ from bln_search.core.errors import ModelError
 Norm = Callable[[int], nn.Module]
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """ReLU(norm(conv 3×3(ReLU(norm(conv 3×3(x))))) + shortcut(x)), no biases before a norm.
 
     The shortcut has no weights (option A): it takes every second pixel where the block halves the image, and pads new
@@ -89,7 +89,7 @@ class ResNet(nn.Module):
         stages, inputs = [], widths[0]
         for stage, outputs in enumerate(widths):
             for block in range(blocks):
-                stages.append(Block(inputs, outputs, 2 if stage > 0 and block == 0 else 1, norm))
+                stages.append(ResidualBlock(inputs, outputs, 2 if stage > 0 and block == 0 else 1, norm))
                 inputs = outputs
         self.stages = nn.Sequential(*stages)
         self.classifier = nn.Linear(inputs, classes)

@@ -20,7 +20,7 @@ _ROUNDING_SHARE = 1e-6
 """A mean variance below this share of ε is rounding: the inputs of the layer do not vary, and drift is undefined."""
 
 
-def drifts(moments: MomentsByEstimate, layers: Mapping[str, Normalization]) -> tuple[Drift, ...]:
+def compute_drifts(moments: MomentsByEstimate, layers: Mapping[str, Normalization]) -> tuple[Drift, ...]:
     """Return the drift of every layer, statistic and estimate, in units of the layer's deviation.
 
     With μ_b, σ_b (ε under its root) the statistics of mini-batch b and E the mean over mini-batches:

@@ -79,7 +79,7 @@ def folding_obstacle(layer: Normalization) -> str | None:
     return None
 
 
-def fold(layer: Normalization) -> AffineStep:
+def fold_layer(layer: Normalization) -> AffineStep:
     """Return the affine step that `layer` computes in evaluation mode, folded in double precision.
 
     Raises:
@@ -114,7 +114,7 @@ def fold_network(network: nn.Module) -> nn.Module:
     folded = deepcopy(network)
     for name, layer in find_norms(folded).items():
         try:
-            step = fold(layer)
+            step = fold_layer(layer)
         except ModelError as error:
             raise ModelError(f"layer {name or type(network).__name__}: {error}") from None
         step.train(layer.training)

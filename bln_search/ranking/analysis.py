@@ -9,14 +9,14 @@ from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
-from bln_search.ranking.stored_model import StoredModel
+from bln_search.ranking.stored_model import AnalysisPart
 from bln_search.ranking.study_effects import ConditionEffects, VarianceShares
 
 ANALYSIS_FORMAT = 5
 """Version of the stored form; an analysis of another version is computed again."""
 
 
-class MeasuredLatency(StoredModel):
+class MeasuredLatency(AnalysisPart):
     """Time of a forward pass of one mini-batch under one configuration.
 
     Attributes:
@@ -45,7 +45,7 @@ class MeasuredLatency(StoredModel):
         return self.batch_size / self.seconds
 
 
-class Analysis(StoredModel):
+class Analysis(AnalysisPart):
     """Statistics of a study's results on the split that decides the ranking.
 
     Attributes:

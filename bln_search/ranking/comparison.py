@@ -8,7 +8,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.statistics.intervals import ALPHA
-from bln_search.ranking.stored_model import StoredModel
+from bln_search.ranking.stored_model import AnalysisPart
 
 MAX_COMPARED_ROWS = 40
 """Number of rows, from the best one down, that are compared with one another."""
@@ -21,7 +21,7 @@ MAX_REQUIRED_SEEDS = 100
 """Largest required number of seeds that is named."""
 
 
-class RequiredSeeds(StoredModel):
+class RequiredSeeds(AnalysisPart):
     """Number of seeds with which the first two rows would differ significantly, if the observed difference is true.
 
     Attributes:
@@ -37,7 +37,7 @@ class RequiredSeeds(StoredModel):
     limited_by_examples: bool = False
 
 
-class MeanDifference(StoredModel):
+class MeanDifference(AnalysisPart):
     """Mean difference of two rows (first − second) with its 95 % confidence interval.
 
     Attributes:
@@ -55,7 +55,7 @@ class MeanDifference(StoredModel):
     adjusted: float
 
 
-class ComparedPair(StoredModel):
+class ComparedPair(AnalysisPart):
     """Comparison of two rows.
 
     Attributes:
@@ -82,7 +82,7 @@ class ComparedPair(StoredModel):
         return self.loss.adjusted < ALPHA
 
 
-class ComparedRow(StoredModel):
+class ComparedRow(AnalysisPart):
     """A row with its position in a comparison.
 
     Attributes:
@@ -123,7 +123,7 @@ class ComparedRow(StoredModel):
         return RowKey(self.arm, self.point, configuration, self.estimate, self.batch_size)
 
 
-class FriedmanTest(StoredModel):
+class FriedmanTest(AnalysisPart):
     """Friedman's test of equal ranks, with seeds as blocks and examples fixed.
 
     Attributes:
@@ -137,7 +137,7 @@ class FriedmanTest(StoredModel):
     critical_difference: float
 
 
-class Comparison(StoredModel):
+class Comparison(AnalysisPart):
     """Rows of one leaderboard compared with one another on one split, by increasing mean loss.
 
     Attributes:

@@ -15,7 +15,7 @@ LossBySeed = dict[int, float]
 
 
 @dataclass(frozen=True, order=True)
-class Condition:
+class EvaluationSetting:
     """What all configurations of a network share in an evaluation.
 
     Attributes:
@@ -44,27 +44,27 @@ def losses_by_row(evaluations: Iterable[TrialEvaluation], split: Split) -> dict[
 
 def losses_by_condition(
     losses: dict[RowKey, LossBySeed],
-) -> dict[Condition, dict[InferenceConfiguration, LossBySeed]]:
+) -> dict[EvaluationSetting, dict[InferenceConfiguration, LossBySeed]]:
     """Losses of every configuration under each condition.
 
     A configuration that reads no population value is evaluated once and listed under every estimate. A configuration
     that lacks seeds which others have under the condition is omitted: its mean would be over other networks.
     """
-    conditions: dict[Condition, dict[InferenceConfiguration, LossBySeed]] = {}
+    conditions: dict[EvaluationSetting, dict[InferenceConfiguration, LossBySeed]] = {}
     without_population: dict[tuple[str, str, int], dict[InferenceConfiguration, LossBySeed]] = {}
     for key, by_seed in losses.items():
         if key.estimate is None:
             network_losses = without_population.setdefault((key.arm, key.point, key.batch_size), {})
             network_losses[key.configuration] = by_seed
         else:
-            condition = Condition(key.arm, key.point, key.estimate, key.batch_size)
+            condition = EvaluationSetting(key.arm, key.point, key.estimate, key.batch_size)
             conditions.setdefault(condition, {})[key.configuration] = by_seed
     for condition, by_configuration in conditions.items():
         by_configuration.update(without_population.get((condition.arm, condition.point, condition.batch_size), {}))
     with_estimate = {(condition.arm, condition.point, condition.batch_size) for condition in conditions}
     for (arm, point, batch_size), by_configuration in without_population.items():
         if (arm, point, batch_size) not in with_estimate:
-            conditions[Condition(arm, point, None, batch_size)] = by_configuration
+            conditions[EvaluationSetting(arm, point, None, batch_size)] = by_configuration
     return {condition: _with_every_seed(conditions[condition]) for condition in sorted(conditions, key=_sort_key)}
 
 
@@ -73,5 +73,5 @@ def _with_every_seed(losses: dict[InferenceConfiguration, LossBySeed]) -> dict[I
     return {configuration: by_seed for configuration, by_seed in losses.items() if by_seed.keys() == seeds}
 
 
-def _sort_key(condition: Condition) -> tuple[str, str, str, int]:
+def _sort_key(condition: EvaluationSetting) -> tuple[str, str, str, int]:
     return condition.arm, condition.point, condition.estimate or "", condition.batch_size

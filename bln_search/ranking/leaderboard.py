@@ -121,7 +121,7 @@ class Leaderboard:
 _STATE_ORDER = {EvaluationState.MEASURED: 0, EvaluationState.DIVERGED: 1, EvaluationState.UNDEFINED: 2}
 
 
-def rank(
+def rank_rows(
     evaluations: Iterable[TrialEvaluation], ranked_on: Split = Split.VALIDATION, seeds: int | None = None
 ) -> Leaderboard:
     """Order rows by mean loss on `ranked_on`, then by higher mean accuracy; equal rows share a rank.

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.ranking.statistics.intervals import ALPHA
-from bln_search.ranking.stored_model import StoredModel
+from bln_search.ranking.stored_model import AnalysisPart
 
 
 def _infinity_if_null(value: Any) -> Any:
@@ -20,7 +20,7 @@ Loss = Annotated[float, BeforeValidator(_infinity_if_null)]
 """Loss in nats; infinity, which JSON cannot represent, is written as null."""
 
 
-class LayerChoice(StoredModel):
+class LayerChoice(AnalysisPart):
     """A choice of the search: the configuration of one layer, or of several tied layers.
 
     Attributes:
@@ -36,7 +36,7 @@ class LayerChoice(StoredModel):
     excluded: dict[str, str] = Field(default_factory=dict, validation_alias="left_out")
 
 
-class PerLayerRow(StoredModel):
+class PerLayerRow(AnalysisPart):
     """A per-layer configuration with its means over networks.
 
     Attributes:
@@ -56,7 +56,7 @@ class PerLayerRow(StoredModel):
     networks: int
 
 
-class LayerSwitchEffect(StoredModel):
+class LayerSwitchEffect(AnalysisPart):
     """Mean loss (nats) with a switch of a choice at T minus that with the switch at F, over networks.
 
     It is averaged over all other choices where all configurations were enumerated, and taken around the best
@@ -82,7 +82,7 @@ class LayerSwitchEffect(StoredModel):
         return self.half is not None and abs(self.loss) > self.half
 
 
-class NetworkChoice(StoredModel):
+class NetworkChoice(AnalysisPart):
     """The configurations selected for one network, evaluated by cross-validation.
 
     Validation examples are divided into folds. The configuration selected on all other folds is evaluated on each fold;
@@ -133,7 +133,7 @@ class NetworkChoice(StoredModel):
         return self.loss - self.uniform_loss
 
 
-class ConfirmedDifference(StoredModel):
+class ConfirmedDifference(AnalysisPart):
     """Held-out loss of per-layer configurations minus that of uniform ones, over seeds and examples.
 
     Attributes:
@@ -161,7 +161,7 @@ class ConfirmedDifference(StoredModel):
         return self.p < ALPHA and self.mean > 0
 
 
-class PerLayerResult(StoredModel):
+class PerLayerResult(AnalysisPart):
     """Per-layer search over the networks of an arm at one point, on the validation split.
 
     Attributes:

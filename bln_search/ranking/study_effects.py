@@ -11,13 +11,13 @@ from bln_search.ranking.grouping import losses_by_condition
 from bln_search.ranking.leaderboard import TrialEvaluation
 from bln_search.ranking.statistics.eta_squared import Cell, eta_squared
 from bln_search.ranking.statistics.factorial_effects import factorial_effects
-from bln_search.ranking.stored_model import StoredModel
+from bln_search.ranking.stored_model import AnalysisPart
 
 METRICS = ("loss", "accuracy")
 _MAX_INTERACTION_ORDER = 4
 
 
-class ConditionEffect(StoredModel):
+class ConditionEffect(AnalysisPart):
     """A main effect or interaction (see `factorial_effects`) with its 95 % confidence interval over seeds."""
 
     switches: str
@@ -26,7 +26,7 @@ class ConditionEffect(StoredModel):
     high: float | None
 
 
-class ConditionEffects(StoredModel):
+class ConditionEffects(AnalysisPart):
     """Main effects and interactions of the switches under one condition, for one metric on one split."""
 
     arm: str
@@ -38,7 +38,7 @@ class ConditionEffects(StoredModel):
     effects: tuple[ConditionEffect, ...]
 
 
-class VarianceShares(StoredModel):
+class VarianceShares(AnalysisPart):
     """Shares of the variance of a metric by factor, in decreasing order, then interactions and the residual."""
 
     arm: str

@@ -25,7 +25,7 @@ from bln_search.reports.condition_fields import (
     flat_metrics,
     metrics_from_flat,
 )
-from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason
+from bln_search.reports.sentences.leaderboard import leaderboard_warning, unranked_reason
 
 COLUMNS = (
     "rank",
@@ -169,7 +169,7 @@ def flat_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> 
         "batch_size": row.batch_size,
         "state": row.state,
         "seeds": row.seeds,
-        "reason": row_reason(row),
+        "reason": unranked_reason(row),
         **flat_metrics(row.metrics),
         **flat_conditions(row),
     }

@@ -11,7 +11,7 @@ from bln_search.ranking.metrics import MeanStd
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval_from_deviation
 
 
-def rounded(interval: ConfidenceInterval | None, factor: float = 1.0, digits: int = 4) -> str:
+def format_interval(interval: ConfidenceInterval | None, factor: float = 1.0, digits: int = 4) -> str:
     """Mean and half-width of a confidence interval, rounded to two significant digits of the half-width.
 
     Args:
@@ -30,9 +30,9 @@ def rounded(interval: ConfidenceInterval | None, factor: float = 1.0, digits: in
     return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
 
 
-def signed(interval: ConfidenceInterval | None) -> str:
+def format_signed_interval(interval: ConfidenceInterval | None) -> str:
     """A difference with its sign."""
-    text = rounded(interval)
+    text = format_interval(interval)
     return text if text.startswith(("–", "-")) else f"+{text}"
 
 

@@ -99,14 +99,14 @@ def scale_of(metric: str) -> tuple[float, int]:
     return (100, 2) if metric == "accuracy" else (1, 4)
 
 
-def mean_and_deviation(value: MeanStd, metric: str, plus_minus: str = " ± ") -> str:
+def format_mean_and_deviation(value: MeanStd, metric: str, plus_minus: str = " ± ") -> str:
     """Mean and standard deviation over seeds; the mean alone for one seed."""
     factor, digits = scale_of(metric)
-    mean = mean_only(value, metric)
+    mean = format_mean(value, metric)
     return mean if value.deviation is None else f"{mean}{plus_minus}{value.deviation * factor:.{digits}f}"
 
 
-def mean_only(value: MeanStd, metric: str) -> str:
+def format_mean(value: MeanStd, metric: str) -> str:
     """Mean over seeds."""
     factor, digits = scale_of(metric)
     return f"{value.mean * factor:.{digits}f}"

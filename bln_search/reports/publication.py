@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from bln_search.core.configuration import Statistic
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.reports.leaderboard_columns import MetricColumn, identity_columns, mean_and_deviation, metric_columns
+from bln_search.reports.leaderboard_columns import (
+    MetricColumn,
+    format_mean_and_deviation,
+    identity_columns,
+    metric_columns,
+)
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
 
 _LATEX_NOTES = (r"needs \usepackage{booktabs}", "mean ± standard deviation over seeds")
@@ -83,7 +88,7 @@ def _identity_values(row: LeaderboardRow, identity: Sequence[tuple[str, str]]) -
 
 def _metric_cell(row: LeaderboardRow, column: MetricColumn, plus_minus: str, missing: str) -> str:
     value = column.value(row)
-    return missing if value is None else mean_and_deviation(value, column.metric, plus_minus)
+    return missing if value is None else format_mean_and_deviation(value, column.metric, plus_minus)
 
 
 def _escape_latex(text: str) -> str:

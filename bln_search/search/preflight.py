@@ -25,7 +25,7 @@ from bln_search.specs.trial import boundary_trials
 from bln_search.training.augmentation import Augmentation
 
 
-def check_names(study: StudySpec) -> None:
+def check_model_and_data(study: StudySpec) -> None:
     """Raise DataError or ModelError unless the data set and the model exist and fit together.
 
     The model must take its options and, if both names are built in, this kind of data.
@@ -52,7 +52,7 @@ def check_study(study: StudySpec, environment: ExecutionEnvironment) -> tuple[st
         ModelError: A network cannot be built or evaluated; the message names the key to change.
         CheckpointStoreError: The checkpoint store does not accept files.
     """
-    check_names(study)
+    check_model_and_data(study)
     environment.checkpoints.check()
     data = prepared_data(study.data, environment.data, environment.cache, "cpu")
     _check_conditions(study, data)

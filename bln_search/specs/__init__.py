@@ -6,7 +6,7 @@ from bln_search.specs.load import load_study, parse_study
 from bln_search.specs.search import SearchSpec
 from bln_search.specs.study import EvaluationSpec, ModelSpec, StudySpec
 from bln_search.specs.training import TrainingSpec
-from bln_search.specs.trial import TrialSpec, planned_rows, trials_of
+from bln_search.specs.trial import TrialSpec, list_planned_trials, planned_rows
 
 __all__ = [
     "ArmSpec",
@@ -17,8 +17,8 @@ __all__ = [
     "StudySpec",
     "TrainingSpec",
     "TrialSpec",
+    "list_planned_trials",
     "load_study",
     "parse_study",
     "planned_rows",
-    "trials_of",
 ]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
-from bln_search.core.configuration import InferenceConfiguration, Method, paper_configuration
+from bln_search.core.configuration import InferenceConfiguration, Method, paper_selection_configuration
 from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.specs.base import Spec, require_unique
 from bln_search.specs.schedule import Constant, Ramp, Schedule, Steps
@@ -89,7 +89,7 @@ class ArmSpec(Spec):
     @property
     def selection_configuration(self) -> InferenceConfiguration:
         """The configuration whose validation loss selects the epoch."""
-        return self.judged_under or paper_configuration(self.method)
+        return self.judged_under or paper_selection_configuration(self.method)
 
     @property
     def norm_options(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class ArmSpec(Spec):
         if not self.selection_configuration.fits(self.method):
             raise ValueError(
                 f"judged_under {self.selection_configuration} does not name the statistics of {self.method}: "
-                f"write it like {paper_configuration(self.method)}"
+                f"write it like {paper_selection_configuration(self.method)}"
             )
         return self
 

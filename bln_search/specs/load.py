@@ -47,7 +47,7 @@ def load_study(path: Path) -> StudySpec:
 
 def parse_study(text: str, *, source: str = "study") -> StudySpec:
     """Read a study from YAML. Raises SpecError with every problem and its line."""
-    node, value = read_plain(text, source=source)
+    node, value = parse_yaml(text, source=source)
     try:
         study = StudySpec.model_validate(value)
     except ValidationError as error:
@@ -59,7 +59,7 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
     return study
 
 
-def read_plain(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, dict[Any, Any]]:
+def parse_yaml(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, dict[Any, Any]]:
     """The YAML nodes of a study and their values, without validation.
 
     Raises SpecError for invalid YAML, aliases, duplicate keys, values of types that JSON lacks, and texts that are too

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration, Method, Source, Statistic
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, too_few_slots
+from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, too_few_slots_reason
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import TrialSpec, boundary_trials, planned_rows, resolve, trials_of
+from bln_search.specs.trial import TrialSpec, boundary_trials, list_planned_trials, make_trial_spec, planned_rows
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class StudyPlan:
 
 def plan_study(study: StudySpec) -> StudyPlan:
     """The size of a study without problems."""
-    trials = [trial for trial in trials_of(study) if trial.seed == study.seeds[0]] or _first_points(study)
+    trials = [trial for trial in list_planned_trials(study) if trial.seed == study.seeds[0]] or _lower_bound_trials(
+        study
+    )
     trials_per_spec = len(study.seeds) * (study.sampled_points // len(trials) if study.sampled else 1)
     evaluations = sum(trial.evaluations_per_split for trial in trials)
     boundary = boundary_trials(study)
@@ -68,10 +70,10 @@ def _with_epochs(trial: TrialSpec, epochs: int) -> TrialSpec:
     return trial.model_copy(update={"training": trial.training.model_copy(update={"epochs": epochs})})
 
 
-def _first_points(study: StudySpec) -> list[TrialSpec]:
+def _lower_bound_trials(study: StudySpec) -> list[TrialSpec]:
     """One trial of every arm, at the lower bound of every dimension."""
     point = {key: dimension.bounds[0] for key, dimension in (study.space or {}).items()}
-    return [resolve(study, arm, point, study.seeds[0]) for arm in study.arms]
+    return [make_trial_spec(study, arm, point, study.seeds[0]) for arm in study.arms]
 
 
 def undefined_evaluations(trial: TrialSpec) -> list[UndefinedEvaluation]:
@@ -100,5 +102,5 @@ def _undefined_reason(
                 return f"{statistic}: {BESSEL_UNDEFINED}"
     reads_feature = Source.POPULATION in (configuration.source(statistic) for statistic in FEATURE_STATISTICS)
     if trial.evaluation.per_slot and reads_feature and m != 1 and batch_size > m:
-        return too_few_slots(m, batch_size)
+        return too_few_slots_reason(m, batch_size)
     return None

@@ -15,8 +15,8 @@ from bln_search.core.registry import TEXT_DATA_SETS, corruption_problem, data_pr
 from bln_search.specs.known_keys import suggest_key
 from bln_search.specs.sizes import oversized_batches
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import boundary_trials, trials_of
-from bln_search.specs.wording import sentence
+from bln_search.specs.trial import boundary_trials, list_planned_trials
+from bln_search.specs.wording import error_message
 
 MAX_PROBLEMS = 50
 """Largest number of problems in one report."""
@@ -87,7 +87,7 @@ def space_problems(study: StudySpec) -> list[Problem]:
     """Points of the space that an arm cannot take, or a grid with too many points."""
     try:
         boundary_trials(study)
-        trials_of(study)
+        list_planned_trials(study)
     except SpecError as error:
         return [Problem(("space",), problem, names_location=True) for problem in error.problems]
     return []
@@ -105,7 +105,7 @@ def _make_problem(details: ErrorDetails, value: object, schema: type[BaseModel])
     elif details["type"] == "missing":
         message = "this key is missing; add it"
     else:
-        message = sentence(details)
+        message = error_message(details)
     return Problem(tuple(location), message)
 
 

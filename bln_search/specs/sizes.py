@@ -27,7 +27,7 @@ _REMEDIES = {
 Location = tuple[int | str, ...]
 
 
-def held_out(spec: DataSpec, available: int) -> int:
+def count_validation_examples(spec: DataSpec, available: int) -> int:
     """The number of validation examples out of `available` ones, before `fraction` is applied."""
     validation = spec.validation
     return validation if isinstance(validation, int) else max(1, round(validation * available))
@@ -36,9 +36,9 @@ def held_out(spec: DataSpec, available: int) -> int:
 def split_sizes(spec: DataSpec) -> dict[Split, int]:
     """The size of each split; empty if the data set's size is unknown or too small."""
     published = EXAMPLES.get(spec.name)
-    if published is None or held_out(spec, published[Split.TRAIN]) >= published[Split.TRAIN]:
+    if published is None or count_validation_examples(spec, published[Split.TRAIN]) >= published[Split.TRAIN]:
         return {}
-    validation = held_out(spec, published[Split.TRAIN])
+    validation = count_validation_examples(spec, published[Split.TRAIN])
     training = round(spec.fraction * (published[Split.TRAIN] - validation))
     validation = round(spec.fraction * validation)
     if not training or not validation:

@@ -16,7 +16,7 @@ from bln_search.specs.data import DataSpec
 from bln_search.specs.space import Point, format_point, grid, grid_size
 from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, StudySpec, check_selection_configuration
 from bln_search.specs.training import TrainingSpec
-from bln_search.specs.wording import sentence
+from bln_search.specs.wording import error_message
 
 LARGEST_GRID = 100_000
 _MAX_BOUNDARY_TRIALS = 5_000
@@ -76,7 +76,7 @@ class TrialSpec(Spec):
         return " ".join(part for part in (self.arm.label, self.point, f"seed {self.seed}") if part)
 
 
-def trials_of(study: StudySpec) -> tuple[TrialSpec, ...]:
+def list_planned_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
     """The trials that are created when the study is accepted: points × seeds × arms; none if points are sampled.
 
     Raises:
@@ -84,7 +84,7 @@ def trials_of(study: StudySpec) -> tuple[TrialSpec, ...]:
     """
     if study.sampled:
         return ()
-    if study.space is not None and grid_trials(study) > LARGEST_GRID:
+    if study.space is not None and count_planned_trials(study) > LARGEST_GRID:
         raise SpecError(
             f"study {study.name}",
             [f"the space has {grid_size(study.space)} points, more than {LARGEST_GRID:,}: choose a sampler"],
@@ -92,7 +92,7 @@ def trials_of(study: StudySpec) -> tuple[TrialSpec, ...]:
     points: list[Point | None] = [None] if study.space is None else list(grid(study.space))
     trials = [
         trial.model_copy(update={"seed": seed})
-        for resolved in ([resolve(study, arm, point, study.seeds[0]) for arm in study.arms] for point in points)
+        for resolved in ([make_trial_spec(study, arm, point, study.seeds[0]) for arm in study.arms] for point in points)
         for seed in study.seeds
         for trial in resolved
     ]
@@ -103,13 +103,13 @@ def trials_of(study: StudySpec) -> tuple[TrialSpec, ...]:
     return tuple(trials)
 
 
-def grid_trials(study: StudySpec) -> int:
+def count_planned_trials(study: StudySpec) -> int:
     """The number of trials that are created when the study is accepted."""
     points = 1 if study.space is None else grid_size(study.space)
     return 0 if study.sampled else points * len(study.seeds) * len(study.arms)
 
 
-def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:
+def make_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:
     """The trial of an arm at a point of the space. Raises SpecError if the arm cannot take the point."""
     sections: dict[str, Any] = {
         "arm": arm.model_dump(mode="json"),
@@ -139,7 +139,7 @@ def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> T
     except ValidationError as error:
         problem = error.errors()[0]
         location = ".".join(str(part) for part in problem["loc"])
-        raise _point_error(study, arm, point, f"{location} {sentence(problem)}".strip()) from None
+        raise _point_error(study, arm, point, f"{location} {error_message(problem)}".strip()) from None
     except ValueError as error:
         raise _point_error(study, arm, point, str(error)) from None
 
@@ -170,14 +170,14 @@ def boundary_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
         SpecError: An arm cannot take a bound.
     """
     if study.space is None:
-        return tuple(resolve(study, arm, None, study.seeds[0]) for arm in study.arms)
+        return tuple(make_trial_spec(study, arm, None, study.seeds[0]) for arm in study.arms)
     count = len(study.arms) * sum(len(dimension.bounds) for dimension in study.space.values())
     if count > _MAX_BOUNDARY_TRIALS:
         raise SpecError(
             f"study {study.name}", [f"the space has {count} values over all arms: give at most {_MAX_BOUNDARY_TRIALS}"]
         )
     return tuple(
-        resolve(study, arm, _boundary_point(study, key, value), study.seeds[0])
+        make_trial_spec(study, arm, _boundary_point(study, key, value), study.seeds[0])
         for arm in study.arms
         for key, dimension in study.space.items()
         for value in dimension.bounds

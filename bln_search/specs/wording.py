@@ -37,7 +37,7 @@ _WITHOUT_VALUE = ("union_tag_invalid", "union_tag_not_found")
 """Errors whose message already contains the value, or has none."""
 
 
-def sentence(details: ErrorDetails) -> str:
+def error_message(details: ErrorDetails) -> str:
     """The message for an error, with the invalid value; pydantic's message for errors without a translation."""
     kind, context = details["type"], details.get("ctx", {})
     if kind == "value_error":

@@ -22,7 +22,7 @@ class DatabaseClock:
     def __call__(self) -> datetime:
         """The time, read over a new connection; inside a transaction use `time_within`."""
         if self.engine.dialect.name == "sqlite":
-            return _process_time()
+            return _wall_clock_time()
         with connect(self.engine) as connection:
             return database_time(connection)
 
@@ -35,12 +35,12 @@ def time_within(clock: Clock, session: Session) -> datetime:
 def database_time(connection: Connection) -> datetime:
     """The present time by the clock of the database, not the time at which the transaction began."""
     if connection.dialect.name == "sqlite":
-        return _process_time()
+        return _wall_clock_time()
     now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
     return now.astimezone(UTC)
 
 
-def _process_time() -> datetime:
+def _wall_clock_time() -> datetime:
     """The clock of this process, which SQLite uses too.
 
     All processes that open the file run on one machine and share its clock. Containers do as well, because Linux time

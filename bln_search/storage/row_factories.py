@@ -12,7 +12,7 @@ from bln_search.specs.trial import TrialSpec
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, ProbeRow, SnapshotRow, StudyRow, TrialRow
 
 
-def new_study(study: StudySpec, now: datetime, owner: str, planned: int) -> StudyRow:
+def make_study_row(study: StudySpec, now: datetime, owner: str, planned: int) -> StudyRow:
     """The row of an accepted study that will have `planned` trials."""
     return StudyRow(
         name=study.name,
@@ -32,7 +32,7 @@ def new_study(study: StudySpec, now: datetime, owner: str, planned: int) -> Stud
     )
 
 
-def new_trials(trials: Sequence[TrialSpec], study_id: int, *, position: int = 0) -> list[TrialRow]:
+def make_trial_rows(trials: Sequence[TrialSpec], study_id: int, *, position: int = 0) -> list[TrialRow]:
     """Rows of waiting trials. position: that of the first trial in the study."""
     return [
         TrialRow(
@@ -50,7 +50,7 @@ def new_trials(trials: Sequence[TrialSpec], study_id: int, *, position: int = 0)
     ]
 
 
-def new_checkpoint(record: CheckpointRecord, trial_id: int, now: datetime) -> CheckpointRow:
+def make_checkpoint_row(record: CheckpointRecord, trial_id: int, now: datetime) -> CheckpointRow:
     """The row of a checkpoint, without its snapshots."""
     return CheckpointRow(
         trial_id=trial_id,
@@ -64,7 +64,7 @@ def new_checkpoint(record: CheckpointRecord, trial_id: int, now: datetime) -> Ch
     )
 
 
-def new_evaluation(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
+def make_evaluation_row(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
     """The row of an evaluation, without its outcomes."""
     key = evaluation.key
     return EvaluationRow(
@@ -82,7 +82,7 @@ def new_evaluation(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
     )
 
 
-def new_snapshots(record: CheckpointRecord, checkpoint_id: int) -> list[SnapshotRow]:
+def make_snapshot_rows(record: CheckpointRecord, checkpoint_id: int) -> list[SnapshotRow]:
     """Rows of the snapshots of a checkpoint."""
     return [
         SnapshotRow(checkpoint_id=checkpoint_id, epoch=snapshot.epoch, file=snapshot.file, sha256=snapshot.sha256)
@@ -90,7 +90,7 @@ def new_snapshots(record: CheckpointRecord, checkpoint_id: int) -> list[Snapshot
     ]
 
 
-def new_probe(probe: Probe, checkpoint_id: int) -> ProbeRow:
+def make_probe_row(probe: Probe, checkpoint_id: int) -> ProbeRow:
     """The row of a probe."""
     key = probe.key
     return ProbeRow(

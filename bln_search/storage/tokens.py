@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, upda
 from sqlalchemy.orm import Session
 
 from bln_search.core.enums import Scope
-from bln_search.core.errors import AccessError
+from bln_search.core.errors import TokenError
 from bln_search.core.names import NAME_PATTERN
 from bln_search.storage.database import Database
 from bln_search.storage.pagination import Page
@@ -82,10 +82,10 @@ class TokenRepository:
             The secret, which cannot be read again, and the record.
 
         Raises:
-            AccessError: the account cannot have that name.
+            TokenError: the account cannot have that name.
         """
         if not re.fullmatch(NAME_PATTERN, account):  # the empty name owns the studies of commands
-            raise AccessError(
+            raise TokenError(
                 f"{account!r} is not a valid account name: use at most 64 of a-z, 0-9, - and _, and start with a "
                 "letter or digit"
             )
@@ -172,12 +172,12 @@ class TokenRepository:
             scope: Scope of the caller, who cannot revoke a token with a wider scope.
 
         Raises:
-            AccessError: the account has no such token.
+            TokenError: the account has no such token.
         """
         with self.database.writing() as session:
             row = session.get(TokenRow, token_id)
             if row is None or (account is not None and row.account != account) or not scope.allows(Scope(row.scope)):
-                raise AccessError(f"there is no token {token_id} that you may revoke")
+                raise TokenError(f"there is no token {token_id} that you may revoke")
             _revoke(session, TokenRow.id == token_id)
             _revoke(session, TokenRow.parent_id == token_id)
 
@@ -192,13 +192,13 @@ class TokenRepository:
             Number of access tokens that were valid and are revoked now.
 
         Raises:
-            AccessError: there is no such account.
+            TokenError: there is no such account.
         """
         scopes = [other.value for other in Scope if scope.allows(other)]
         of_account = (TokenRow.account == account, TokenRow.scope.in_(scopes))
         with self.database.writing() as session:
             if session.get(AccountRow, account) is None:
-                raise AccessError(f"there is no account {account!r}")
+                raise TokenError(f"there is no account {account!r}")
             valid = (*of_account, TokenRow.kind == TokenKind.ACCESS, *_is_valid(datetime.now(UTC)))
             count = session.scalar(select(func.count()).select_from(TokenRow).where(*valid)) or 0
             _revoke(session, *of_account)

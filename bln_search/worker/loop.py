@@ -27,7 +27,7 @@ from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis import AnalysisOptions, compute_analysis
 from bln_search.worker.identity import is_alive, own_name
 from bln_search.worker.layer_search import SearchStoppedError
-from bln_search.worker.presence import Presence
+from bln_search.worker.presence import HeartbeatSender
 from bln_search.worker.run import run_study
 from bln_search.worker.stop_signals import stop_worker_on_signal
 
@@ -81,7 +81,7 @@ class Worker:
             ClusterError: The Ray cluster is gone. A process joins a cluster only once: the supervisor starts another.
             SchemaChangedError: The database was upgraded meanwhile.
         """
-        presence = Presence(self.ledger, self.name, self.environment.device, lambda: self.study_id)
+        presence = HeartbeatSender(self.ledger, self.name, self.environment.device, lambda: self.study_id)
         with stop_worker_on_signal(self.stopping), presence:
             while not self.stopping.is_set():
                 try:

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 _INTERVAL = WORKER_TIMEOUT.total_seconds() / 3
 
 
-class Presence:
+class HeartbeatSender:
     """Registers a worker inside the context, and renews its lease on the running study.
 
     Args:

@@ -12,7 +12,7 @@ from bln_search.search.optuna.sampler import OptunaSampler
 from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.specs.search import Objective, Pruner, points_per_arm
 from bln_search.specs.space import Point, finite_values, grid, grid_size
-from bln_search.specs.trial import LARGEST_GRID, resolve
+from bln_search.specs.trial import LARGEST_GRID, make_trial_spec
 from bln_search.storage.ledger import Ledger
 
 _MAX_REPEATS = 20
@@ -115,7 +115,7 @@ class SampledPoints:
         arm = next(arm for arm in self.spec.arms if arm.label == label)
         for point in grid(self.spec.space or {}):
             with suppress(SpecError):
-                if resolve(self.spec, arm, point, self.spec.seeds[0]).key not in self.arm_by_key:
+                if make_trial_spec(self.spec, arm, point, self.spec.seeds[0]).key not in self.arm_by_key:
                     yield point
 
     def _add_point(self, label: str, point: Point | None) -> list[TrialRecord] | None:
@@ -125,7 +125,7 @@ class SampledPoints:
         optuna_trial = sampler.ask(point)
         parameters = sampler.point(optuna_trial)
         try:
-            specs = [resolve(self.spec, arm, parameters, seed) for seed in self.spec.seeds]
+            specs = [make_trial_spec(self.spec, arm, parameters, seed) for seed in self.spec.seeds]
         except SpecError as error:
             sampler.reject(optuna_trial, error.problems[0])
             self.rejections += error.problems

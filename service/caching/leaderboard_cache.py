@@ -16,7 +16,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed, losses_by_row
-from bln_search.ranking.leaderboard import Leaderboard, rank
+from bln_search.ranking.leaderboard import Leaderboard, rank_rows
 from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
@@ -115,7 +115,7 @@ class LeaderboardCache:
         start = time.monotonic()
         with _pause_gc():
             scored = self._ledger.results.list_scored(study_id)
-            leaderboard = rank(scored, on or spec.ranking.split, seeds=len(spec.seeds))
+            leaderboard = rank_rows(scored, on or spec.ranking.split, seeds=len(spec.seeds))
             losses = {split: losses_by_row(scored, split) for split in (Split.VALIDATION, Split.TEST)}
             del scored
         now = time.monotonic()

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 
 from bln_search.specs.problems import MAX_PROBLEMS, Problem, problems_of
-from bln_search.specs.wording import sentence
+from bln_search.specs.wording import error_message
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -76,7 +76,7 @@ def invalid_request(error: RequestValidationError, schema: type[BaseModel] | Non
         elif source == "body" and schema is not None:
             problems += problems_of([{**details, "loc": tuple(path)}], error.body, schema)  # type: ignore[typeddict-item]
         else:
-            problems.append(Problem(tuple(path), sentence(details)))
+            problems.append(Problem(tuple(path), error_message(details)))
     return invalid_body(problems)
 
 

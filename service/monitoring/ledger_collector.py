@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.disk import disk_usage
 from bln_search.core.errors import BlnSearchError
 from bln_search.settings import Settings
@@ -103,7 +103,7 @@ def fullest_disk(settings: Settings) -> tuple[int, int] | None:
 def checkpoint_usage(settings: Settings) -> tuple[int, int] | None:
     """Return the number of checkpoint files and their bytes; None for a bucket, which takes too long to list."""
     store = settings.checkpoint_store
-    if not isinstance(store, Folder):
+    if not isinstance(store, FolderStore):
         return None
     try:
         sizes = [

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.grouping import Condition, losses_by_condition
+from bln_search.ranking.grouping import EvaluationSetting, losses_by_condition
 from bln_search.ranking.probe_results import TrialProbe, batch_dependence
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_labels
@@ -45,7 +45,7 @@ class ChartQuery:
         return self.context.leaderboards.get(self.study.id, self.study.results, allow_stale=self.study.is_active)
 
     @cached_property
-    def conditions(self) -> dict[Condition, ByConfiguration]:
+    def conditions(self) -> dict[EvaluationSetting, ByConfiguration]:
         """The conditions that can be selected, with the losses of each."""
         return best_points(losses_by_condition(self.board.losses[self.split]))
 
@@ -55,7 +55,7 @@ class ChartQuery:
         return self._condition_index if self._condition_index < min(len(self.conditions), MAX_CONDITIONS) else 0
 
     @property
-    def condition(self) -> Condition | None:
+    def condition(self) -> EvaluationSetting | None:
         """The selected condition; None if nothing is measured yet."""
         return list(self.conditions)[self.condition_index] if self.conditions else None
 
@@ -64,7 +64,7 @@ class ChartQuery:
         """Losses of the selected condition."""
         return list(self.conditions.values())[self.condition_index] if self.conditions else {}
 
-    def list_probes(self, condition: Condition, *kinds: ProbeKind) -> list[TrialProbe]:
+    def list_probes(self, condition: EvaluationSetting, *kinds: ProbeKind) -> list[TrialProbe]:
         """Return the probes of these kinds of the condition's arm."""
         return self.context.ledger.probes.list_probes(self.study.id, arm=condition.arm, kinds=kinds)
 

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.per_layer import layer_switches_chart
-from bln_search.reports.page.per_layer import effects_table, networks_table, rows_table, uniform_table
+from bln_search.reports.page.per_layer import layer_effects_table, networks_table, rows_table, uniform_table
 from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences, result_label
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
@@ -48,7 +48,7 @@ def layers_page(request: Request, study: ReadableStudy, context: ContextDep, res
         more=rows_table(selected, _MAX_ROWS) if len(selected.rows) > _TOP_ROWS else None,
         uniform=uniform_table(selected) if selected.uniform else None,
         networks=networks_table(selected) if selected.networks else None,
-        effects=effects_table(selected) if selected.effects else None,
+        effects=layer_effects_table(selected) if selected.effects else None,
     )
 
 

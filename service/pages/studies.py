@@ -11,7 +11,7 @@ from bln_search.core.states import StudyState
 from bln_search.reports.formatting import compared_rows, over_seeds
 from service.context import ContextDep
 from service.http.pagination import Cursor, decode_cursor, encode_cursor
-from service.pages.rendering.templates import fragment, page
+from service.pages.rendering.templates import page, render_fragment
 from service.pages.rendering.viewer import viewer_context
 from service.routes.studies import SORT_KEYS, StudySort
 from service.security import Reader, visible_owner
@@ -80,4 +80,4 @@ def best_configurations(
             (board and board.top_group_by_seeds) or ()
         )
         rows.append((item.id, row, loss, top_group_size))
-    return fragment("parts/best.html", rows=rows)
+    return render_fragment("parts/best.html", rows=rows)

@@ -17,7 +17,7 @@ from bln_search.storage.listing.trials import TrialStatus
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 from service.pages.leaderboard import display_row
-from service.pages.rendering.templates import fragment, page
+from service.pages.rendering.templates import page, render_fragment
 from service.pages.rendering.viewer import viewer_context
 from service.security import ReadableStudy, StudyAccess
 from service.serializers import serialize_event, serialize_study
@@ -59,7 +59,7 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
 def leading_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present first rows of the leaderboard."""
     analysis = context.analyses.get(study.id)
-    return fragment(
+    return render_fragment(
         "parts/leading.html", study={"id": study.id}, **leading_rows(context, study, study.results, analysis)
     )
 
@@ -67,7 +67,7 @@ def leading_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
 @router.get("/parts/cells")
 def cells_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present states of the trials."""
-    return fragment("parts/cells.html", **_trial_grid(context.ledger, study.id))
+    return render_fragment("parts/cells.html", **_trial_grid(context.ledger, study.id))
 
 
 def leading_rows(

@@ -7,7 +7,7 @@ import logging
 from functools import lru_cache
 from pathlib import Path
 
-from bln_search.core.checkpoints import CheckpointStore, Folder
+from bln_search.core.checkpoints import CheckpointStore, FolderStore
 from bln_search.core.errors import BlnSearchError
 from bln_search.core.records import CheckpointRecord
 from bln_search.storage.ledger import Ledger
@@ -26,7 +26,7 @@ def verified_file(store: CheckpointStore, ledger: Ledger, study_id: int, row: Ch
         FileNotFoundError: The store has no such file.
         CheckpointStoreError: The store cannot be read.
     """
-    if isinstance(store, Folder) and store.has(row.file):
+    if isinstance(store, FolderStore) and store.has(row.file):
         file: Path | bytes = store.path / row.file
         digest = _file_digest(store.path / row.file)
     else:

@@ -15,8 +15,8 @@ from tests.api.own_network import make_loader, make_network
     "forward",
     [
         lambda self, x: self.main(x.view(25, -1) if len(x) == 25 else x[torch.randperm(len(x))]),
-        lambda self, x: (self.main(x), x),
-        lambda self, x: self.head(self.main(x).view(x.shape[0], -1)[:, :2].repeat(1, 3)),
+        lambda self, x: {"scores": self.main(x)},
+        lambda self, x: self.main(x).mean(0, keepdim=True).expand(len(x), -1),
     ],
 )
 def test_untraceable_network_raises_an_error_with_a_remedy(forward):
@@ -26,7 +26,7 @@ def test_untraceable_network_raises_an_error_with_a_remedy(forward):
             self.main, self.head = make_network(), nn.Linear(6, 2)
 
     Strange.forward = forward
-    with pytest.raises(ModelError, match=r"one_pass=False|returns tuple"):
+    with pytest.raises(ModelError, match=r"one_pass=False|returns dict\(scores: .*\)"):
         bln_search.evaluate_configurations(Strange(), make_loader(), make_loader(seed=1))
 
 
@@ -137,7 +137,7 @@ def test_failed_conversion_names_the_layer_and_changes_nothing(network, message)
         (
             lambda network: bln_search.evaluate_configurations(network, make_loader(), [(torch.zeros(6), 1)]),
             DataError,
-            r"as a torch.utils.data.DataLoader does; it yields \(Tensor, int\)",
+            r"as a torch.utils.data.DataLoader does; it yields \(float32 \(6,\), int\)",
         ),
         *(
             (

@@ -175,6 +175,23 @@ def test_shared_layers_have_one_configuration():
     np.testing.assert_allclose(layered.record.sums.mean_loss, plain_losses(network, layered), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:mini-batches of several tensors")
+def test_network_called_by_a_function_keeps_layers_too():
+    network = bln_search.convert(trained(sequential), method="same")
+    options = {"groups": {"last": ["7"]}, "others": "as_is"}
+    expected = bln_search.search_layers(network, TRAIN, VALIDATION, **options)
+    train, validation = ([{"x": x, "y": y} for x, y in split] for split in (TRAIN, VALIDATION))
+    layered = bln_search.search_layers(
+        network,
+        train,
+        validation,
+        **options,
+        forward=lambda model, batch: model(batch["x"]),
+        target=lambda batch: batch["y"],
+    )
+    np.testing.assert_allclose(layered.record.sums.mean_loss, expected.record.sums.mean_loss, rtol=1e-12)
+
+
 def test_free_layers_have_a_configuration_each():
     network = bln_search.convert(trained(sequential), method="same")
     layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="free")

@@ -42,13 +42,14 @@ def gpt2(attention):
     return transformers.GPT2ForSequenceClassification(config)
 
 
-def converted(build, attention="sdpa"):
+def converted(build, attention="sdpa", method=None):
     """A converted network; scales and shifts are random, so that a fused pass has rounding errors of its own."""
     torch.manual_seed(0)
-    network = bln_search.convert(build(attention), batch_size=SIZE)
+    options = {"batch_size": SIZE} if method is None else {"method": method}
+    network = bln_search.convert(build(attention), **options)
     with torch.no_grad():
         for module in network.modules():
-            if isinstance(module, bln_search.BLN):
+            if isinstance(module, bln_search.BLN | bln_search.LN):
                 module.weight.uniform_(0.5, 1.5)
                 module.bias.normal_(0, 0.3)
     return network
@@ -81,15 +82,18 @@ def outcomes_of(ranked):
     return {(str(key.configuration), key.estimate): value.losses for key, value in ranked.outcomes.items()}
 
 
-@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.slow)])
+SLOW = [(bert, "eager", None), *((build, kind, None) for build in (distilbert, gpt2) for kind in ("sdpa", "eager"))]
+
+
 @pytest.mark.parametrize(
-    "build", [bert, *(pytest.param(build, marks=pytest.mark.slow) for build in (distilbert, gpt2))]
+    ("build", "attention", "method"),
+    [(bert, "sdpa", None), (bert, "sdpa", "same"), *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
 )
-def test_one_pass_with_attention_masks_equals_plain_passes(build, attention):
-    network, validation = converted(build, attention), padded_batches(21, seed=1)
+def test_one_pass_with_attention_masks_equals_plain_passes(build, attention, method):
+    network, validation = converted(build, attention, method), padded_batches(21, seed=1)
     ranked = bln_search.evaluate_configurations(network, padded_batches(24, seed=0, labels=False), validation)
     outcomes = outcomes_of(ranked)
-    assert len(outcomes) == len(ranked) == 16
+    assert len(outcomes) == len(ranked) == (16 if method is None else 4)
     expected = {(str(row.configuration), row.row.estimate): plain_losses(network, row, validation) for row in ranked}
     for key, losses in expected.items():
         torch.testing.assert_close(torch.from_numpy(outcomes[key]), losses, rtol=1e-5, atol=1e-5)

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from bln_search.api import TrainedRow
-from bln_search.api.description import Figure, Figures
-from bln_search.core.checkpoints import Folder
+from bln_search.api.description import Figures, MetricValues
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.data import load_data
 from bln_search.execution import environment as places
 from bln_search.execution.messages import EvaluationDone, Task, TrainingDone
 from bln_search.execution.trial import run_task
-from bln_search.specs import parse_study, trials_of
+from bln_search.specs import list_planned_trials, parse_study
 
 STUDY = """
 name: small
@@ -41,13 +41,15 @@ def enlarged():
 def train(folder, model, arm, evaluation="{}", data=DIGITS):
     """The study's only trial, its checkpoint and its evaluations; checkpoints go to `folder`."""
     study = parse_study(STUDY.format(model=model, arm=arm, evaluation=evaluation))
-    (trial,) = trials_of(study)
+    (trial,) = list_planned_trials(study)
     messages = []
     load_data = places.load_data
     places.load_data = lambda *_: data
     places.prepared_data.cache_clear()
     try:
-        for _ in run_task(Task(1, trial), places.ExecutionEnvironment(folder, folder, Folder(folder)), messages.append):
+        for _ in run_task(
+            Task(1, trial), places.ExecutionEnvironment(folder, folder, FolderStore(folder)), messages.append
+        ):
             pass
     finally:
         places.load_data = load_data
@@ -66,7 +68,7 @@ def row_of(trained, code, batch_size=25):
         if str(evaluation.key.configuration) == code and evaluation.key.batch_size == batch_size
     ]
     figures = {
-        evaluation.key.split.value: Figure(loss=evaluation.loss or 0.0, accuracy=evaluation.accuracy or 0.0)
+        evaluation.key.split.value: MetricValues(loss=evaluation.loss or 0.0, accuracy=evaluation.accuracy or 0.0)
         for evaluation in row_evaluations
     }
     row = TrainedRow(

@@ -15,7 +15,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
-from bln_search.ranking.leaderboard import TrialEvaluation, rank
+from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
 
 FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH
 
@@ -28,7 +28,7 @@ def scored(code, estimate, loss, *, arm="bln", batch_size=25, point="", undefine
     return TrialEvaluation(arm, 0, Evaluation.from_outcomes(key, outcomes), point)
 
 
-BOARD = rank(
+BOARD = rank_rows(
     [
         scored("FFFF", None, 0.5),
         scored("TTTT", FROZEN, 0.25),
@@ -86,7 +86,7 @@ def test_unknown_code_and_study_without_results_are_rejected():
     with pytest.raises(typer.BadParameter, match=r"'TTX' is not an inference configuration.*or write best"):
         choose_row(BOARD, "TTX")
     with pytest.raises(ExportError, match="no result yet"):
-        choose_row(rank([]), "best")
+        choose_row(rank_rows([]), "best")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from bln_search.cli import main
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import LayerSearch
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
@@ -71,7 +71,7 @@ def call(monkeypatch):
 
 
 def environment_of(home):
-    return ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+    return ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
 
 
 def open_home_ledger(home):

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import StudyState
@@ -87,7 +87,7 @@ def test_read_only_database_allows_reads_only(world, database):
 def test_worker_waits_for_a_read_only_database(world, database, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.05)
     study_id = world.client().post("/api/v1/studies", json=body(**SMALL)).json()["id"]
-    environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     ledger = open_ledger(database.url)
     worker = Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
     claims = []

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select, update
 
 from bln_search.core.enums import Scope
-from bln_search.core.errors import AccessError
+from bln_search.core.errors import TokenError
 from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.pagination import Page
 from bln_search.storage.tables import AccountRow, TokenRow
@@ -49,7 +49,7 @@ def test_revoking_a_token_ends_its_sessions(ledger):
     secret, info = ledger.tokens.create("ada", Scope.WRITE)
     session = ledger.tokens.start_session(ledger.tokens.find_bearer(secret), timedelta(hours=1))
     assert ledger.tokens.find_bearer(session).kind is TokenKind.SESSION
-    with pytest.raises(AccessError):
+    with pytest.raises(TokenError):
         ledger.tokens.revoke(info.id, "bob")
     ledger.tokens.revoke(info.id, "ada")
     assert ledger.tokens.find_bearer(secret) is None
@@ -81,7 +81,7 @@ def test_first_token_is_created_once(ledger):
 @pytest.mark.parametrize("account", ["", " ", "Ada Lovelace", "-ada", "a" * 65, "ada\n"])
 def test_invalid_account_names_are_rejected(ledger, account):
     """Also the empty name, which owns the studies of commands."""
-    with pytest.raises(AccessError, match="is not a valid account name"):
+    with pytest.raises(TokenError, match="is not a valid account name"):
         ledger.tokens.create(account, Scope.WRITE)
     assert ledger.tokens.list_tokens(None) == []
 

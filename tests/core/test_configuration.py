@@ -13,7 +13,7 @@ from bln_search.core.configuration import (
     Statistic,
     all_configurations,
     mini_batch_configuration,
-    paper_configuration,
+    paper_selection_configuration,
 )
 
 
@@ -62,7 +62,7 @@ def test_memory_comes_first_for_mbn_and_is_no_population():
     assert configurations[0].uses_memory
     assert not configurations[0].uses_population
     assert configurations[0].deterministic
-    assert [str(paper_configuration(method)) for method in (Method.MBN, Method.BN)] == ["MM--", "FF--"]
+    assert [str(paper_selection_configuration(method)) for method in (Method.MBN, Method.BN)] == ["MM--", "FF--"]
 
 
 @pytest.mark.parametrize("code", ["MMFF", "--MM", "MMMM", "MFTT"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
-from bln_search.core.per_layer import Choice, ConfigurationSpace, PerLayerConfiguration
+from bln_search.core.per_layer import ConfigurationChoice, ConfigurationSpace, PerLayerConfiguration
 from tests.support.per_layer_spaces import spaces
 
 
@@ -81,7 +81,7 @@ def follow(choice, restricted_code):
 
 
 def test_layers_without_a_shared_statistic_have_uniform_codes():
-    layers = [Choice("a", (0,), options("bn")), Choice("b", (1,), options("ln"))]
+    layers = [ConfigurationChoice("a", (0,), options("bn")), ConfigurationChoice("b", (1,), options("ln"))]
     uniform = ConfigurationSpace(("a", "b"), tuple(layers)).uniform()
     assert len(uniform) == 16
     assert uniform[InferenceConfiguration("TFFT")] == (1, 2)

@@ -10,7 +10,7 @@ from bln_search.core.errors import DataError
 from bln_search.data.conditions import check_conditions, corrupted_splits
 from bln_search.data.corruptions import corrupt_images
 from bln_search.data.dataset import DataSet
-from bln_search.data.prepared import prepare
+from bln_search.data.prepared import prepare_data_set
 from bln_search.data.splits import split_indices
 from bln_search.specs.condition import ConditionSpec
 from bln_search.specs.data import DataSpec
@@ -40,7 +40,7 @@ def test_corrupted_images_equal_the_formula(condition, standardization):
     mean, deviation = 0.0, 255.0
     if standardization in axes:
         mean, deviation = (f(pixels, axis=axes[standardization], keepdims=True) for f in (np.mean, np.std))
-    prepared = prepare(data, data_spec)
+    prepared = prepare_data_set(data, data_spec)
     splits = corrupted_splits(prepared, condition)
     sources = {Split.VALIDATION: (data.train_inputs, validation), Split.TEST: (data.test_inputs, np.arange(20))}
     for split, (inputs, indices) in sources.items():
@@ -54,7 +54,9 @@ def test_corrupted_images_equal_the_formula(condition, standardization):
 
 def test_noise_of_an_image_is_independent_of_the_other_examples():
     data = make_data()
-    all_images, half = (prepare(data, spec(fraction=fraction, standardization="none")) for fraction in (1.0, 0.5))
+    all_images, half = (
+        prepare_data_set(data, spec(fraction=fraction, standardization="none")) for fraction in (1.0, 0.5)
+    )
     inputs = dict(
         zip(
             all_images.unprepared[Split.VALIDATION].indices,
@@ -69,7 +71,7 @@ def test_noise_of_an_image_is_independent_of_the_other_examples():
 
 
 def test_clean_images_stay_as_they_are():
-    prepared = prepare(make_data(), spec())
+    prepared = prepare_data_set(make_data(), spec())
     before = {split: inputs.clone() for split, (inputs, _) in prepared.splits.items()}
     corrupted_splits(prepared, NOISE)
     assert all((prepared.splits[split][0] == inputs).all() for split, inputs in before.items())
@@ -84,7 +86,7 @@ def test_clean_images_stay_as_they_are():
     ],
 )
 def test_other_data_than_images_are_rejected(data, message):
-    prepared = prepare(data, spec())
+    prepared = prepare_data_set(data, spec())
     for check in (lambda: check_conditions(prepared, [FOG]), lambda: corrupted_splits(prepared, FOG)):
         with pytest.raises(DataError, match=message):
             check()
@@ -95,4 +97,4 @@ def test_values_above_the_scale_are_rejected():
     data = make_data()
     wrong = DataSet(**{**{name: getattr(data, name) for name in data.__dataclass_fields__}, "scale": 100.0})
     with pytest.raises(DataError, match="values from 0 to 1"):
-        check_conditions(prepare(wrong, spec()), [FOG])
+        check_conditions(prepare_data_set(wrong, spec()), [FOG])

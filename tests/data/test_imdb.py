@@ -15,7 +15,7 @@ from bln_search.core.errors import ChecksumError, DataError
 from bln_search.data import load_data
 from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, LENGTH, REMARKS, WORDS, find_reviews
-from bln_search.data.prepared import fit_standardization, prepare
+from bln_search.data.prepared import fit_standardization, prepare_data_set
 from bln_search.data.texts import FIRST_WORD, PADDING, START, build_vocabulary, last_token_ids, tokenize
 from bln_search.specs import DataSpec
 from tests.conftest import find_real_data
@@ -174,7 +174,7 @@ def test_damaged_metadata_is_decoded_again_with_a_warning(metadata, tmp_path, ca
 
 def test_token_ids_are_prepared_unchanged(tmp_path):
     data = decode_reviews(tmp_path)
-    prepared = prepare(data, DataSpec(name="imdb", validation=0.2))
+    prepared = prepare_data_set(data, DataSpec(name="imdb", validation=0.2))
     inputs, _ = prepared.splits[Split.TEST]
     np.testing.assert_array_equal(inputs.numpy(), data.test_inputs.astype(np.int64))
     assert inputs.dtype == torch.int64
@@ -209,7 +209,7 @@ def test_the_published_reviews_have_their_counts_and_remarks(published):
 @pytest.mark.slow
 @pytest.mark.parametrize(("fraction", "sizes"), [(1.0, (20_000, 5_000)), (0.2, (4_000, 1_000))])
 def test_the_fraction_applies_to_training_and_validation(fraction, sizes, published):
-    prepared = prepare(published, DataSpec(name="imdb", validation=0.2, fraction=fraction))
+    prepared = prepare_data_set(published, DataSpec(name="imdb", validation=0.2, fraction=fraction))
     assert tuple(len(prepared.splits[split][1]) for split in (Split.TRAIN, Split.VALIDATION)) == sizes
     assert len(prepared.splits[Split.TEST][1]) == 25_000
     assert prepared.input_shape == (LENGTH,)

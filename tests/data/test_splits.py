@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet
-from bln_search.data.prepared import Standardizer, fit_standardization, prepare
+from bln_search.data.prepared import Standardizer, fit_standardization, prepare_data_set
 from bln_search.data.splits import split_indices
 from bln_search.specs import DataSpec
 from bln_search.specs.data import Standardization
@@ -73,7 +73,7 @@ def make_images(n=400):
 
 @pytest.mark.parametrize(("kind", "axes"), [("pixel", (0,)), ("channel", (0, 2, 3))])
 def test_standardization_is_fitted_on_training_examples_only(kind, axes):
-    prepared = prepare(make_images(), make_spec(validation=100, standardization=kind))
+    prepared = prepare_data_set(make_images(), make_spec(validation=100, standardization=kind))
     x = prepared.splits[Split.TRAIN][0].double()
     torch.testing.assert_close(x.mean(axes), torch.zeros_like(x.mean(axes)), atol=1e-6, rtol=0)
     deviation = x.std(axes, correction=0)
@@ -89,7 +89,7 @@ def test_a_fitted_standardizer_gives_the_bits_of_the_study(kind):
     standardizer = fit_standardization(data, spec)
     deviations = data.test_inputs.astype(np.float64) - standardizer.mean
     by_formula = (deviations / standardizer.deviation).astype(np.float32)
-    np.testing.assert_array_equal(by_formula, prepare(data, spec).splits[Split.TEST][0].numpy())
+    np.testing.assert_array_equal(by_formula, prepare_data_set(data, spec).splits[Split.TEST][0].numpy())
     assert standardizer.mean.ndim == data.test_inputs.ndim
     if kind is Standardization.NONE:
         np.testing.assert_array_equal(by_formula, (data.test_inputs / 255).astype(np.float32))
@@ -111,7 +111,7 @@ def test_a_constant_input_is_only_centred(kind):
 
 
 def test_a_mini_batch_larger_than_a_split_names_the_split():
-    prepared = prepare(make_images(), make_spec(validation=100))
+    prepared = prepare_data_set(make_images(), make_spec(validation=100))
     prepared.check_batch_size(50)
     with pytest.raises(DataError, match=r"51 .* test split.* 50"):
         prepared.check_batch_size(51)

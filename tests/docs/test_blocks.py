@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from bln_search.core import registry
-from bln_search.search.preflight import check_names
+from bln_search.search.preflight import check_model_and_data
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
 from bln_search.specs.study import StudySpec
@@ -59,6 +59,7 @@ TEXT_BLOCKS = {
     "backups/": "contracts/backups/test_manifest.py",
     "bln-search serve": "docs/test_blocks.py",
     "openapi-python-client generate": "end_to_end/test_generated_client.py",
+    "model = BertForSequenceClassification": "api/test_transformers.py",
     "quickstart (complete)": "end_to_end/test_readme.py",
 }
 """Blocks that are neither code nor commands by their beginning, and the test of what they show."""
@@ -108,7 +109,7 @@ def test_studies_and_their_sections_are_valid(name, monkeypatch):
             assert given.keys() <= StudySpec.model_fields.keys(), f"{name}, line {block.line}"
             study = parse_study(yaml.safe_dump({**BASE, **given}), source=f"{name}, line {block.line}")
         if name != "plugins.md":
-            check_names(study)
+            check_model_and_data(study)
 
 
 @pytest.mark.parametrize("name", with_language("toml"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from bln_search.core.configuration import Method, Source, all_configurations
-from bln_search.ranking.selection.recommendation import count_computed_statistics
 from tests.docs.pages import PAGES, written
 
 PAGE = written(PAGES["configurations.md"])
@@ -23,7 +22,7 @@ def test_the_table_of_all_sixteen():
             (
                 str(configuration),
                 " ".join(computed) or "nothing",
-                str(count_computed_statistics(configuration)),
+                str(configuration.num_computed_statistics),
                 deterministic,
             )
         )

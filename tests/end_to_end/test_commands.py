@@ -77,8 +77,8 @@ def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_p
 
 def test_database_and_version(finished):
     status = call("db", "status", home=finished, check=0).stdout
-    assert "schema revision 0005; this version of bln-search writes 0005" in status
-    assert "schema revision 0005" in call("db", "upgrade", home=finished, check=0).stdout
+    assert "schema revision 0006; this version of bln-search writes 0006" in status
+    assert "schema revision 0006" in call("db", "upgrade", home=finished, check=0).stdout
     assert call("--version", check=0).stdout.startswith("bln-search ")
 
 

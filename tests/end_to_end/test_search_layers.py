@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import LayerSearch
 from bln_search.storage.ledger import open_ledger
 from tests.end_to_end.commands import call
@@ -123,6 +123,6 @@ def uninterrupted(home):
     from bln_search.worker.layer_search import search_layers
 
     ledger = opened(home)
-    place = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+    place = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
     assert search_layers(ledger, 1, place, ledger.studies.get(1).spec.layers, lambda _line: None) == 2
     ledger.close()

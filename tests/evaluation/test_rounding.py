@@ -10,7 +10,7 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate
 from bln_search.evaluation import evaluate_rows
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import in_double_precision
+from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
 from bln_search.norms import BLN, BN
 from tests.evaluation.builders import (
     SIZE,
@@ -73,7 +73,7 @@ def test_amplified_rounding_is_not_mistaken_for_mixing():
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     with pytest.warns(UserWarning, match="ill-conditioned"):
         outcomes = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
-    double_network, double_populations = in_double_precision(network, populations)
+    double_network, double_populations = copy_network_in_double_precision(network, populations)
     for row, outcome in zip(rows, outcomes, strict=True):
         expected = plain_losses(double_network, inputs.double(), targets, double_populations, row)
         assert np.abs(outcome.losses - expected).mean() < 1e-3

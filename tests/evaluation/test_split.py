@@ -8,7 +8,7 @@ from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, too_few_slots
+from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, too_few_slots_reason
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.split import undefined_reason
 from bln_search.norms import BLN, BN, LN
@@ -41,7 +41,7 @@ def test_every_layer_is_examined_for_an_undefined_deviation(layers, code, is_def
 def test_values_of_slots_limit_the_mini_batch_size(code):
     populations = populations_of(nn.Sequential(BLN(3)).eval(), 4, per_slot=True)
     assert undefined_reason(row(code), populations, 4) is None
-    assert undefined_reason(row(code), populations, 5) == too_few_slots(4, 5)
+    assert undefined_reason(row(code), populations, 5) == too_few_slots_reason(4, 5)
     assert undefined_reason(row("TTFF"), populations, 5) is None
 
 

@@ -15,7 +15,7 @@ import torch
 import bln_search
 from bln_search.api.adapters import BatchAdapter
 from bln_search.api.estimates import collect_estimates, named_populations
-from bln_search.api.loaders import split_batches
+from bln_search.api.loaders import load_split_batches
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.scoring import cross_entropy
@@ -217,7 +217,7 @@ def make_checked_tree(case):
     with unreached_layers_allowed(wiring):
         moments = collect_estimates(adapter, layers, named_populations(case.loader(case.train)), None)
     populations = network_populations(layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot)
-    batches = split_batches(case.loader(case.validation), "validation_loader", cross_entropy, adapter)
+    batches = load_split_batches(case.loader(case.validation), "validation_loader", cross_entropy, adapter)
     tree = TreeEvaluator(case.network, batches, populations, TreeOptions())
     tree.check()
     return tree

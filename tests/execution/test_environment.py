@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ModelError
 from bln_search.execution.environment import ExecutionEnvironment, choose_device
 
@@ -45,9 +45,9 @@ def test_cuda_needs_a_gpu_unless_trials_run_elsewhere(no_gpu, tmp_path):
     with pytest.raises(ModelError, match="0 GPUs"):
         choose_device("cuda")
     assert choose_device("cuda", elsewhere=True) == "cuda"
-    environment = ExecutionEnvironment(tmp_path, tmp_path, Folder(tmp_path), "cuda", threads=3)
+    environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), "cuda", threads=3)
     assert (environment.in_this_process.device, environment.in_this_process.threads) == ("cpu", 3)
 
 
 def test_auto_chooses_the_gpu(two_gpus, tmp_path):
-    assert ExecutionEnvironment(tmp_path, tmp_path, Folder(tmp_path), "cuda:1").in_this_process.device == "cuda:1"
+    assert ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), "cuda:1").in_this_process.device == "cuda:1"

@@ -7,17 +7,22 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.data.corruptions import corrupt_images
 from bln_search.evaluation.row_evaluator import configured_row
 from bln_search.execution.environment import ExecutionEnvironment, prepared_data
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.execution.messages import EvaluationDone, Progressed, Task, TrainingDone
-from bln_search.execution.reevaluation import ReplayVerdict, compare_evaluations, reevaluate_trial, replay_conditions
+from bln_search.execution.reevaluation import (
+    ReproductionVerdict,
+    compare_evaluations,
+    reevaluate_trial,
+    replay_conditions,
+)
 from bln_search.execution.trial import run_task
 from bln_search.norms.network_layers import evaluation_mode
-from bln_search.specs import parse_study, trials_of
+from bln_search.specs import list_planned_trials, parse_study
 
 STUDY = parse_study("""
 name: shifted
@@ -30,13 +35,13 @@ evaluation:
   batch_sizes: [8, 25]
   conditions: [gaussian_noise-3, {name: dim, corruption: contrast, severity: 5}]
 """)
-(TRIAL,) = trials_of(STUDY)
+(TRIAL,) = list_planned_trials(STUDY)
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trial")
-    return ExecutionEnvironment(folder, folder, Folder(folder / "checkpoints"))
+    return ExecutionEnvironment(folder, folder, FolderStore(folder / "checkpoints"))
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +123,7 @@ def test_clean_evaluations_equal_those_of_a_study_without_conditions(environment
     comparisons = compare_evaluations(
         [evaluation for evaluation in evaluations if evaluation.key.is_clean], clean, same_conditions=True
     )
-    assert {comparison.verdict for comparison in comparisons} == {ReplayVerdict.IDENTICAL}
+    assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}
 
 
 def test_reevaluation_is_identical_bit_for_bit(environment, checkpoint, evaluations):
@@ -126,7 +131,7 @@ def test_reevaluation_is_identical_bit_for_bit(environment, checkpoint, evaluati
     repeated = reevaluate_trial(TRIAL, checkpoint, environment, replay_conditions(checkpoint))
     comparisons = compare_evaluations(evaluations, repeated, same_conditions=True)
     assert len(comparisons) == len(evaluations)
-    assert {comparison.verdict for comparison in comparisons} == {ReplayVerdict.IDENTICAL}
+    assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}
 
 
 def test_progress_counts_the_examples_of_every_condition(messages):

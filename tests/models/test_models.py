@@ -12,7 +12,7 @@ from bln_search.core.errors import ModelError
 from bln_search.evaluation.cost import count_parameters
 from bln_search.models import build_model
 from bln_search.models.pooling import AveragePool2
-from bln_search.models.residual import Block
+from bln_search.models.residual import ResidualBlock
 from bln_search.norms import BLN, Normalization, make_norm
 
 
@@ -80,7 +80,7 @@ def test_a_resnet_has_the_published_depth_and_size(name, layers, weights):
 
 
 def test_a_shortcut_takes_every_second_pixel_without_weights():
-    block = Block(2, 3, 2, lambda _: nn.Identity())
+    block = ResidualBlock(2, 3, 2, lambda _: nn.Identity())
     for parameter in block.parameters():
         nn.init.zeros_(parameter)
     x = torch.rand(1, 2, 4, 4)

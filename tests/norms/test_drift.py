@@ -11,7 +11,7 @@ from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
-from bln_search.norms.drift import drifts
+from bln_search.norms.drift import compute_drifts
 from bln_search.norms.network_layers import find_norms
 
 
@@ -22,7 +22,7 @@ def drifts_between(method, *sets, shape=(7, 5)):
     moments = {
         estimate: collect_frozen_moments(network, batches) for estimate, batches in zip(estimates, sets, strict=False)
     }
-    return drifts(moments, find_norms(network))
+    return compute_drifts(moments, find_norms(network))
 
 
 def draw_batches(shape=(7, 5), scale=1.0):
@@ -58,7 +58,7 @@ def test_shift_is_the_distance_to_the_frozen_estimate():
 def test_without_a_frozen_estimate_there_is_no_shift():
     network = nn.Sequential(make_norm(Method.LN, 5, batch_size=7)).double()
     moments = {PopulationEstimate.EPOCH: collect_frozen_moments(network, draw_batches())}
-    assert [drift.shift for drift in drifts(moments, find_norms(network))] == [None, None]
+    assert [drift.shift for drift in compute_drifts(moments, find_norms(network))] == [None, None]
 
 
 def test_drift_that_is_not_a_number_is_none():
@@ -70,7 +70,7 @@ def test_a_layer_with_constant_inputs_has_no_drift():
     """An example is the first time step of a recurrent layer, where every h is zero: only rounding varies."""
     network = nn.Sequential(make_norm(Method.BN, 5, batch_size=7))
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, [torch.zeros(7, 5)] * 3)}
-    assert [(drift.spread, drift.shift) for drift in drifts(moments, find_norms(network))] == [(None, None)] * 2
+    assert [(drift.spread, drift.shift) for drift in compute_drifts(moments, find_norms(network))] == [(None, None)] * 2
 
 
 def test_layers_that_share_gamma_have_one_drift():
@@ -90,7 +90,7 @@ def test_layers_that_share_gamma_have_one_drift():
     ]
     network = Steps()
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, draw_batches())}
-    shared = drifts(moments, find_norms(network))
+    shared = compute_drifts(moments, find_norms(network))
     assert {drift.layer for drift in shared} == {"of_step"}
     for index, drift in enumerate(shared):
         expected = np.sqrt(np.mean([layer_drifts[index].spread ** 2 for layer_drifts in separate]))

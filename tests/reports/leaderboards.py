@@ -6,7 +6,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import TrialEvaluation, rank
+from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
 
 
 def make_board(ranked_on=Split.VALIDATION):
@@ -22,7 +22,7 @@ def make_board(ranked_on=Split.VALIDATION):
                     else Evaluation(key, EvaluationState.MEASURED, 10, loss + seed / 8, 0.5)
                 )
                 evaluations.append(TrialEvaluation("bln", seed, result))
-    return rank(evaluations, ranked_on)
+    return rank_rows(evaluations, ranked_on)
 
 
 CONDITIONS = ("fog-3", "dim_light")
@@ -42,4 +42,4 @@ def make_board_with_conditions():
                     if (code, place) == ("TTFF", 2):
                         result = Evaluation(key, EvaluationState.DIVERGED, 10, reason="not finite")
                     evaluations.append(TrialEvaluation("bln", seed, result))
-    return rank(evaluations)
+    return rank_rows(evaluations)

@@ -12,7 +12,7 @@ import pytest
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import Drift, RowKey
-from bln_search.ranking.grouping import Condition
+from bln_search.ranking.grouping import EvaluationSetting
 from bln_search.reports.charts.conditions import best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
@@ -39,7 +39,7 @@ def points(count=20, seconds=None):
 
 
 def condition(estimate="frozen", batch_size=25):
-    return Condition("bln", "", PopulationEstimate(estimate), batch_size)
+    return EvaluationSetting("bln", "", PopulationEstimate(estimate), batch_size)
 
 
 def curve(seed, epochs=3, arm="bln", point="", loss=1.0):
@@ -98,7 +98,7 @@ def test_ranks_compare_conditions_with_equal_configurations():
         {
             condition(): table,
             condition("epoch"): losses(),
-            Condition("ln", "", PopulationEstimate.FROZEN, 25): losses(codes=all_configurations(Method.LN)),
+            EvaluationSetting("ln", "", PopulationEstimate.FROZEN, 25): losses(codes=all_configurations(Method.LN)),
         }
     )
     first = [row for row in chart.rows if row["condition"] == chart.rows[0]["condition"]]
@@ -158,7 +158,7 @@ def test_point_that_diverged_under_some_seeds_is_not_the_best():
     by_point = {json.dumps(complete): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(incomplete): {0: 0.2}}
     losses = {RowKey("bn", point, code, None, 25): values for point, values in by_point.items()}
     assert [point_result.loss for point_result in point_results(losses, {})] == [pytest.approx(0.31)]
-    conditions = {Condition("bn", point, None, 25): {code: values} for point, values in by_point.items()}
+    conditions = {EvaluationSetting("bn", point, None, 25): {code: values} for point, values in by_point.items()}
     assert [best_point.point for best_point in best_points(conditions)] == [json.dumps(complete)]
     assert best_points({}) == {}
 

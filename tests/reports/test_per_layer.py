@@ -15,7 +15,13 @@ from bln_search.ranking.per_layer import LayerChoice, PerLayerResult
 from bln_search.reports.charts.per_layer import MARK, layer_switches_chart
 from bln_search.reports.page import blocks
 from bln_search.reports.page.html import study_page
-from bln_search.reports.page.per_layer import effects_table, networks_table, per_layer, rows_table, uniform_table
+from bln_search.reports.page.per_layer import (
+    layer_effects_table,
+    networks_table,
+    per_layer_section,
+    rows_table,
+    uniform_table,
+)
 from bln_search.reports.sentences.per_layer import (
     excluded_option_sentences,
     format_count,
@@ -96,7 +102,7 @@ def test_choices_with_the_same_exclusions_are_grouped():
 def test_table_has_one_column_per_layer_and_a_uniform_row(layers):
     table = rows_table(per_layer_result(layers, rows=12), 10)
     assert [column.label for column in table.columns[3:]] == [f"norm{position}" for position in range(layers)]
-    assert {column.kind for column in table.columns[3:]} == {blocks.Kind.CONFIGURATION}
+    assert {column.kind for column in table.columns[3:]} == {blocks.ColumnKind.CONFIGURATION}
     assert [row.cells[0] for row in table.rows] == [*(str(position) for position in range(1, 11)), "best uniform"]
     assert {len(row.cells) for row in table.rows} == {len(table.columns)}
     assert table.rows[-1].cells[3:] == ["TTTT"] * layers
@@ -122,14 +128,14 @@ def test_each_network_has_its_figures():
 
 
 def test_effects_are_marked_where_their_interval_excludes_zero():
-    table = effects_table(per_layer_result())
+    table = layer_effects_table(per_layer_result())
     assert [column.label for column in table.columns] == ["Choice", "E_B", "Std_B", "E_F", "Std_F"]
     assert table.rows[0].cells == [
         *("norm0", f"-0.030 ± 0.015 {MARK}", f"-0.020 ± 0.015 {MARK}"),
         *("-0.010 ± 0.015", "+0.000 ± 0.015"),
     ]
     assert "averaged over all configurations" in table.caption
-    assert "around the best configuration" in effects_table(per_layer_result(marginal=False)).caption
+    assert "around the best configuration" in layer_effects_table(per_layer_result(marginal=False)).caption
 
 
 @pytest.mark.parametrize("layers", [1, 4, 56])
@@ -160,13 +166,13 @@ def test_missing_statistic_is_empty_and_one_network_has_no_mark():
     assert chart.figure["data"][0]["z"][1] == [0.0, 0.0, None, None]
     assert chart.figure["data"][0]["zmax"] == 1.0
     assert chart.caption.endswith("no confidence intervals.")
-    assert effects_table(result.model_copy(update={"effects": effects})).rows[1].cells[3:] == ["–", "–"]
+    assert layer_effects_table(result.model_copy(update={"effects": effects})).rows[1].cells[3:] == ["–", "–"]
     assert layer_switches_chart(per_layer_result(networks=0)) is None
 
 
 def test_report_has_a_section_for_per_layer_searches():
-    assert per_layer(make_report_context()) is None
-    assert per_layer(make_report_context(analysis=Analysis())) is None
+    assert per_layer_section(make_report_context()) is None
+    assert per_layer_section(make_report_context(analysis=Analysis())) is None
     parsed_page = ParsedPage(
         study_page(make_report_context(analysis=Analysis(layers=(per_layer_result(excluded={"TTTT": REASON}),))))
     )
@@ -183,8 +189,8 @@ def test_report_has_a_section_for_per_layer_searches():
 
 def test_report_of_many_points_is_truncated_with_a_note():
     results = tuple(per_layer_result(1, 1, point=json.dumps({"arm.lambda": n / 10})) for n in range(8))
-    section = per_layer(make_report_context(analysis=Analysis(layers=results)))
+    section = per_layer_section(make_report_context(analysis=Analysis(layers=results)))
     assert section.blocks[0].text.startswith("bln, lambda=0: ")
     assert section.blocks[-1].text.startswith("The first 6 of 8 arms and points are shown.")
-    empty = per_layer(make_report_context(analysis=Analysis(layers=(per_layer_result(networks=0),))))
+    empty = per_layer_section(make_report_context(analysis=Analysis(layers=(per_layer_result(networks=0),))))
     assert [block.template for block in empty.blocks] == ["paragraph"]

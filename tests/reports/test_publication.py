@@ -12,7 +12,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank
+from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank_rows
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from tests.reports.leaderboards import make_board
 
@@ -61,7 +61,7 @@ def wild_board():
             else:
                 evaluation = Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
             scored.append(TrialEvaluation(arm, 0, evaluation, f'{{"training.note": {_json(SPECIAL)}}}'))
-    return rank(scored)
+    return rank_rows(scored)
 
 
 def _json(text):
@@ -105,7 +105,7 @@ def test_table_ranked_on_test_has_a_warning():
 
 def test_name_with_line_breaks_stays_in_one_row():
     scored = [TrialEvaluation("bln", 0, _measured(), '{"training.note": "one\\ntwo | three"}')]
-    rows = [line for line in leaderboard_markdown(rank(scored)).splitlines() if line.startswith("| 1 ")]
+    rows = [line for line in leaderboard_markdown(rank_rows(scored)).splitlines() if line.startswith("| 1 ")]
     assert rows[0].split(" | ")[1] == r"note=one two \| three"
 
 

@@ -9,10 +9,10 @@ import pytest
 import yaml
 from torch import nn
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import DataError, ModelError, SpecError
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.search.preflight import check_names, check_study
+from bln_search.search.preflight import check_model_and_data, check_study
 from bln_search.specs import StudySpec, parse_study
 from tests.data.reviews import make_reviews, write_lines
 from tests.support.numbers import numbers_in
@@ -30,7 +30,7 @@ LSTM = "{name: lstm, widths: [4], embedding: 3, dense: 4}"
 @pytest.fixture
 def environment(tmp_path):
     write_lines(tmp_path / "imdb", make_reviews())
-    return ExecutionEnvironment(tmp_path, tmp_path / "cache", Folder(tmp_path))
+    return ExecutionEnvironment(tmp_path, tmp_path / "cache", FolderStore(tmp_path))
 
 
 def test_remarks_on_the_data_are_returned(environment):
@@ -48,7 +48,7 @@ def test_token_ids_are_rejected_for_other_networks(model, environment):
     with pytest.raises(SpecError, match=f"line 4: model.name: the model {model} .* imdb"):
         parse_study(text)
     study = StudySpec.model_validate(yaml.safe_load(text))  # as the database has it, and another version wrote it
-    for check in (lambda: check_names(study), lambda: check_study(study, environment)):
+    for check in (lambda: check_model_and_data(study), lambda: check_study(study, environment)):
         with pytest.raises(ModelError, match=f"^the model {model} .* imdb .*: choose one of"):
             check()
 

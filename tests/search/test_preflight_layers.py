@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import DataError, ModelError
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.search.preflight import check_study
@@ -23,7 +23,7 @@ layers: %s
 
 def check(tmp_path, model, layers, batch_size=25):
     study = parse_study(STUDY % (model, batch_size, layers))
-    check_study(study, ExecutionEnvironment(tmp_path, tmp_path, Folder(tmp_path)))
+    check_study(study, ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path)))
 
 
 def test_searchable_network_passes(tmp_path):

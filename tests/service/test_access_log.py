@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from bln_search.core.enums import Scope
-from bln_search.core.logs import JsonLines, PlainLines
+from bln_search.core.logs import JsonLinesFormatter, PlainLinesFormatter
 from tests.support.service_world import STUDIES, body
 
 
@@ -24,10 +24,10 @@ def test_request_is_logged_with_its_client_account_token_and_path(world, caplog)
     record = requests_of(caplog)[-1]
     assert record.getMessage() == f"POST {STUDIES}/{study_id}/cancel 200"
     token_id = world.ledger.tokens.find_bearer(world.secrets["ada", Scope.WRITE]).token_id
-    line = json.loads(JsonLines().format(record))
+    line = json.loads(JsonLinesFormatter().format(record))
     expected = {"client": "testclient", "account": "ada", "token_id": token_id, "study_id": study_id}
     assert {name: line[name] for name in expected} == expected
-    words = PlainLines().format(record).split()
+    words = PlainLinesFormatter().format(record).split()
     assert {f"{name}={value}" for name, value in expected.items()} <= set(words)
     assert f"request_id={answer.headers['x-request-id']}" in words
 
@@ -35,7 +35,7 @@ def test_request_is_logged_with_its_client_account_token_and_path(world, caplog)
 def test_request_without_a_token_has_no_account(world, caplog):
     caplog.set_level(logging.INFO)
     world.client(None).get(STUDIES)
-    line = json.loads(JsonLines().format(requests_of(caplog)[-1]))
+    line = json.loads(JsonLinesFormatter().format(requests_of(caplog)[-1]))
     assert line["client"] == "testclient"
     assert "account" not in line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.corruption import Corruption
-from bln_search.specs import parse_study, trials_of
+from bln_search.specs import list_planned_trials, parse_study
 from bln_search.specs.condition import ConditionSpec
 from bln_search.specs.plan import plan_study
 from bln_search.specs.study import EvaluationSpec, StudySpec
@@ -51,12 +51,12 @@ def test_stored_study_with_conditions_is_read_unchanged():
 
 def test_studies_without_conditions_keep_their_identity():
     assert "conditions" not in parse_study(MINIMAL_STUDY).canonical_json()
-    assert "conditions" not in trials_of(parse_study(MINIMAL_STUDY))[0].canonical_json()
+    assert "conditions" not in list_planned_trials(parse_study(MINIMAL_STUDY))[0].canonical_json()
     assert "conditions" not in EvaluationSpec().model_dump()
 
 
 def test_conditions_change_the_key_of_a_trial():
-    clean, noisy = (trials_of(parse_study(text))[0] for text in (MINIMAL_STUDY, with_conditions("fog")))
+    clean, noisy = (list_planned_trials(parse_study(text))[0] for text in (MINIMAL_STUDY, with_conditions("fog")))
     assert clean.key != noisy.key
     assert noisy.condition_names == ("", "fog-3")
 

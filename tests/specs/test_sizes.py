@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.enums import Split
 from bln_search.core.errors import SpecError
 from bln_search.data import load_data
-from bln_search.data.prepared import prepare
+from bln_search.data.prepared import prepare_data_set
 from bln_search.specs import parse_study
 from bln_search.specs.data import DataSpec
 from bln_search.specs.sizes import EXAMPLES, oversized_batches, split_sizes
@@ -26,7 +26,7 @@ arms: [{method: bln}]
 )
 def test_split_sizes_match_the_data(options, tmp_path):
     spec = DataSpec(name="digits", **options)
-    data = prepare(load_data("digits", tmp_path, tmp_path), spec)
+    data = prepare_data_set(load_data("digits", tmp_path, tmp_path), spec)
     assert split_sizes(spec) == {split: len(inputs) for split, (inputs, _) in data.splits.items()}
 
 

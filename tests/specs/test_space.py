@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from bln_search.core.errors import SpecError
-from bln_search.specs import parse_study, trials_of
+from bln_search.specs import list_planned_trials, parse_study
 from bln_search.specs.space import Dimension, Space, finite_values, format_point, grid, grid_size
 
 HEAD = """name: s
@@ -29,7 +29,7 @@ def test_finite_space_has_one_trial_per_point_arm_and_seed():
         "{training.batch_size: {kind: choice, values: [8, 16]}, arm.memory: {kind: int, low: 10, high: 40, step: 10},"
         " arm.lambda: {kind: schedule, values: [0, {0: 0.1, 0.4: 0.5, 0.6: 0.9}]}}"
     )
-    trials = trials_of(parsed_study)
+    trials = list_planned_trials(parsed_study)
     assert len(trials) == 2 * 4 * 2 * 2 * 2
     assert len({trial.key for trial in trials}) == len(trials)
     assert {trial.training.batch_size for trial in trials} == {8, 16}
@@ -43,16 +43,16 @@ def test_mapping_changes_several_keys_together():
     parsed_study = study(
         "{training: {kind: choice, values: [{batch_size: 8, epochs: 1}, {batch_size: 16, epochs: 2}]}}"
     )
-    sizes = {(trial.training.batch_size, trial.training.epochs) for trial in trials_of(parsed_study)}
+    sizes = {(trial.training.batch_size, trial.training.epochs) for trial in list_planned_trials(parsed_study)}
     assert sizes == {(8, 1), (16, 2)}
-    assert {trial.training.optimizer for trial in trials_of(parsed_study)} == {"sgd"}
+    assert {trial.training.optimizer for trial in list_planned_trials(parsed_study)} == {"sgd"}
 
 
 def test_sampled_space_creates_no_trials():
     parsed_study = study(
         "{training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}", "search: {trials: 7}"
     )
-    assert trials_of(parsed_study) == ()
+    assert list_planned_trials(parsed_study) == ()
     assert parsed_study.sampled_points == 14
 
 
@@ -115,7 +115,9 @@ def test_invalid_space_says_why(space, search, expected):
 
 
 def test_booleans_are_valid_choices():
-    trials = trials_of(study("{arm.double_forward: {kind: choice, values: [false, true]}}".replace("twice", "")))
+    trials = list_planned_trials(
+        study("{arm.double_forward: {kind: choice, values: [false, true]}}".replace("twice", ""))
+    )
     assert {trial.arm.double_forward for trial in trials} == {True, False}
 
 

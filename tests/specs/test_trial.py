@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bln_search.specs import parse_study, planned_rows, trials_of
+from bln_search.specs import list_planned_trials, parse_study, planned_rows
 from bln_search.specs.training import CosineRate, StepRate
 
 STUDY = """name: study
@@ -19,21 +19,21 @@ evaluation: {population: [frozen, epoch]}
 
 
 def test_trials_are_arms_times_seeds_with_unique_keys():
-    trials = trials_of(parse_study(STUDY))
+    trials = list_planned_trials(parse_study(STUDY))
     assert len(trials) == 6
     assert len({trial.key for trial in trials}) == 6
 
 
 def test_keys_do_not_depend_on_the_order_in_the_file():
     reordered = STUDY.replace("data: {name: digits}\nmodel: {name: mlp}", "model: {name: mlp}\ndata: {name: digits}")
-    assert [trial.key for trial in trials_of(parse_study(STUDY))] == [
-        trial.key for trial in trials_of(parse_study(reordered))
+    assert [trial.key for trial in list_planned_trials(parse_study(STUDY))] == [
+        trial.key for trial in list_planned_trials(parse_study(reordered))
     ]
     assert parse_study(STUDY).digest == parse_study(reordered).digest
 
 
 def test_rows_that_read_no_population_value_are_planned_once():
-    bln, bn, ln = trials_of(parse_study(STUDY))[:3]
+    bln, bn, ln = list_planned_trials(parse_study(STUDY))[:3]
     assert len(planned_rows(bln)) == 15 * 2 + 1
     assert len(planned_rows(bn)) == 3 + 1
     assert len(planned_rows(ln)) == 3 * 2 + 1
@@ -41,9 +41,9 @@ def test_rows_that_read_no_population_value_are_planned_once():
 
 
 def test_inference_batch_size_defaults_to_training_size():
-    assert trials_of(parse_study(STUDY))[0].batch_sizes == (25,)
+    assert list_planned_trials(parse_study(STUDY))[0].batch_sizes == (25,)
     text = STUDY.replace("[frozen, epoch]}", "[frozen], batch_sizes: [1, 100]}")
-    assert trials_of(parse_study(text))[0].batch_sizes == (1, 100)
+    assert list_planned_trials(parse_study(text))[0].batch_sizes == (1, 100)
 
 
 def test_rate_schedules():

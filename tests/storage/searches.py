@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from bln_search.core.layer_search_record import LayerSearchRecord, LayerSums
+from bln_search.core.layer_search_record import FoldSums, LayerSearchRecord
 from bln_search.core.records import Outcomes
 from tests.search.layers.tables import plain_space
 
@@ -17,7 +17,7 @@ def make_search_record(seed=0, *, space=None, examples=(6, 5), digits=None, outc
     space = plain_space(2) if space is None else space
     n, evaluated = sum(examples), space.size if digits is None else len(digits)
     shape = len(examples), evaluated
-    sums = LayerSums(
+    sums = FoldSums(
         None if digits is None else np.array(digits, np.uint8),
         draw.random(shape) * np.array(examples)[:, None],
         draw.integers(0, np.array(examples)[:, None] + 1, shape),
@@ -56,7 +56,7 @@ def assert_same(actual, expected):
         if isinstance(actual_value, np.ndarray):
             np.testing.assert_array_equal(actual_value, expected_value, err_msg=field.name)
             assert actual_value.dtype == expected_value.dtype
-        elif isinstance(actual_value, Outcomes | LayerSums):
+        elif isinstance(actual_value, Outcomes | FoldSums):
             assert_same(actual_value, expected_value)
         elif field.name == "outcomes":
             assert len(actual_value) == len(expected_value)

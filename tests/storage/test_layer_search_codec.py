@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from bln_search.core.errors import DamagedRecordError, LedgerError
-from bln_search.core.layer_search_record import LayerSums
+from bln_search.core.layer_search_record import FoldSums
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
 from bln_search.storage.results.layer_search_codec import (
@@ -74,7 +74,7 @@ def test_partial_sums_survive_encoding():
 
 
 def test_nan_sums_survive_encoding():
-    sums = LayerSums(None, np.array([[np.nan, np.inf, 1.0]]), np.zeros((1, 3), np.int64), np.array([4]))
+    sums = FoldSums(None, np.array([[np.nan, np.inf, 1.0]]), np.zeros((1, 3), np.int64), np.array([4]))
     assert_same(decode_sums(encode_sums(sums)), sums)
     assert sums.mean_loss.tolist() == [np.inf, np.inf, 0.25]
 

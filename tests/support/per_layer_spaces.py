@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from bln_search.core.configuration import Method, all_configurations
-from bln_search.core.per_layer import Choice, ConfigurationSpace
+from bln_search.core.per_layer import ConfigurationChoice, ConfigurationSpace
 
 
 @st.composite
@@ -25,5 +25,5 @@ def spaces(draw):
             for configuration in configurations
             if configuration in selected or configuration == configurations[-1]
         )
-        choices.append(Choice(f"choice {index}", tuple(layers), tuple(options)))
+        choices.append(ConfigurationChoice(f"choice {index}", tuple(layers), tuple(options)))
     return ConfigurationSpace(tuple(f"layer {layer}" for layer in range(len(methods))), tuple(choices))

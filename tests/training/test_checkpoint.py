@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
 from bln_search.evaluation import collect_frozen_moments
@@ -28,8 +28,10 @@ def build_network():
 def test_weights_and_populations_are_restored_bit_for_bit(tmp_path):
     network = build_network()
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, torch.randn(5, 6, 4))}
-    name, sha256 = write_checkpoint(Folder(tmp_path / "folder"), dict(network.named_parameters()), moments, {"seed": 1})
-    weights, read_moments = read_checkpoint(Folder(tmp_path / "folder"), name, sha256)
+    name, sha256 = write_checkpoint(
+        FolderStore(tmp_path / "folder"), dict(network.named_parameters()), moments, {"seed": 1}
+    )
+    weights, read_moments = read_checkpoint(FolderStore(tmp_path / "folder"), name, sha256)
     restored = nn.Sequential(nn.Linear(4, 3), BLN(3, semantics="reference"))
     load_weights(restored, weights)
     for original, parameter in zip(network.parameters(), restored.parameters(), strict=True):
@@ -39,13 +41,13 @@ def test_weights_and_populations_are_restored_bit_for_bit(tmp_path):
 
 
 def test_a_damaged_or_missing_checkpoint_is_an_error(tmp_path):
-    name, sha256 = write_checkpoint(Folder(tmp_path), dict(build_network().named_parameters()), {}, {})
+    name, sha256 = write_checkpoint(FolderStore(tmp_path), dict(build_network().named_parameters()), {}, {})
     path = tmp_path / name
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(DataError, match=f"damaged: .* {sha256}"):
-        read_checkpoint(Folder(tmp_path), name, sha256)
+        read_checkpoint(FolderStore(tmp_path), name, sha256)
     with pytest.raises(DataError, match=f"{tmp_path}/none"):
-        read_checkpoint(Folder(tmp_path), "none", sha256)
+        read_checkpoint(FolderStore(tmp_path), "none", sha256)
 
 
 def test_weights_of_another_network_are_an_error():
@@ -82,9 +84,9 @@ def test_torchs_running_statistics_are_restored(tmp_path):
     weights = copy_weights(network_weights(network))
     x = torch.randn(7, 4)
     expected = network.eval()(x)
-    name, sha256 = write_checkpoint(Folder(tmp_path), weights, {}, {})
+    name, sha256 = write_checkpoint(FolderStore(tmp_path), weights, {}, {})
     network.train()(torch.randn(10, 4) * 50)
     restored = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
-    load_weights(restored, read_checkpoint(Folder(tmp_path), name, sha256)[0])
+    load_weights(restored, read_checkpoint(FolderStore(tmp_path), name, sha256)[0])
     assert torch.equal(restored.eval()(x), expected)
     assert restored[0].num_batches_tracked == 3

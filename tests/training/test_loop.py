@@ -14,7 +14,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.data import load_data
-from bln_search.data.prepared import prepare
+from bln_search.data.prepared import prepare_data_set
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.models import build_model
 from bln_search.norms import make_norm
@@ -27,7 +27,7 @@ from bln_search.training.seeding import reproducible_torch
 
 @pytest.fixture(scope="module")
 def data():
-    return prepare(load_data("digits", None), DataSpec(name="digits", fraction=0.3, validation=300))
+    return prepare_data_set(load_data("digits", None), DataSpec(name="digits", fraction=0.3, validation=300))
 
 
 def build_network(method="bln", batch_size=25):

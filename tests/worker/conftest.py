@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
@@ -21,13 +21,13 @@ def ledger(tmp_path):
 
 @pytest.fixture
 def environment(tmp_path):
-    return ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    return ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
 
 
 @pytest.fixture
 def worker(tmp_path):
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
     ledger.tokens.create("ada", Scope.WRITE)
-    environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     yield Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
     ledger.close()

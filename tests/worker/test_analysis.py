@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import entropy
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import ProbeKind, Scope, Split
 from bln_search.core.errors import DataError
 from bln_search.execution.environment import ExecutionEnvironment, prepared_data
@@ -43,7 +43,7 @@ def analysed(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
     ledger.tokens.create("ada", Scope.WRITE)
-    environment = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+    environment = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
     worker = Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
     study_id = worker.ledger.queue.submit(parse_study(STUDY), "ada").study_id
     worker.work(once=True)

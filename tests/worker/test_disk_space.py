@@ -10,7 +10,7 @@ import time
 import pytest
 
 from bln_search.core import disk as core_disk
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.disk import disk_space_problem
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
@@ -61,7 +61,7 @@ def worker(tmp_path, disk, monkeypatch):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.1)
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
     ledger.tokens.create("ada", Scope.WRITE)
-    environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     yield Worker(ledger, environment, LocalExecutor(environment, 1), cap=2, find_disk_problem=disk.find_problem)
     ledger.close()
 

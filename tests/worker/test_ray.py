@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ClusterError, DataUnavailableError
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
@@ -38,7 +38,7 @@ def executor(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("ray")
     with RayExecutor(
-        ExecutionEnvironment(folder / "data", folder / "cache", Folder(folder / "checkpoints")), 2
+        ExecutionEnvironment(folder / "data", folder / "cache", FolderStore(folder / "checkpoints")), 2
     ) as opened:
         yield opened
 

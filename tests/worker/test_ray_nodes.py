@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 from sqlalchemy import select
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.core.errors import ClusterError
 from bln_search.core.states import AttemptState, FailureClass, StudyState, TrialState
@@ -64,7 +64,7 @@ def expected(tmp_path_factory):
     folder = tmp_path_factory.mktemp("local")
     opened = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
     study_id = opened.studies.accept(study())
-    environment = ExecutionEnvironment(folder / "data", folder / "cache", Folder(folder / "checkpoints"))
+    environment = ExecutionEnvironment(folder / "data", folder / "cache", FolderStore(folder / "checkpoints"))
     assert run_study(opened, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
     evaluations = figures(opened, study_id)
     opened.close()

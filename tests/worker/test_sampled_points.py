@@ -86,9 +86,9 @@ def test_remaining_points_are_enumerated_in_small_spaces_only(ledger, monkeypatc
     spec = parse_study(f"{HEAD}space: {{{sizes}}}\nsearch: {{sampler: random, trials: 2}}\n")
     planned = SampledPoints(ledger, ledger.studies.get(ledger.studies.accept(spec)))
     assert len(list(planned._unknown_points("bn"))) == 16
-    assert list(planned._candidates("bn"))[20:] == list(planned._unknown_points("bn"))
+    assert list(planned._candidate_points("bn"))[20:] == list(planned._unknown_points("bn"))
     monkeypatch.setattr("bln_search.worker.sampled_points.LARGEST_GRID", 15)
-    assert len(list(planned._candidates("bn"))) == 40
+    assert len(list(planned._candidate_points("bn"))) == 40
     planned.close()
 
 

@@ -225,12 +225,12 @@ def _is_trial_of(trial: TrialRecord, row: LeaderboardRow, seed: int) -> bool:
 
 
 def _export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> Figures:
-    from bln_search.api.description import Figure, Figures
+    from bln_search.api.description import Figures, MetricValues
 
     return Figures(
         seeds=row.seeds,
         over_seeds={
-            split.value: Figure(
+            split.value: MetricValues(
                 loss=figures.loss.mean,
                 accuracy=figures.accuracy.mean,
                 loss_deviation=figures.loss.deviation,
@@ -239,7 +239,7 @@ def _export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> F
             for split, figures in row.metrics.items()
         },
         this_seed={
-            evaluation.key.split.value: Figure(loss=evaluation.loss, accuracy=evaluation.accuracy)
+            evaluation.key.split.value: MetricValues(loss=evaluation.loss, accuracy=evaluation.accuracy)
             for evaluation in evaluations
             if evaluation.loss is not None and evaluation.accuracy is not None
         },

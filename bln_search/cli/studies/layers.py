@@ -23,9 +23,9 @@ from bln_search.cli.studies.analysis import load_analysis
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.page import blocks
-from bln_search.reports.page.per_layer import effects_table
+from bln_search.reports.page.per_layer import layer_effects_table
 from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences, result_label
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 from bln_search.reports.terminal.per_layer import layer_table
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
@@ -68,7 +68,7 @@ def print_results(
     """
     if output_format is Format.TABLE:
         for result in per_layer_results:
-            _print(result, limit or _TABLE_ROWS, f"{study_name}: {result_label(result)}")
+            _print_layer_result(result, limit or _TABLE_ROWS, f"{study_name}: {result_label(result)}")
         return
     limited = tuple(result.model_copy(update={"rows": result.rows[:limit]}) for result in per_layer_results)
     if output_format is Format.JSON:
@@ -112,7 +112,7 @@ def _absence_reason(study: StudyRecord, analysis: Analysis, *, is_remote: bool) 
     return f"the per-layer configurations of study {study.name} are not searched yet; {hint}"
 
 
-def _print(result: PerLayerResult, limit: int, title: str) -> None:
+def _print_layer_result(result: PerLayerResult, limit: int, title: str) -> None:
     if result.rows or result.uniform:
         results.print(layer_table(result, limit, title))
     else:
@@ -120,7 +120,7 @@ def _print(result: PerLayerResult, limit: int, title: str) -> None:
     for line in (*per_layer_sentences(result), *excluded_option_sentences(result)):
         results.print(line, markup=False, highlight=False, soft_wrap=True)
     if result.effects:
-        effects = effects_table(result)
+        effects = layer_effects_table(result)
         results.print(effects.caption, markup=False, highlight=False, soft_wrap=True)
         results.print(_terminal_table(effects))
 
@@ -130,7 +130,7 @@ def _terminal_table(page_table: blocks.Table) -> FittedTable:
     cells = zip(*(row.cells for row in page_table.rows), strict=True)
     return FittedTable(
         [
-            Column(column.label, values, Kind.NUMBER if column.kind is blocks.Kind.NUMBER else Kind.TEXT)
+            Column(column.label, values, CellKind.NUMBER if column.kind is blocks.ColumnKind.NUMBER else CellKind.TEXT)
             for column, values in zip(page_table.columns, cells, strict=True)
         ]
     )

@@ -56,7 +56,7 @@ def logs(
         _print(selected[-limit:] if limit else selected, labels, output_format)
         if follow and study_record.state in FOLLOWED_STATES:
             last = events[-1].number if events else 0
-            _follow(source, study_record.id, last, trial, labels, output_format)
+            _print_new_events(source, study_record.id, last, trial, labels, output_format)
 
 
 def _print(events: Sequence[EventRecord], labels: TrialLabels, output_format: Format) -> None:
@@ -67,7 +67,7 @@ def _print(events: Sequence[EventRecord], labels: TrialLabels, output_format: Fo
         results.print(event_line(event, labels), markup=False, highlight=False, soft_wrap=True)
 
 
-def _follow(
+def _print_new_events(
     source: StudySource, study_id: int, last: int, trial: int | None, labels: TrialLabels, output_format: Format
 ) -> None:
     """Print the events with numbers above `last` as they are written. Ctrl-C ends this without a message."""

@@ -12,7 +12,7 @@ from bln_search.cli.options import DatabaseOption, OutputOption, ServerOption, S
 from bln_search.cli.output import check_output_path, errors, write_file, write_output
 from bln_search.cli.sources import LedgerSource, StudySource, open_database, open_source
 from bln_search.core.errors import MissingPackageError
-from bln_search.ranking.leaderboard import rank
+from bln_search.ranking.leaderboard import rank_rows
 from bln_search.reports.charts.curves import TrialCurve
 from bln_search.reports.environment_info import environment_info
 from bln_search.reports.manifest import manifest, manifest_json
@@ -69,7 +69,7 @@ def report_context(source: LedgerSource, study: StudyRecord) -> ReportContext:
     ledger = source.ledger
     trials = source.trials(study.id)
     evaluations = ledger.results.list_scored(study.id)
-    board = rank(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
+    board = rank_rows(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
     best_points = {row.arm: row.point for row in reversed(board.rows)}
     listed_study = ledger.listing.find_study(study.id)
     return ReportContext(

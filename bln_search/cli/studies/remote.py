@@ -51,7 +51,7 @@ def submit(
         status = "submitted" if accepted["new"] else "already submitted"
         line_printer(quiet=quiet)(f"{_label(accepted)}: {status}, {state_text(accepted['state'], accepted['request'])}")
         if wait:
-            _follow(ServiceSource(client), accepted["id"], output_format, quiet=quiet)
+            _watch_study(ServiceSource(client), accepted["id"], output_format, quiet=quiet)
         else:
             record = {name: accepted[name] for name in _SUBMITTED_FIELDS}
             print_record(record, output_format, lambda: results.print(str(accepted["id"]), highlight=False))
@@ -69,10 +69,10 @@ def watch(
     Ctrl-C ends the command only: the study continues. The exit code is 5 if a trial has no result.
     """
     with open_client(server, token, load_settings()) as client:
-        _follow(ServiceSource(client), client.study(study)["id"], output_format, quiet=quiet)
+        _watch_study(ServiceSource(client), client.study(study)["id"], output_format, quiet=quiet)
 
 
-def _follow(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
+def _watch_study(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
     """Follow a study as `_follow_to_end`. Ctrl-C says that the study continues."""
     try:
         _follow_to_end(source, study_id, output_format, quiet=quiet)

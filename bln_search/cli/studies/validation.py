@@ -9,7 +9,7 @@ from bln_search.cli.output import Format, print_table, results
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.studies.remarks import print_remarks
 from bln_search.core.registry import plugin_models
-from bln_search.specs import load_study, planned_rows, trials_of
+from bln_search.specs import list_planned_trials, load_study, planned_rows
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import boundary_trials
 
@@ -23,9 +23,9 @@ def validate(file: StudyFileArgument, output_format: FormatOption = Format.TABLE
     from bln_search.data.catalog import find_entry
 
     if study.model.name in plugin_models():
-        from bln_search.search.preflight import check_names  # imports torch, as the plugin does
+        from bln_search.search.preflight import check_model_and_data  # imports torch, as the plugin does
 
-        check_names(study)
+        check_model_and_data(study)
     print_remarks(f"{study.data.name}: {remark}" for remark in find_entry(study.data.name).remarks)
     records = _arm_records(study)
     print_records(records, _COLUMNS, output_format, partial(_print_plan, study, records))
@@ -33,7 +33,7 @@ def validate(file: StudyFileArgument, output_format: FormatOption = Format.TABLE
 
 def _arm_records(study: StudySpec) -> list[Record]:
     """Return a record for each arm. The trials of sampled points are not known before the study runs."""
-    planned = trials_of(study)
+    planned = list_planned_trials(study)
     is_sampled = study.search is not None and study.sampled
     records: list[Record] = []
     for trial in {trial.arm.label: trial for trial in boundary_trials(study)}.values():

@@ -161,10 +161,12 @@ def _reevaluate_trial(ledger: Ledger, trial: TrialRecord, environment: Execution
 def _trial_reproduction(
     label: str, comparisons: Sequence[EvaluationComparison], changed: str | None
 ) -> TrialReproduction:
-    from bln_search.execution.reevaluation import ReplayVerdict, largest_loss_difference
+    from bln_search.execution.reevaluation import ReproductionVerdict, largest_loss_difference
 
-    counts = {verdict: sum(comparison.verdict is verdict for comparison in comparisons) for verdict in ReplayVerdict}
-    differing = [comparison for comparison in comparisons if comparison.verdict is not ReplayVerdict.IDENTICAL]
+    counts = {
+        verdict: sum(comparison.verdict is verdict for comparison in comparisons) for verdict in ReproductionVerdict
+    }
+    differing = [comparison for comparison in comparisons if comparison.verdict is not ReproductionVerdict.IDENTICAL]
     first = None
     if differing:
         key = differing[0].key
@@ -173,9 +175,9 @@ def _trial_reproduction(
     return TrialReproduction(
         label,
         len(comparisons),
-        counts[ReplayVerdict.IDENTICAL],
-        counts[ReplayVerdict.CLOSE],
-        counts[ReplayVerdict.DIFFERENT],
+        counts[ReproductionVerdict.IDENTICAL],
+        counts[ReproductionVerdict.CLOSE],
+        counts[ReproductionVerdict.DIFFERENT],
         largest_loss_difference(comparisons),
         first,
         changed,

@@ -22,7 +22,7 @@ _TEST_CONTENT = b"bln-search was here"
 
 
 @dataclass(frozen=True)
-class Bucket:
+class BucketStore:
     """A URL such as `s3://bucket/folder`.
 
     Credentials and endpoint come from the usual environment variables: AWS_ACCESS_KEY_ID and others, or fsspec's

@@ -13,7 +13,7 @@ from bln_search.core.files import copy_atomically, write_atomically
 
 
 @dataclass(frozen=True)
-class Folder:
+class FolderStore:
     """A folder; the first write creates it."""
 
     path: Path

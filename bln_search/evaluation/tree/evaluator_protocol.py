@@ -19,7 +19,7 @@ from bln_search.evaluation.tree.trie import Digits
 from bln_search.norms.row_batching.row_tensor import Populations
 
 
-class Evaluator(Protocol):
+class PerLayerEvaluator(Protocol):
     """A network and the mini-batches on which its per-layer configurations are evaluated.
 
     `TreeEvaluator` and `PlainEvaluator` implement it.

@@ -13,7 +13,7 @@ from bln_search.core.errors import BlnSearchError, DataError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.inputs import describe_inputs
-from bln_search.evaluation.tree.evaluator_protocol import Evaluator
+from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.evaluation.tree.plain_evaluator import PlainEvaluator
 from bln_search.evaluation.tree.space import TreeOptions
@@ -29,7 +29,7 @@ def make_evaluator(
     options: TreeOptions,
     *,
     folds: Sequence[int],
-) -> Evaluator:
+) -> PerLayerEvaluator:
     """Return a `TreeEvaluator`, or a `PlainEvaluator`, with a warning (UserWarning), where the tree traversal fails.
 
     Args:
@@ -47,7 +47,7 @@ def make_evaluator(
         return _try_tree_evaluator(network, batches, populations, options, folds)
     except NotTraceableError as error:
         evaluator = PlainEvaluator(network, batches, populations, options, folds=folds)
-        evaluator.sums(_trial_configurations(evaluator.space)[:1], [0])  # an error of the network itself comes first
+        evaluator.sums(_corner_configurations(evaluator.space)[:1], [0])  # an error of the network itself comes first
         warnings.warn(
             f"{error}. Its per-layer configurations are evaluated one by one with plain forward passes, which takes "
             "longer",
@@ -71,7 +71,7 @@ def _try_tree_evaluator(
         )
     try:
         evaluator = TreeEvaluator(network, batches, populations, options, folds=folds)
-        evaluator.sums(_trial_configurations(evaluator.space), range(min(2, len(batches))))
+        evaluator.sums(_corner_configurations(evaluator.space), range(min(2, len(batches))))
     except (DataError, NotTraceableError, torch.OutOfMemoryError):
         raise
     except Exception as error:
@@ -83,7 +83,7 @@ def _try_tree_evaluator(
     return evaluator
 
 
-def _trial_configurations(space: ConfigurationSpace) -> Digits:
+def _corner_configurations(space: ConfigurationSpace) -> Digits:
     """Return a few configurations that differ at the first layer and at later ones."""
     first, last = np.zeros(len(space.radices), np.uint8), np.array(space.radices, np.uint8) - 1
     half = len(first) // 2

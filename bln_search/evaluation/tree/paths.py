@@ -15,7 +15,7 @@ Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Paths:
+class NodeActivations:
     """Nodes of the tree and the values that enter a segment for them.
 
     Attributes:
@@ -26,7 +26,7 @@ class Paths:
     ids: Ids
     values: list[Any]
 
-    def slice(self, start: int, stop: int) -> Paths:
+    def slice(self, start: int, stop: int) -> NodeActivations:
         """Return the nodes from `start` to before `stop`."""
         if start == 0 and stop >= len(self.ids):
             return self
@@ -37,13 +37,13 @@ class Paths:
                 return value
             return value.view(num_nodes, -1, *value.shape[1:])[start:stop].flatten(0, 1)
 
-        return Paths(self.ids[start:stop], [slice_value(value) for value in self.values])
+        return NodeActivations(self.ids[start:stop], [slice_value(value) for value in self.values])
 
-    def copy(self) -> Paths:
+    def copy(self) -> NodeActivations:
         """Return a copy, for a segment that may change the values in place."""
-        return Paths(self.ids, [value.clone() if is_examples(value) else value for value in self.values])
+        return NodeActivations(self.ids, [value.clone() if is_examples(value) else value for value in self.values])
 
-    def select(self, positions: Ids) -> Paths:
+    def select(self, positions: Ids) -> NodeActivations:
         """Return the nodes at these positions."""
         num_nodes = len(self.ids)
 
@@ -53,4 +53,4 @@ class Paths:
             by_node = value.view(num_nodes, -1, *value.shape[1:])
             return by_node[torch.from_numpy(positions).to(value.device)].flatten(0, 1)
 
-        return Paths(self.ids[positions], [select_value(value) for value in self.values])
+        return NodeActivations(self.ids[positions], [select_value(value) for value in self.values])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.layer_search_record import LayerSums
+from bln_search.core.layer_search_record import FoldSums
 
 
 @dataclass
@@ -35,9 +35,9 @@ class LossSums:
         return LossSums(np.zeros(shape), np.zeros(shape, np.int64), np.zeros(folds, np.int64))
 
     @property
-    def as_layer_sums(self) -> LayerSums:
+    def as_layer_sums(self) -> FoldSums:
         """The sums of all configurations as a record."""
-        return LayerSums(None, self.losses, self.correct, self.examples)
+        return FoldSums(None, self.losses, self.correct, self.examples)
 
     def mean_loss(self) -> NDArray[np.float64]:
         """Return the mean loss of each configuration over all folds."""

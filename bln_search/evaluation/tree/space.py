@@ -11,7 +11,7 @@ from bln_search.core.blend import Blend, blend_label
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import LayerScope, OtherLayers, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.core.per_layer import Choice, ConfigurationSpace
+from bln_search.core.per_layer import ConfigurationChoice, ConfigurationSpace
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.split import undefined_reason
@@ -91,7 +91,7 @@ def find_configuration_space(
     """
     tied = _tied_layers(network.names, scope, groups or {}, others)
     kept = set(ungrouped_layers(network.names, groups or {})) if others is OtherLayers.AS_IS else set()
-    choices: list[Choice] = []
+    choices: list[ConfigurationChoice] = []
     excluded: dict[str, dict[str, str]] = {}
     for name, indices in tied.items():
         layers = {network.names[index]: network.layers[index] for index in indices}
@@ -105,7 +105,7 @@ def find_configuration_space(
                 excluded.setdefault(name, {})[str(configuration)] = reason
         if not options:
             raise ModelError(f"{name} has no defined option: {next(iter(excluded[name].values()))}")
-        choices.append(Choice(name, tuple(indices), tuple(dict.fromkeys(options)), is_fixed=name in kept))
+        choices.append(ConfigurationChoice(name, tuple(indices), tuple(dict.fromkeys(options)), is_fixed=name in kept))
     return ConfigurationSpace(network.names, tuple(choices)), excluded
 
 

@@ -24,7 +24,7 @@ from bln_search.evaluation.tree.factored_cross_entropy import factored_cross_ent
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, is_examples
 from bln_search.evaluation.tree.graph.shape_values import resolve_shape_values, wrap_shape_values
 from bln_search.evaluation.tree.memory_plan import MemoryPlan
-from bln_search.evaluation.tree.paths import Ids, Paths
+from bln_search.evaluation.tree.paths import Ids, NodeActivations
 from bln_search.evaluation.tree.prefix_cache import CacheView
 from bln_search.evaluation.tree.space import layer_row
 from bln_search.evaluation.tree.trie import Trie
@@ -98,14 +98,14 @@ class TreeTraversal:
         context = _TraversalContext(BatchTargets(group), trie, on_losses, cache)
         start = None if cache is None else cache.longest(trie)
         if start is not None:
-            paths = Paths(np.zeros(1, np.int64), start.copy_values())
+            paths = NodeActivations(np.zeros(1, np.int64), start.copy_values())
             self._visit_subtree(start.segment, start.depth, paths, context)
             return
         outputs = self.network.segments[0](single_tensor(group.inputs).clone())
         values = wrap_shape_values(outputs, self.memory_plan.scales_with_batch[0], context.targets.examples)
-        self._visit_subtree(1, 0, Paths(np.zeros(1, np.int64), values), context)
+        self._visit_subtree(1, 0, NodeActivations(np.zeros(1, np.int64), values), context)
 
-    def _visit_subtree(self, segment: int, depth: int, paths: Paths, context: _TraversalContext) -> None:
+    def _visit_subtree(self, segment: int, depth: int, paths: NodeActivations, context: _TraversalContext) -> None:
         """Evaluate the subtrees of nodes at `depth` (the number of choices made) from `segment` on."""
         trie, groups = context.trie, context.targets.groups
         if context.cache is not None and len(paths.ids) == 1:
@@ -125,13 +125,15 @@ class TreeTraversal:
                 chunk_paths = chunk if is_last else chunk.copy()
                 self._run_segment(segment, depth, depth + 1, chunk_paths, rows[start : start + step], context)
 
-    def _by_digit(self, paths: Paths, depth: int, choice: int, trie: Trie) -> Iterator[tuple[Paths, int]]:
+    def _by_digit(
+        self, paths: NodeActivations, depth: int, choice: int, trie: Trie
+    ) -> Iterator[tuple[NodeActivations, int]]:
         """Yield the paths of each option of an earlier choice, with that option."""
         digits = trie.digits[trie.first[depth - 1][paths.ids], choice]
         for digit in np.unique(digits):
             yield paths.select(np.flatnonzero(digits == digit)), int(digit)
 
-    def _options_after(self, paths: Paths, depth: int, trie: Trie) -> tuple[int, ...]:
+    def _options_after(self, paths: NodeActivations, depth: int, trie: Trie) -> tuple[int, ...]:
         """Return the options that occur as children of any of these nodes."""
         starts, stops = trie.children[depth][paths.ids], trie.children[depth][paths.ids + 1]
         if (stops - starts).max() == len(self.space.choices[depth].options):
@@ -139,7 +141,9 @@ class TreeTraversal:
         digits = [trie.nodes[depth][start:stop] for start, stop in zip(starts, stops, strict=True)]
         return tuple(int(digit) for digit in np.unique(np.concatenate(digits)))
 
-    def _split_into_chunks(self, paths: Paths, segment: int, rows: int, groups: int) -> Iterator[Paths]:
+    def _split_into_chunks(
+        self, paths: NodeActivations, segment: int, rows: int, groups: int
+    ) -> Iterator[NodeActivations]:
         step = max(1, self.chunk_bytes // max(1, rows * groups * self.memory_plan.path_bytes[segment]))
         for start in range(0, len(paths.ids), step):
             yield paths.slice(start, start + step)
@@ -149,7 +153,7 @@ class TreeTraversal:
         segment: int,
         depth: int,
         next_depth: int,
-        paths: Paths,
+        paths: NodeActivations,
         rows: tuple[int, ...],
         context: _TraversalContext,
     ) -> None:
@@ -171,12 +175,12 @@ class TreeTraversal:
             context.on_losses(ids, *(targets.select(values, positions) for values in scores))
             return
         next_values = wrap_shape_values(outputs, self.memory_plan.scales_with_batch[segment], examples)
-        next_paths = Paths(
+        next_paths = NodeActivations(
             np.arange(len(rows) * len(paths.ids)), [_expand_rows(value, len(rows)) for value in next_values]
         )
         if positions is not None:
             next_paths = next_paths.select(positions)
-        self._visit_subtree(segment + 1, next_depth, Paths(ids, next_paths.values), context)
+        self._visit_subtree(segment + 1, next_depth, NodeActivations(ids, next_paths.values), context)
 
     def _enumeration_plan(self, segment: int, rows: tuple[int, ...]) -> EnumerationPlan:
         key = (segment, rows)

@@ -14,9 +14,9 @@ from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.agreement import loss_distance
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.inputs import single_tensor, to_double
-from bln_search.evaluation.row_evaluator import in_double_precision
+from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
 from bln_search.evaluation.scoring import score_examples
-from bln_search.evaluation.tree.evaluator_protocol import Evaluator
+from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
 from bln_search.evaluation.tree.space import layer_row
 from bln_search.norms.network_layers import evaluation_mode
@@ -50,7 +50,7 @@ def configured_layers(
 
 @torch.no_grad()
 def plain_pass_losses(
-    evaluator: Evaluator, configuration: PerLayerConfiguration, batches: Iterable[MiniBatch]
+    evaluator: PerLayerEvaluator, configuration: PerLayerConfiguration, batches: Iterable[MiniBatch]
 ) -> Tensor:
     """Return per-example losses of one configuration by plain forward passes."""
     network, options = evaluator.network, evaluator.options
@@ -61,7 +61,7 @@ def plain_pass_losses(
         return torch.cat([score_examples(options.score, network(x.clone())[: len(y)], y)[0] for x, y in batches])
 
 
-def check_against_plain(evaluator: Evaluator) -> None:
+def check_against_plain(evaluator: PerLayerEvaluator) -> None:
     """Compare some configurations with plain forward passes of the first two mini-batches.
 
     Where they differ in single precision, a copy in double precision decides: rounding errors grow in a network whose
@@ -75,7 +75,7 @@ def check_against_plain(evaluator: Evaluator) -> None:
     if difference is None:
         return
     is_double = single_tensor(batches[0][0]).dtype == torch.float64
-    precise = None if is_double else in_double_precision(evaluator.network, evaluator.populations)
+    precise = None if is_double else copy_network_in_double_precision(evaluator.network, evaluator.populations)
     if precise is not None:
         with suppress(Exception):  # a network may fail in double precision; the single-precision difference then counts
             double_batches = [(to_double(inputs), targets) for inputs, targets in batches]
@@ -92,7 +92,7 @@ def _checked_digits(space: ConfigurationSpace) -> list[tuple[int, ...]]:
     return list(dict.fromkeys([*ends, *drawn]))
 
 
-def _describe_difference(evaluator: Evaluator) -> str | None:
+def _describe_difference(evaluator: PerLayerEvaluator) -> str | None:
     """Return how the evaluator's losses differ from those of plain forward passes; None where they agree."""
     digits = _checked_digits(evaluator.space)
     for row, outcomes in zip(digits, evaluator.outcomes(digits), strict=True):

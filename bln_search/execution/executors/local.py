@@ -17,7 +17,7 @@ from bln_search.evaluation.memory import release_freed_memory
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick, classify_failure
 from bln_search.execution.executors.cpu_limits import available_cores, choose_workers, devices_for
-from bln_search.execution.executors.process_losses import ProcessLosses
+from bln_search.execution.executors.process_losses import LostProcessCounter
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EpochDone,
@@ -64,7 +64,7 @@ class LocalExecutor:
         self.requested_workers = workers
         self.workers = 1
         self.devices = [environment.device]
-        self.losses = ProcessLosses()
+        self.losses = LostProcessCounter()
 
     def run(self, next_task: NextTask, on_message: OnMessage, on_tick: OnTick, trials: int = 1) -> None:
         """Run every task of `next_task`. An exception of a callback ends the processes.
@@ -73,9 +73,9 @@ class LocalExecutor:
         the trial's fault.
 
         Raises:
-            ProcessLossError: Several processes in a row were lost and no trial is running.
+            LostProcessError: Several processes in a row were lost and no trial is running.
         """
-        self.losses = ProcessLosses()
+        self.losses = LostProcessCounter()
         self.devices = devices_for(self.environment.device)
         self.workers = self.worker_count(trials)
         live: list[_Worker] = []
@@ -93,7 +93,7 @@ class LocalExecutor:
                     self._receive_messages(worker, on_message)
                 on_tick([worker.task.token for worker in live if worker.task is not None])
         finally:
-            _end(live)
+            _end_processes(live)
 
     def worker_count(self, trials: int) -> int:
         """Number of worker processes for this number of trials."""
@@ -112,7 +112,7 @@ class LocalExecutor:
             if task is None:
                 return True
             if task.alone:  # idle processes occupy memory that the trial needs
-                _end(idle)
+                _end_processes(idle)
                 _remove_ended(live)
                 idle = []
             try:
@@ -140,7 +140,9 @@ class LocalExecutor:
         driver_end, worker_end = _CONTEXT.Pipe()
         occupied = [worker.device for worker in live]
         device = min(self.devices, key=occupied.count)
-        process = _make_process(target=_work, args=(worker_end, replace(self.environment, device=device)), daemon=True)
+        process = _make_process(
+            target=_worker_main, args=(worker_end, replace(self.environment, device=device)), daemon=True
+        )
         try:
             process.start()
         except BaseException:
@@ -214,7 +216,7 @@ def _make_process(**arguments: Any) -> BaseProcess:
     return process
 
 
-def _end(live: list[_Worker]) -> None:
+def _end_processes(live: list[_Worker]) -> None:
     """End every process: idle ones by closing their connection, busy ones by SIGKILL."""
     for worker in live:
         if worker.task is not None:
@@ -224,7 +226,7 @@ def _end(live: list[_Worker]) -> None:
         worker.process.join()
 
 
-def _work(connection: Connection, environment: ExecutionEnvironment) -> None:
+def _worker_main(connection: Connection, environment: ExecutionEnvironment) -> None:
     """Main function of a worker process: receives tasks and sends messages until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the driver handles it
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -236,13 +238,13 @@ def _work(connection: Connection, environment: ExecutionEnvironment) -> None:
         except EOFError:
             return
         try:
-            _run(task, environment, connection)
+            _run_prunable_task(task, environment, connection)
         except Exception as error:  # noqa: BLE001 - every failure becomes a message
             connection.send(classify_failure(error))
         release_freed_memory()
 
 
-def _run(task: Task, environment: ExecutionEnvironment, connection: Connection) -> None:
+def _run_prunable_task(task: Task, environment: ExecutionEnvironment, connection: Connection) -> None:
     """Run one task; a prunable one waits for a PruneDecision after each epoch."""
     steps = run_task(task, environment, connection.send)
     for record in steps:

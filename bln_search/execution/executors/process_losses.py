@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from bln_search.core.errors import ProcessLossError
+from bln_search.core.errors import LostProcessError
 
 PAUSES = (0.5, 2.0)
 """Seconds without a new process after the first and the second consecutive loss; the third loss ends the run."""
 
 
-class ProcessLosses:
+class LostProcessCounter:
     """Counts consecutive losses. Several losses within one pause have one cause and count once."""
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ class ProcessLosses:
         return self.count > len(PAUSES)
 
     def check(self) -> None:
-        """Raise ProcessLossError if there are too many consecutive losses."""
+        """Raise LostProcessError if there are too many consecutive losses."""
         if self.exhausted:
-            raise ProcessLossError(
+            raise LostProcessError(
                 f"{self.count} times in a row a process for trials was lost as it started, the last time: "
                 f"{self.reason}; the machine may be short of memory, processes or open files"
             )

@@ -3,7 +3,7 @@
 from bln_search.models.recurrent.cells import NormalizedGRU, NormalizedLSTM, NormalizedRNN
 from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
 from bln_search.models.recurrent.network import Recurrent
-from bln_search.models.recurrent.steps import StepNorms
+from bln_search.models.recurrent.steps import TimeStepNorms
 from bln_search.models.recurrent.stepwise import GRU, RNN
 
 __all__ = [
@@ -15,5 +15,5 @@ __all__ = [
     "NormalizedRNN",
     "Recurrent",
     "RecurrentLayer",
-    "StepNorms",
+    "TimeStepNorms",
 ]

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bln_search.models.recurrent.layer import open_forget_gate
-from bln_search.models.recurrent.steps import Norm, StepNorms
+from bln_search.models.recurrent.layer import set_forget_gate_bias
+from bln_search.models.recurrent.steps import Norm, TimeStepNorms
 from bln_search.models.recurrent.stepwise import GRU, RNN, StepwiseLayer
 
 
@@ -39,7 +39,7 @@ class NormalizedRNN(RNN):
         recurrent_dropout: float = 0.0,
     ) -> None:
         super().__init__(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout, bias=False)
-        self.norm = StepNorms(norm, units, steps, gain=gain)
+        self.norm = TimeStepNorms(norm, units, steps, gain=gain)
 
     def summed_inputs(self, input_part: Tensor, hidden_part: Tensor, time_step: int) -> Tensor:
         """Return the normalized summed inputs (N, units)."""
@@ -71,14 +71,14 @@ class NormalizedLSTM(StepwiseLayer):
         recurrent_dropout: float = 0.0,
     ) -> None:
         super().__init__(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout)
-        self.norm_hidden = StepNorms(norm, self.num_gates * units, steps, gain=gain)
-        self.norm_input = StepNorms(norm, self.num_gates * units, steps, gain=gain)
-        self.norm_cell = StepNorms(norm, units, steps, gain=gain)
+        self.norm_hidden = TimeStepNorms(norm, self.num_gates * units, steps, gain=gain)
+        self.norm_input = TimeStepNorms(norm, self.num_gates * units, steps, gain=gain)
+        self.norm_cell = TimeStepNorms(norm, units, steps, gain=gain)
 
     def initialize(self, generator: torch.Generator | None) -> None:
         """Initialize as every recurrent layer, with an open forget gate."""
         super().initialize(generator)
-        open_forget_gate(self.bias, self.units)
+        set_forget_gate_bias(self.bias, self.units)
 
     def input_parts(self, x: Tensor) -> Tensor:
         """Return W_x x_t of every step, (N, T, 4·units); b is added after the norms."""
@@ -116,10 +116,10 @@ class NormalizedGRU(GRU):
         recurrent_dropout: float = 0.0,
     ) -> None:
         super().__init__(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout, bias=False)
-        self.norm_hidden = StepNorms(norm, 2 * units, steps, gain=gain)
-        self.norm_input = StepNorms(norm, 2 * units, steps, gain=gain)
-        self.norm_candidate = StepNorms(norm, units, steps, gain=gain)
-        self.norm_recalled = StepNorms(norm, units, steps, gain=gain)
+        self.norm_hidden = TimeStepNorms(norm, 2 * units, steps, gain=gain)
+        self.norm_input = TimeStepNorms(norm, 2 * units, steps, gain=gain)
+        self.norm_candidate = TimeStepNorms(norm, units, steps, gain=gain)
+        self.norm_recalled = TimeStepNorms(norm, units, steps, gain=gain)
 
     def summed_inputs(self, input_part: Tensor, hidden_part: Tensor, time_step: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return z_t and r_t (N, 2·units), W x_t and U h_{t-1} (N, units), with each product normalized."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.models.convolutional import dense_stage
+from bln_search.models.convolutional import make_linear_block
 from bln_search.models.recurrent.cells import NormalizedGRU, NormalizedLSTM, NormalizedRNN
 from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
 from bln_search.models.recurrent.steps import Norm
@@ -99,7 +99,9 @@ class Recurrent(nn.Module):
         )
         self.norms = nn.ModuleList(outer_norm(width) for width in widths)
         outputs = 1 if classes == 2 else classes
-        self.classifier = nn.Sequential(*dense_stage(sizes[-1], dense, outer_norm, nn.Tanh), nn.Linear(dense, outputs))
+        self.classifier = nn.Sequential(
+            *make_linear_block(sizes[-1], dense, outer_norm, nn.Tanh), nn.Linear(dense, outputs)
+        )
         self.has_one_output = classes == 2
 
     def forward(self, x: Tensor) -> Tensor:

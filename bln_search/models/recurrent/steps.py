@@ -12,7 +12,7 @@ Norm = Callable[[int], nn.Module]
 """Makes a normalization layer for a number of features."""
 
 
-class StepNorms(nn.Module):
+class TimeStepNorms(nn.Module):
     """One normalization layer for each time step, with separate statistics and shared γ and β.
 
     γ and β are the same Parameter objects in every step, so an optimizer updates them once.

@@ -5,13 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bln_search.core.errors import ModelError
 from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.row_batching.dense_sum import DenseSum
 from bln_search.norms.row_batching.factored_sum import FactoredSum
 from bln_search.norms.row_batching.row_sources import Blends, LayerSources, PairSources, resolve_sources
-from bln_search.norms.row_batching.row_tensor import BatchLayout, LazyRowTensor, RowBatchedTensor, tag_rows, untag
+from bln_search.norms.row_batching.row_tensor import (
+    BatchLayout,
+    LazyRowTensor,
+    RowBatchedTensor,
+    RowBatchingError,
+    tag_rows,
+    untag,
+)
 from bln_search.norms.row_batching.scale_offset_variants import BatchMoments, ScaleOffsetVariants
 
 
@@ -24,16 +30,16 @@ def enumerate_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedT
     if sources is None:
         sources = x.batch_layout.plan.layer_sources[layer] = resolve_sources(layer, x.batch_layout.plan, x)
     if x.copies == 1:
-        return LazyRowTensor.of(_expand_rows(layer, untag(x), x.batch_layout, sources), x.batch_layout)
+        return LazyRowTensor.of(_normalize_shared_input(layer, untag(x), x.batch_layout, sources), x.batch_layout)
     return tag_rows(_normalize_each_row(layer, untag(x), x.batch_layout, sources), x.batch_layout, x.copies)
 
 
 def _check_layout(x: RowBatchedTensor) -> None:
     expected = x.copies * x.batch_layout.examples
     if x.shape[0] != expected:
-        raise ModelError(
+        raise RowBatchingError(
             f"a normalization layer got {x.shape[0]} examples instead of {expected}: a layer before it moved or merged "
-            "the first axis; evaluate with one_pass=False"
+            "the first axis"
         )
 
 
@@ -102,7 +108,7 @@ def _cut_to_slots(value: Tensor, rows: Tensor) -> Tensor:
     return value if value.shape[2] == 1 else value[:, :, : rows.shape[2]]
 
 
-def _expand_rows(
+def _normalize_shared_input(
     layer: NormalizationBase, x: Tensor, layout: BatchLayout, sources: LayerSources
 ) -> FactoredSum | DenseSum:
     """Return the outputs of all rows from one input (G·N, ...), as a sum of few tensors."""

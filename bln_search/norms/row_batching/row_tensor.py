@@ -92,6 +92,10 @@ class BatchLayout:
         return self.groups * self.size
 
 
+class RowBatchingError(ModelError):
+    """A network computes something that is not possible for the examples of many rows on one axis."""
+
+
 class RowBatchedTensor(Tensor):
     """A tensor whose first axis holds `copies` times the examples of `batch_layout`.
 
@@ -171,10 +175,7 @@ class LazyRowTensor(RowBatchedTensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Raise ModelError: an operation bypassed `__torch_function__` and finds no storage."""
-        raise ModelError(
-            f"the one-pass evaluation does not support the operation {func}: evaluate with one_pass=False, which "
-            "evaluates one configuration after the other"
-        )
+        raise RowBatchingError(f"the one-pass evaluation does not support the operation {func}")
 
     def materialize(self) -> RowBatchedTensor:
         """Compute the sum on the first call and release its terms."""
@@ -266,10 +267,9 @@ def _repeat_rows(value: RowBatchedTensor, copies: int) -> Tensor:
     if data.ndim == 0:
         return data
     if data.shape[0] != value.batch_layout.examples:
-        raise ModelError(
+        raise RowBatchingError(
             f"a tensor of shape {tuple(data.shape)} from before the first normalization layer is combined with one "
-            f"from after it, but its first axis does not hold the {value.batch_layout.examples} examples: keep "
-            "examples on the first axis, or evaluate with one_pass=False"
+            f"from after it, but its first axis does not hold the {value.batch_layout.examples} examples"
         )
     return data.unsqueeze(0).expand(copies, *data.shape).reshape(copies * data.shape[0], *data.shape[1:])
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
 from bln_search.ranking.paired.crossed_anova import PairDifferences, crossed_differences
-from bln_search.ranking.paired.sum_of_means import are_clusters, sum_of_means
+from bln_search.ranking.paired.sum_of_means import are_clusters, compare_sum_of_means
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.statistics.intervals import ALPHA, holm
 from bln_search.ranking.statistics.letter_display import compact_letter_display
@@ -91,7 +91,7 @@ def _mean_differences(tables: Sequence[OutcomeTable]) -> PairDifferences:
     count = len(tables)
     step = max(1, _MAX_VALUES_IN_MEMORY // sum(table.losses.shape[0] * table.examples for table in tables))
     parts = [
-        sum_of_means(
+        compare_sum_of_means(
             [
                 (
                     table.losses[:, first[start : start + step]].astype(np.float64)

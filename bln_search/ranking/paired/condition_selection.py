@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from bln_search.ranking.paired.condition_comparison import check_conditions
 from bln_search.ranking.paired.crossed_anova import PairDifferences
-from bln_search.ranking.paired.sum_of_means import sum_of_means
+from bln_search.ranking.paired.sum_of_means import compare_sum_of_means
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.selection.condition_criteria import Criterion, criterion_values, deciding_conditions
 from bln_search.ranking.selection.near_best import is_near_best
@@ -111,9 +111,9 @@ def _excesses(tables: Sequence[OutcomeTable], losses: Floats, criterion: Criteri
     """Value of each row minus that of the best row, (K,)."""
     rows = np.arange(len(losses))
     if criterion is Criterion.MEAN:
-        return sum_of_means([(_values(table, rows) - _values(table, [best])) / len(tables) for table in tables])
+        return compare_sum_of_means([(_values(table, rows) - _values(table, [best])) / len(tables) for table in tables])
     deciding = deciding_conditions(losses, criterion)
-    above = _Above(tables, losses, criterion)
+    above = _CriterionLosses(tables, losses, criterion)
     result = PairDifferences(*(np.empty(len(losses)) for _ in range(3)))
     for condition in np.unique(deciding):
         members = np.flatnonzero(deciding == condition)
@@ -126,16 +126,18 @@ def _improvement_p(tables: Sequence[OutcomeTable], losses: Floats, criterion: Cr
     """Corrected p value that each row is better than the current one, (K,); 1 for rows that are not."""
     rows = np.arange(len(losses))
     if criterion is Criterion.MEAN:
-        gains = sum_of_means([(_values(table, [current]) - _values(table, rows)) / len(tables) for table in tables])
+        gains = compare_sum_of_means(
+            [(_values(table, [current]) - _values(table, rows)) / len(tables) for table in tables]
+        )
         p = np.where(gains.mean > 0, gains.p, 1.0)
     else:
-        p = _worst_improvement_p(_Above(tables, losses, criterion), len(tables), rows, current)
+        p = _worst_improvement_p(_CriterionLosses(tables, losses, criterion), len(tables), rows, current)
     others = rows != current
     p[others] = holm(p[others].tolist())
     return p
 
 
-def _worst_improvement_p(above: _Above, conditions: int, rows: NDArray[np.intp], current: int) -> Floats:
+def _worst_improvement_p(above: _CriterionLosses, conditions: int, rows: NDArray[np.intp], current: int) -> Floats:
     """Intersection-union p value of each row for a lower highest loss than the current one, before Holm's correction.
 
     For each condition of the current row, the largest p value over the conditions of the other row; the least of them,
@@ -152,7 +154,7 @@ def _worst_improvement_p(above: _Above, conditions: int, rows: NDArray[np.intp],
     return p
 
 
-class _Above:
+class _CriterionLosses:
     """Losses that `worst` and `regret` compare: for `regret` above the lowest loss of their condition."""
 
     def __init__(self, tables: Sequence[OutcomeTable], losses: Floats, criterion: Criterion) -> None:
@@ -165,10 +167,10 @@ class _Above:
         """Loss of `rows` in a condition minus that of `other_rows` in another one; one of both is a single row."""
         if condition == other_condition:
             table = self._tables[condition]
-            return sum_of_means([_values(table, rows) - _values(table, other_rows)])
+            return compare_sum_of_means([_values(table, rows) - _values(table, other_rows)])
         losses, other_losses = self._above(rows, condition), self._above(other_rows, other_condition)
         count = max(len(rows), len(other_rows))
-        return sum_of_means([_repeated(losses, count), _repeated(-other_losses, count)])
+        return compare_sum_of_means([_repeated(losses, count), _repeated(-other_losses, count)])
 
     def _above(self, rows: NDArray[np.intp], condition: int) -> Floats:
         values = _values(self._tables[condition], rows)

@@ -31,7 +31,7 @@ _MAX_STORED_ROWS = 100
 """Number of best configurations over networks that are stored."""
 
 
-class NetworkSearch(Protocol):
+class NetworkSearchResult(Protocol):
     """The per-layer search of one network with its result."""
 
     @property
@@ -65,11 +65,11 @@ class NetworkSearch(Protocol):
         ...
 
 
-_Search = TypeVar("_Search", bound=NetworkSearch)
+_Search = TypeVar("_Search", bound=NetworkSearchResult)
 
 
 def per_layer_result(
-    searches: Sequence[NetworkSearch], *, batch_size: int, estimate: PopulationEstimate, seeds: Sequence[int]
+    searches: Sequence[NetworkSearchResult], *, batch_size: int, estimate: PopulationEstimate, seeds: Sequence[int]
 ) -> PerLayerResult:
     """Combine the searches of one arm at one point that have the specification of the latest one.
 

@@ -37,7 +37,7 @@ class PerSeedTests:
 
 def per_seed_tests(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> PerSeedTests:
     """Run the three tests on all pairs under every seed. random: seed of the sign flips."""
-    return PerSeedTests(mcnemar(table), wilcoxon(table), permutation(table, flips=flips, random=random))
+    return PerSeedTests(mcnemar(table), wilcoxon(table), permutation_test(table, flips=flips, random=random))
 
 
 def mcnemar(table: OutcomeTable) -> Floats:
@@ -111,7 +111,7 @@ def _signed_rank(line: NDArray[np.float32]) -> float:
     return float(abs(positive - n * (n + 1) / 4) / np.sqrt(variance))
 
 
-def permutation(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> Floats:
+def permutation_test(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> Floats:
     """Paired permutation test of equal mean losses by random sign flips.
 
     p = (1 + number of flips with a difference at least as large)/(1 + flips) (Phipson & Smyth 2010). All pairs use the

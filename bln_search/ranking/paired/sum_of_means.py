@@ -29,7 +29,7 @@ def are_clusters(sizes: Sequence[int]) -> bool:
     return len(set(sizes)) == 1
 
 
-def sum_of_means(sets: Sequence[Floats]) -> PairDifferences:
+def compare_sum_of_means(sets: Sequence[Floats]) -> PairDifferences:
     """Compare sums of means with 0.
 
     Args:

@@ -7,10 +7,10 @@ from pydantic import Field
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.ranking.stored_model import StoredModel
+from bln_search.ranking.stored_model import AnalysisPart
 
 
-class NoBetterThanClassPrior(StoredModel):
+class NoBetterThanClassPrior(AnalysisPart):
     """Arms whose best row has no lower loss than predicting the class frequencies for every example.
 
     Attributes:

@@ -12,7 +12,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.near_best import near_best, sizes_near_best
-from bln_search.ranking.stored_model import StoredModel
+from bln_search.ranking.stored_model import AnalysisPart
 
 
 class Confidence(StrEnum):
@@ -29,7 +29,7 @@ class Confidence(StrEnum):
     ONE_SEED = "one_seed"
 
 
-class DeterministicAlternative(StoredModel):
+class DeterministicAlternative(AnalysisPart):
     """The best row that is independent of the mini-batch, where the recommended row is not.
 
     Attributes:
@@ -49,7 +49,7 @@ class DeterministicAlternative(StoredModel):
     accuracy: float
 
 
-class CurrentRow(StoredModel):
+class CurrentRow(AnalysisPart):
     """The row of the current configuration of a network, which is replaced only by a significantly better one.
 
     Attributes:
@@ -74,7 +74,7 @@ class CurrentRow(StoredModel):
         return self.gain == 0
 
 
-class Recommendation(StoredModel):
+class Recommendation(AnalysisPart):
     """The recommended row.
 
     Attributes:
@@ -151,7 +151,7 @@ def recommend(
     """
     near = near_best(comparison)
     preferred = min(near, key=lambda row: _preference_key(row, per_slot=per_slot))
-    row, current_row = _unless_current_suffices(comparison, preferred, current)
+    row, current_row = _prefer_current_row(comparison, preferred, current)
     pair = None if row == comparison.rows[0] else comparison.pair(0, comparison.rows.index(row))
     deterministic = _is_deterministic(row, per_slot=per_slot)
     return Recommendation(
@@ -184,7 +184,7 @@ def _confidence_in_best(comparison: Comparison) -> Confidence:
     return Confidence.SIGNIFICANT if alone else Confidence.NOT_SIGNIFICANT
 
 
-def _unless_current_suffices(
+def _prefer_current_row(
     comparison: Comparison, preferred: ComparedRow, current: RowKey | None
 ) -> tuple[ComparedRow, CurrentRow | None]:
     """The current row unless the preferred one is significantly better, and how the two compare."""

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from bln_search.core.enums import Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.ranking.stored_model import StoredModel
+from bln_search.ranking.stored_model import AnalysisPart
 
 
-class SelectedRowPerformance(StoredModel):
+class SelectedRowPerformance(AnalysisPart):
     """The first row on the split that selected it and on the other split, which is independent of the selection.
 
     Attributes:

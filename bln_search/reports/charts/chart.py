@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.ranking.grouping import Condition
+from bln_search.ranking.grouping import EvaluationSetting
 from bln_search.specs.space import format_point_json
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D1F", "#999999")
@@ -69,7 +69,7 @@ def with_opacity(colour_code: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity})"
 
 
-def condition_label(condition: Condition, conditions: Sequence[Condition]) -> str:
+def condition_label(condition: EvaluationSetting, conditions: Sequence[EvaluationSetting]) -> str:
     """The attributes of a condition in which the conditions differ."""
     parts = []
     if len({other.arm for other in conditions}) > 1:
@@ -83,7 +83,7 @@ def condition_label(condition: Condition, conditions: Sequence[Condition]) -> st
     return ", ".join(parts)
 
 
-def condition_labels(conditions: Iterable[Condition]) -> dict[Condition, str]:
+def condition_labels(conditions: Iterable[EvaluationSetting]) -> dict[EvaluationSetting, str]:
     """A unique label for each condition."""
     listed = list(conditions)
     return dict(zip(listed, number_duplicates(condition_label(condition, listed) for condition in listed), strict=True))

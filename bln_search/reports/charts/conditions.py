@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 
 from bln_search.core.records import RowKey
-from bln_search.ranking.grouping import Condition, LossBySeed
+from bln_search.ranking.grouping import EvaluationSetting, LossBySeed
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.configurations import ByConfiguration, rank_chart
 from bln_search.reports.charts.search import PointResult, flatten_parameters
@@ -15,7 +15,7 @@ from bln_search.reports.charts.search import PointResult, flatten_parameters
 _MAX_POINTS = 8
 
 
-def best_points(conditions: Mapping[Condition, ByConfiguration]) -> dict[Condition, ByConfiguration]:
+def best_points(conditions: Mapping[EvaluationSetting, ByConfiguration]) -> dict[EvaluationSetting, ByConfiguration]:
     """The conditions of the best points of a search space, best first; all conditions of a study without a space.
 
     Only rows with the largest number of seeds count, because a row that diverged under some seeds is not the best.
@@ -43,7 +43,7 @@ def lowest_mean_loss(losses: ByConfiguration) -> float:
     return min(statistics.fmean(values.values()) for values in losses.values())
 
 
-def best_point_rank_chart(conditions: Mapping[Condition, ByConfiguration], limit: int) -> Chart | None:
+def best_point_rank_chart(conditions: Mapping[EvaluationSetting, ByConfiguration], limit: int) -> Chart | None:
     """Ranks over estimates and batch sizes; for a search only those of its best point, because points are many."""
     best = next(((condition.arm, condition.point) for condition in conditions if condition.point), None)
     drawn = [condition for condition in conditions if best in (None, (condition.arm, condition.point))][:limit]

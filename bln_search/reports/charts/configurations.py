@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.ranking.grouping import Condition, LossBySeed
+from bln_search.ranking.grouping import EvaluationSetting, LossBySeed
 from bln_search.ranking.statistics.factorial_effects import factorial_effects
 from bln_search.reports.charts.chart import (
     COLOURS,
@@ -116,7 +116,7 @@ def effects_chart(losses: ByConfiguration) -> Chart | None:
     return Chart("Effects of the switches", caption, figure, rows)
 
 
-def rank_chart(conditions: Mapping[Condition, ByConfiguration]) -> Chart | None:
+def rank_chart(conditions: Mapping[EvaluationSetting, ByConfiguration]) -> Chart | None:
     """The rank of every configuration under several conditions; None if fewer than two can be compared."""
     labels = condition_labels(conditions)
     return rank_chart_by_label({labels[condition]: losses for condition, losses in conditions.items()})

@@ -8,7 +8,7 @@ from bln_search.core.configuration import Statistic
 from bln_search.ranking.per_layer import LayerSwitchEffect, PerLayerResult
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.charts.chart import COLOURS, Chart, layout
-from bln_search.reports.formatting import signed
+from bln_search.reports.formatting import format_signed_interval
 from bln_search.reports.sentences.per_layer import effects_heading
 
 MARK = "•"
@@ -35,7 +35,7 @@ def effect_grid(result: PerLayerResult) -> dict[str, dict[str, LayerSwitchEffect
 
 def format_effect(effect: LayerSwitchEffect) -> str:
     """An effect with its interval."""
-    return signed(ConfidenceInterval(effect.loss, effect.half, effect.networks))
+    return format_signed_interval(ConfidenceInterval(effect.loss, effect.half, effect.networks))
 
 
 def layer_switches_chart(result: PerLayerResult) -> Chart | None:

@@ -14,7 +14,7 @@ MAX_TABLE_ROWS = 1_000
 """Limit on the rows of a table, so that browsers can open the page of a study of ten thousand trials."""
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """Kind of a column, which decides its style; the value is a class of the style sheet."""
 
     TEXT = "text"
@@ -28,10 +28,10 @@ class Column:
     """Heading and kind of a column."""
 
     label: str
-    kind: Kind = Kind.TEXT
+    kind: ColumnKind = ColumnKind.TEXT
 
 
-SWITCHES = tuple(Column(statistic.value, Kind.SWITCH) for statistic in Statistic)
+SWITCHES = tuple(Column(statistic.value, ColumnKind.SWITCH) for statistic in Statistic)
 """A column for each of the four statistics."""
 
 SOURCE_STYLES = {source.value: "" if source is Source.ABSENT else source.label for source in Source}
@@ -168,10 +168,10 @@ class Section:
     blocks: Sequence[Block]
 
 
-def _column_kind(rows: Sequence[Mapping[str, Any]], name: str) -> Kind:
+def _column_kind(rows: Sequence[Mapping[str, Any]], name: str) -> ColumnKind:
     values = [row[name] for row in rows if row.get(name) is not None]
     is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return Kind.NUMBER if values and is_number else Kind.TEXT
+    return ColumnKind.NUMBER if values and is_number else ColumnKind.TEXT
 
 
 def _format_cell(value: Any) -> str:

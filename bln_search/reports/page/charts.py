@@ -21,7 +21,7 @@ _MAX_CONDITIONS = 6
 _MAX_RANKED_CONDITIONS = 40
 
 
-def charts(context: ReportContext) -> Section | None:
+def charts_section(context: ReportContext) -> Section | None:
     """Learning curves, configurations and switches of the best conditions, ranks, and charts of the search."""
     points = point_results(context.losses_by_row, context.seconds)
     pictures = [
@@ -41,7 +41,7 @@ def charts(context: ReportContext) -> Section | None:
     return Section("charts", "Charts", blocks)
 
 
-def drift(context: ReportContext) -> Section | None:
+def drift_section(context: ReportContext) -> Section | None:
     """Variation of the batch statistics in each layer by arm; None where no network recorded it."""
     blocks = [
         picture for arm, by_seed in context.drifts.items() for picture in pictures_of(drift_chart(by_seed), label=arm)

@@ -10,8 +10,8 @@ from typing import Any
 from bln_search.core.enums import Split
 from bln_search.core.records import Drift, RowKey
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.grouping import Condition, LossBySeed, losses_by_condition, losses_by_row
-from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank
+from bln_search.ranking.grouping import EvaluationSetting, LossBySeed, losses_by_condition, losses_by_row
+from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank_rows
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
 from bln_search.reports.charts.conditions import best_points
@@ -52,7 +52,7 @@ class ReportContext:
     def board(self) -> Leaderboard:
         """The leaderboard."""
         spec = self.study.spec
-        return rank(self.evaluations, spec.ranking.split, seeds=len(spec.seeds))
+        return rank_rows(self.evaluations, spec.ranking.split, seeds=len(spec.seeds))
 
     @cached_property
     def losses_by_row(self) -> dict[RowKey, LossBySeed]:
@@ -72,7 +72,7 @@ class ReportContext:
         return self.top_group_by_seeds or {}
 
     @cached_property
-    def conditions(self) -> dict[Condition, ByConfiguration]:
+    def conditions(self) -> dict[EvaluationSetting, ByConfiguration]:
         """Losses of every configuration by condition; of a search, the conditions of its best points."""
         return best_points(losses_by_condition(self.losses_by_row))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bln_search.core.enums import ProbeKind
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.grouping import Condition
+from bln_search.ranking.grouping import EvaluationSetting
 from bln_search.ranking.probe_results import batch_dependence
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart, row_labels
 from bln_search.reports.charts.probes import axis_chart, batch_dependence_chart, latency_chart
 from bln_search.reports.charts.variance import variance_chart
 from bln_search.reports.formatting import difference_cells, group_mark
-from bln_search.reports.page.blocks import Block, Column, Kind, Paragraph, Row, Section, Table, pictures_of
+from bln_search.reports.page.blocks import Block, Column, ColumnKind, Paragraph, Row, Section, Table, pictures_of
 from bln_search.reports.page.context import ReportContext
 from bln_search.reports.sentences.analysis import analysis_sentences
 
@@ -18,7 +18,7 @@ _MAX_PROBE_CONDITIONS = 4
 """Number of conditions whose probes are drawn."""
 
 
-def interpretation(context: ReportContext) -> Section | None:
+def analysis_section(context: ReportContext) -> Section | None:
     """The analysis as text, the compared rows, and their charts; None without an analysis."""
     analysis = context.analysis
     if analysis is None:
@@ -34,9 +34,13 @@ def interpretation(context: ReportContext) -> Section | None:
 
 
 def _comparison_table(comparison: Comparison) -> Table:
-    columns = [Column("Row"), Column("Group"), Column(f"{comparison.split.value.capitalize()} loss", Kind.NUMBER)]
-    columns += [Column("Less the best (95 %)", Kind.NUMBER), Column("p (Holm)", Kind.NUMBER)]
-    columns += [Column("Accuracy %", Kind.NUMBER), Column("Ranks", Kind.NUMBER), Column("First", Kind.NUMBER)]
+    columns = [Column("Row"), Column("Group"), Column(f"{comparison.split.value.capitalize()} loss", ColumnKind.NUMBER)]
+    columns += [Column("Less the best (95 %)", ColumnKind.NUMBER), Column("p (Holm)", ColumnKind.NUMBER)]
+    columns += [
+        Column("Accuracy %", ColumnKind.NUMBER),
+        Column("Ranks", ColumnKind.NUMBER),
+        Column("First", ColumnKind.NUMBER),
+    ]
     rows = []
     for index, (row, label) in enumerate(zip(comparison.rows, row_labels(comparison.rows), strict=True)):
         cells = [label, group_mark(row), f"{row.loss:.4f}", *difference_cells(comparison.pair(0, index))]
@@ -61,5 +65,5 @@ def probes(context: ReportContext) -> Section | None:
     return Section("probes", "Other batch sizes, epochs and batch compositions", blocks) if blocks else None
 
 
-def _condition_label(condition: Condition) -> str:
+def _condition_label(condition: EvaluationSetting) -> str:
     return " ".join(part for part in (condition.arm, condition.estimate) if part)

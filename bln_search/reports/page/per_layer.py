@@ -15,8 +15,8 @@ from bln_search.reports.charts.per_layer import (
     layer_switches_chart,
     switchable_statistics,
 )
-from bln_search.reports.formatting import rounded, signed
-from bln_search.reports.page.blocks import Block, Column, Kind, Paragraph, Picture, Row, Section, Table
+from bln_search.reports.formatting import format_interval, format_signed_interval
+from bln_search.reports.page.blocks import Block, Column, ColumnKind, Paragraph, Picture, Row, Section, Table
 from bln_search.reports.page.context import ReportContext
 from bln_search.reports.sentences.per_layer import (
     accuracy_of,
@@ -36,11 +36,11 @@ _NETWORK_HEADINGS = (
     *("Seed", "Apparent loss", "Held-out loss", "Selection bias", "Uniform, held-out", "Difference"),
     *("Test loss", "Test, uniform", "Evaluated"),
 )
-_CONFIGURATION_COLUMNS = (Column("Uniform", Kind.CONFIGURATION), Column("Chosen", Kind.CONFIGURATION))
-_METRIC_COLUMNS = (Column("Validation loss", Kind.NUMBER), Column("Accuracy %", Kind.NUMBER))
+_CONFIGURATION_COLUMNS = (Column("Uniform", ColumnKind.CONFIGURATION), Column("Chosen", ColumnKind.CONFIGURATION))
+_METRIC_COLUMNS = (Column("Validation loss", ColumnKind.NUMBER), Column("Accuracy %", ColumnKind.NUMBER))
 
 
-def per_layer(context: ReportContext) -> Section | None:
+def per_layer_section(context: ReportContext) -> Section | None:
     """One part for each searched arm and point; None without a per-layer search."""
     results = () if context.analysis is None else context.analysis.layers
     if not results:
@@ -62,13 +62,13 @@ def _result_blocks(result: PerLayerResult, *, several: bool) -> list[Block]:
         blocks.append(networks_table(result, label))
     chart = layer_switches_chart(result)
     if chart is not None:
-        blocks += [Picture(chart, label), effects_table(result, label)]
+        blocks += [Picture(chart, label), layer_effects_table(result, label)]
     return blocks + [Paragraph(text) for text in excluded_option_sentences(result)]
 
 
 def rows_table(result: PerLayerResult, limit: int, label: str = "") -> Table:
     """The best configurations with one column per layer, and the best uniform one below them."""
-    columns = [Column("Place"), *_METRIC_COLUMNS, *(Column(name, Kind.CONFIGURATION) for name in result.layers)]
+    columns = [Column("Place"), *_METRIC_COLUMNS, *(Column(name, ColumnKind.CONFIGURATION) for name in result.layers)]
     rows = [
         Row([str(position), *_metric_cells(row), *layer_configurations(row, result)])
         for position, row in enumerate(result.rows[:limit], start=1)
@@ -83,7 +83,7 @@ def rows_table(result: PerLayerResult, limit: int, label: str = "") -> Table:
 
 def uniform_table(result: PerLayerResult, label: str = "") -> Table:
     """All uniform configurations."""
-    columns = [Column("Configuration", Kind.CONFIGURATION), *_METRIC_COLUMNS]
+    columns = [Column("Configuration", ColumnKind.CONFIGURATION), *_METRIC_COLUMNS]
     rows = [Row([row.configuration, *_metric_cells(row)]) for row in result.uniform]
     return Table(
         _caption_with_label("Uniform configurations: the same in all layers", label), columns, rows, folded=True
@@ -112,7 +112,7 @@ def _mask_absent_statistics(configuration: str, layer_configuration: str) -> str
 
 def networks_table(result: PerLayerResult, label: str = "") -> Table:
     """The configurations selected for each network, with apparent and held-out losses."""
-    columns = [*(Column(name, Kind.NUMBER) for name in _NETWORK_HEADINGS), *_CONFIGURATION_COLUMNS]
+    columns = [*(Column(name, ColumnKind.NUMBER) for name in _NETWORK_HEADINGS), *_CONFIGURATION_COLUMNS]
     rows = [Row(_network_cells(network)) for network in result.networks]
     return Table(
         _caption_with_label("Networks: selected configurations with their apparent and held-out losses", label),
@@ -129,13 +129,13 @@ def _network_cells(network: NetworkChoice) -> list[str]:
 
 
 def _difference_cell(difference: float) -> str:
-    return "–" if math.isnan(difference) else signed(ConfidenceInterval(difference, None, 1))
+    return "–" if math.isnan(difference) else format_signed_interval(ConfidenceInterval(difference, None, 1))
 
 
-def effects_table(result: PerLayerResult, label: str = "") -> Table:
+def layer_effects_table(result: PerLayerResult, label: str = "") -> Table:
     """Effects of the switches by choice, with confidence intervals; marked if these exclude 0."""
     switches = switchable_statistics(result)
-    columns = [Column("Choice"), *(Column(name, Kind.NUMBER) for name in switches)]
+    columns = [Column("Choice"), *(Column(name, ColumnKind.NUMBER) for name in switches)]
     rows = [
         Row([choice, *(_effect_cell(effects[name]) if name in effects else "–" for name in switches)])
         for choice, effects in effect_grid(result).items()
@@ -149,7 +149,7 @@ def _effect_cell(effect: LayerSwitchEffect) -> str:
 
 
 def _metric_cells(row: PerLayerRow) -> Sequence[str]:
-    return rounded(loss_of(row)), rounded(accuracy_of(row), 100, 2)
+    return format_interval(loss_of(row)), format_interval(accuracy_of(row), 100, 2)
 
 
 def _caption_with_label(caption: str, label: str) -> str:

@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections import Counter
 
 from bln_search.reports.manifest import manifest_json
-from bln_search.reports.page.blocks import MAX_TABLE_ROWS, Block, Code, Column, Kind, Paragraph, Row, Section, Table
+from bln_search.reports.page.blocks import (
+    MAX_TABLE_ROWS,
+    Block,
+    Code,
+    Column,
+    ColumnKind,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+)
 from bln_search.reports.page.context import ReportContext
 from bln_search.specs.records import TrialRecord
 
 _TRIAL_COLUMNS = (
-    Column("Trial", Kind.NUMBER),
+    Column("Trial", ColumnKind.NUMBER),
     Column("Arm"),
     Column("Parameters"),
-    Column("Seed", Kind.NUMBER),
+    Column("Seed", ColumnKind.NUMBER),
     Column("State"),
-    Column("Kept epoch", Kind.NUMBER),
-    Column("Validation loss", Kind.NUMBER),
+    Column("Kept epoch", ColumnKind.NUMBER),
+    Column("Validation loss", ColumnKind.NUMBER),
     Column("Checkpoint"),
 )
 _FAILURE_COLUMNS = (
-    Column("Trial", Kind.NUMBER),
+    Column("Trial", ColumnKind.NUMBER),
     Column("Arm"),
     Column("Parameters"),
     Column("Seed"),
@@ -65,7 +75,7 @@ def manifest(context: ReportContext) -> Section:
     return Section("manifest", "Manifest", blocks)
 
 
-def reproduce(context: ReportContext) -> Section:
+def reproduction_section(context: ReportContext) -> Section:
     """The commands that reproduce the study."""
     name = context.study.name
     commands = (

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.reports.formatting import over_seeds, rounded
+from bln_search.reports.formatting import format_interval, over_seeds
 from bln_search.reports.leaderboard_columns import MetricColumn, identity_columns, metric_columns, scale_of
-from bln_search.reports.page.blocks import SWITCHES, Block, Column, Kind, Paragraph, Row, Section, Table, switch_cells
+from bln_search.reports.page.blocks import (
+    SWITCHES,
+    Block,
+    Column,
+    ColumnKind,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    switch_cells,
+)
 from bln_search.reports.page.context import ReportContext
-from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason, sentence
+from bln_search.reports.sentences.leaderboard import format_sentence, leaderboard_warning, unranked_reason
 
 _LEGEND = (
     "T: from the population, F: from the mini-batch, M: from the memory, -: a statistic that the method does not have. "
@@ -23,7 +33,7 @@ def ranking(context: ReportContext) -> Section:
     blocks: list[Block] = []
     warning = leaderboard_warning(board)
     if warning:
-        blocks.append(Paragraph(sentence(warning), warning=True))
+        blocks.append(Paragraph(format_sentence(warning), warning=True))
     if not board.rows:
         blocks.append(Paragraph("There are no results yet."))
         return Section("leaderboard", "Leaderboard", blocks)
@@ -51,11 +61,16 @@ def _significance_text(context: ReportContext) -> str:
 def _leaderboard_block(context: ReportContext) -> Table:
     board, top_group = context.board, context.top_group
     identity = identity_columns(board.rows)
-    columns = [Column("Rank", Kind.NUMBER), *SWITCHES, *(Column(label) for label, _ in identity), Column("Population")]
-    columns += [Column("Batch", Kind.NUMBER)]
+    columns = [
+        Column("Rank", ColumnKind.NUMBER),
+        *SWITCHES,
+        *(Column(label) for label, _ in identity),
+        Column("Population"),
+    ]
+    columns += [Column("Batch", ColumnKind.NUMBER)]
     metrics = metric_columns(board, condition_splits=(board.ranked_on,))
-    columns += [Column(f"{column.capitalized_name}{column.unit}", Kind.NUMBER) for column in metrics]
-    columns += [Column("Seeds", Kind.NUMBER), Column("State")]
+    columns += [Column(f"{column.capitalized_name}{column.unit}", ColumnKind.NUMBER) for column in metrics]
+    columns += [Column("Seeds", ColumnKind.NUMBER), Column("State")]
     attributes = [attribute for _, attribute in identity]
     rows = [_table_row(row, attributes, metrics, in_top_group=row.key in top_group) for row in board.rows]
     more = f"All of them: bln-search leaderboard {context.study.name} --format csv"
@@ -66,7 +81,7 @@ def _table_row(
     row: LeaderboardRow, attributes: list[str], metrics: Sequence[MetricColumn], *, in_top_group: bool
 ) -> Row:
     rank = "–" if row.rank is None else f"{row.rank}{' =' if in_top_group else ''}"
-    reason = row_reason(row)
+    reason = unranked_reason(row)
     cells = [rank, *switch_cells(row.configuration), *(str(getattr(row, attribute)) for attribute in attributes)]
     cells += [row.estimate or "–", str(row.batch_size)]
     cells += [_metric_cell(row, column) for column in metrics]
@@ -76,4 +91,4 @@ def _table_row(
 
 
 def _metric_cell(row: LeaderboardRow, column: MetricColumn) -> str:
-    return rounded(over_seeds(column.value(row), row.seeds), *scale_of(column.metric))
+    return format_interval(over_seeds(column.value(row), row.seeds), *scale_of(column.metric))

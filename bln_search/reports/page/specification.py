@@ -13,7 +13,7 @@ from bln_search.specs.study import StudySpec
 _MAX_LISTED_NUMBERS = 20
 
 
-def specification(context: ReportContext) -> Section:
+def specification_section(context: ReportContext) -> Section:
     """The specification."""
     spec = context.study.spec
     blocks: list[Block] = [Facts(list(_specification_rows(spec)))]

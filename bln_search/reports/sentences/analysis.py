@@ -9,7 +9,7 @@ from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.sentences.baseline_check import baseline_warning
-from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, sentence
+from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.recommendation import recommendation_text, row_label
 from bln_search.reports.sentences.significance import method_detail, significance_fact
 from bln_search.specs.space import format_point_json
@@ -31,10 +31,10 @@ def analysis_sentences(analysis: Analysis, *, standalone: bool = False, with_acc
     sentences = _recommendation_sentences(analysis, with_accuracy=with_accuracy)
     comparison = analysis.comparison
     if standalone and comparison is not None and comparison.split is Split.TEST:
-        sentences.append(sentence(RANKED_ON_TEST))
+        sentences.append(format_sentence(RANKED_ON_TEST))
     if comparison is None:
         return [*sentences, f"Rows are not compared: {analysis.reason}."] if analysis.reason else sentences
-    sentences.append(f"{sentence(significance_fact(comparison))} {method_detail(comparison)}")
+    sentences.append(f"{format_sentence(significance_fact(comparison))} {method_detail(comparison)}")
     sentences += statistics_sentences(analysis)
     if analysis.selection is not None:
         sentences.append(selection_sentence(analysis.selection, comparison))

@@ -15,7 +15,7 @@ def leaderboard_warning(board: Leaderboard) -> str | None:
     return RANKED_ON_TEST if board.is_ranked_on_test else None
 
 
-def row_reason(row: LeaderboardRow) -> str | None:
+def unranked_reason(row: LeaderboardRow) -> str | None:
     """Why a row has no rank; None for a ranked row."""
     missing = row.missing_seeds
     if missing is None:
@@ -23,6 +23,6 @@ def row_reason(row: LeaderboardRow) -> str | None:
     return f"evaluated on {missing.split} under {missing.evaluated} of {missing.required} seeds"
 
 
-def sentence(text: str) -> str:
+def format_sentence(text: str) -> str:
     """The text with a capital letter and a full stop."""
     return f"{text[0].upper()}{text[1:]}."

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.ranking.per_layer import ConfirmedDifference, NetworkChoice, PerLayerResult, PerLayerRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
-from bln_search.reports.formatting import rounded, signed
+from bln_search.reports.formatting import format_interval, format_signed_interval
 from bln_search.specs.space import format_point_json
 
 _SEARCH_NAMES = {
@@ -150,8 +150,13 @@ def _selection_bias(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
         return []
     bias = t_interval(biases)
     if bias.mean <= 0:
-        return [f"The loss on the examples used for the selection is not optimistic ({signed(bias)}{unit})."]
-    return [f"The loss on the examples used for the selection is optimistic by {rounded(bias)}{unit} (selection bias)."]
+        return [
+            f"The loss on the examples used for the selection is not optimistic ({format_signed_interval(bias)}{unit})."
+        ]
+    return [
+        f"The loss on the examples used for the selection is optimistic by {format_interval(bias)}{unit} "
+        "(selection bias)."
+    ]
 
 
 def _test_loss(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
@@ -170,7 +175,8 @@ def _test_loss(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
     difference = t_interval([first - second for first, second in pairs])
     return [
         f"On test, which was not used for any selection, the selected per-layer configurations have {per_layer:.4f}, "
-        f"the best uniform ones {uniform:.4f}: {signed(difference)}{unit} over {_network_count_text(len(pairs))}{note}."
+        f"the best uniform ones {uniform:.4f}: {format_signed_interval(difference)}{unit} over "
+        f"{_network_count_text(len(pairs))}{note}."
     ]
 
 

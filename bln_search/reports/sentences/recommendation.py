@@ -10,7 +10,7 @@ from bln_search.ranking.selection.recommendation import (
     DeterministicAlternative,
     Recommendation,
 )
-from bln_search.reports.sentences.leaderboard import sentence
+from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.specs.space import format_point_json
 
 
@@ -29,7 +29,7 @@ def recommendation_text(recommendation: Recommendation, *, with_accuracy: bool =
         loss_excess(recommendation),
         *recommendation_limits(recommendation, with_accuracy=with_accuracy),
     )
-    return " ".join(sentence(fact) for fact in facts if fact is not None)
+    return " ".join(format_sentence(fact) for fact in facts if fact is not None)
 
 
 def recommendation_headline(recommendation: Recommendation) -> str:

@@ -10,7 +10,7 @@ from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.reports.sentences.analysis import selection_sentence, statistics_sentences
 from bln_search.reports.sentences.baseline_check import baseline_warning
-from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, sentence
+from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.recommendation import (
     recommendation_figures,
     recommendation_headline,
@@ -55,7 +55,7 @@ def summarize(analysis: Analysis, *, standalone: bool = False, with_accuracy: bo
     """
     comparison, recommendation = analysis.comparison, analysis.recommendation
     if comparison is None:
-        facts = () if analysis.reason is None else (sentence(f"rows are not compared: {analysis.reason}"),)
+        facts = () if analysis.reason is None else (format_sentence(f"rows are not compared: {analysis.reason}"),)
         return ResultSummary(_warning_lines(analysis, standalone=False), None, "", facts, ())
     return ResultSummary(
         warnings=_warning_lines(analysis, standalone=standalone),
@@ -69,7 +69,7 @@ def summarize(analysis: Analysis, *, standalone: bool = False, with_accuracy: bo
 def _warning_lines(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
     warnings = []
     if standalone and analysis.comparison is not None and analysis.comparison.split is Split.TEST:
-        warnings.append(sentence(RANKED_ON_TEST))
+        warnings.append(format_sentence(RANKED_ON_TEST))
     if analysis.no_better_than_class_prior is not None:
         warnings.append(baseline_warning(analysis.no_better_than_class_prior))
     return tuple(warnings)
@@ -78,13 +78,13 @@ def _warning_lines(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
 def _fact_lines(
     analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None, *, with_accuracy: bool
 ) -> list[str]:
-    facts = [] if recommendation is None else [sentence(_recommendation_reason(recommendation))]
-    facts.append(sentence(significance_fact(comparison)))
+    facts = [] if recommendation is None else [format_sentence(_recommendation_reason(recommendation))]
+    facts.append(format_sentence(significance_fact(comparison)))
     if analysis.selection is not None:
         facts.append(selection_sentence(analysis.selection, comparison))
     if recommendation is None:
         return facts
-    return [*facts, *map(sentence, recommendation_limits(recommendation, with_accuracy=with_accuracy))]
+    return [*facts, *map(format_sentence, recommendation_limits(recommendation, with_accuracy=with_accuracy))]
 
 
 def _recommendation_reason(recommendation: Recommendation) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison
 from bln_search.reports.formatting import difference_cells
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 from bln_search.reports.terminal.row_columns import (
     group_column,
     rank_range_column,
@@ -39,30 +39,30 @@ def comparison_table(
     )
     columns = [
         recommended_column([row.key == recommended for row in rows]),
-        Column("rank", [str(place) for place in range(1, len(rows) + 1)], Kind.NUMBER, is_key=True),
+        Column("rank", [str(place) for place in range(1, len(rows) + 1)], CellKind.NUMBER, is_key=True),
         group_column(rows, _DROP_GROUP),
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
-        Column(f"{comparison.split} loss", [f"{row.loss:.4f}" for row in rows], Kind.NUMBER, drop_order=_DROP_LOSS),
+        Column(f"{comparison.split} loss", [f"{row.loss:.4f}" for row in rows], CellKind.NUMBER, drop_order=_DROP_LOSS),
         Column(
             "difference to the best (95 %)",
             differences,
-            Kind.NUMBER,
+            CellKind.NUMBER,
             legend="difference to the best: mean loss above that of the best row, with the 95 % confidence interval of "
             "this pair alone",
         ),
         Column(
             "p (Holm)",
             p_values,
-            Kind.NUMBER,
+            CellKind.NUMBER,
             legend=f"p (Holm): p-value of that difference, corrected for {len(comparison.pairs)} pairs",
             drop_order=_DROP_P,
         ),
-        Column("accuracy %", [f"{100 * row.accuracy:.2f}" for row in rows], Kind.NUMBER, drop_order=_DROP_ACCURACY),
+        Column("accuracy %", [f"{100 * row.accuracy:.2f}" for row in rows], CellKind.NUMBER, drop_order=_DROP_ACCURACY),
         rank_range_column(rows, _DROP_RANK_RANGE),
         Column(
             "P(best)",
             [f"{row.first_share:.0%}" for row in rows],
-            Kind.NUMBER,
+            CellKind.NUMBER,
             legend="P(best): share of bootstrap draws in which the row has the lowest loss",
             drop_order=_DROP_P_BEST,
         ),

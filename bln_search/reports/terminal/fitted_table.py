@@ -27,7 +27,7 @@ _Reduction = tuple[int, bool]
 """Index of a column, and whether the column is dropped; otherwise its cells are shortened."""
 
 
-class Kind(Enum):
+class CellKind(Enum):
     """How the cells of a column are set.
 
     Members:
@@ -60,7 +60,7 @@ class Column:
 
     name: str
     cells: Sequence[Cell]
-    kind: Kind = Kind.TEXT
+    kind: CellKind = CellKind.TEXT
     heading: str | None = None
     legend: str = ""
     is_key: bool = False
@@ -97,7 +97,7 @@ class Column:
 
     def min_width(self, fold_width: int) -> int:
         """Smallest width of the column, where text is folded down to `fold_width`."""
-        if self.kind is not Kind.TEXT:
+        if self.kind is not CellKind.TEXT:
             return self.width
         return min(self.width, max([fold_width, *map(cell_len, self.heading_lines)]))
 
@@ -174,9 +174,9 @@ class FittedTable:
         for column, width in zip(columns, widths, strict=True):
             table.add_column(
                 Text("\n".join(column.heading_lines)),
-                justify="right" if column.kind is Kind.NUMBER else "left",
+                justify="right" if column.kind is CellKind.NUMBER else "left",
                 width=width,
-                no_wrap=column.kind is not Kind.TEXT,
+                no_wrap=column.kind is not CellKind.TEXT,
                 overflow="fold",
             )
         for index in range(max((len(column.cells) for column in columns), default=0)):

@@ -12,12 +12,12 @@ from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.leaderboard_columns import (
     MetricColumn,
-    mean_and_deviation,
-    mean_only,
+    format_mean,
+    format_mean_and_deviation,
     metric_columns,
 )
-from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason, sentence
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.sentences.leaderboard import format_sentence, leaderboard_warning, unranked_reason
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 from bln_search.reports.terminal.row_columns import recommended_column, row_identity_columns, significance_column
 
 ComparedRows = Mapping[RowKey, ComparedRow]
@@ -67,7 +67,7 @@ def leaderboard_table(
     warning = leaderboard_warning(board)
     columns = [
         recommended_column([row.key == recommended for row in rows]),
-        Column("rank", [str(row.rank) if row.rank else "–" for row in rows], Kind.NUMBER, is_key=True),
+        Column("rank", [str(row.rank) if row.rank else "–" for row in rows], CellKind.NUMBER, is_key=True),
         significance_column([compared.get(row.key) for row in rows], _DROP_GROUP) if compared else None,
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
         *(_metric_column(board, rows, column) for column in _shown_metrics(board, all_columns=all_columns)),
@@ -78,7 +78,7 @@ def leaderboard_table(
         [column for column in columns if column is not None],
         title,
         [
-            *([] if warning is None else [sentence(warning)]),
+            *([] if warning is None else [format_sentence(warning)]),
             *_condition_notes(board, all_columns=all_columns, has_details=has_details),
         ],
         [None if row.rank else "dim" for row in rows],
@@ -114,12 +114,14 @@ def _metric_column(board: Leaderboard, rows: Sequence[LeaderboardRow], column: M
     shorten_order = _DROP_CONDITION - 1 if column.condition else _SHORTEN_ORDER[split, metric]
     return Column(
         name,
-        ["–" if value is None else mean_and_deviation(value, metric) for value in values],
-        Kind.NUMBER,
+        ["–" if value is None else format_mean_and_deviation(value, metric) for value in values],
+        CellKind.NUMBER,
         heading=f"{name} ▲" if ranks else name,
         legend=f"{_mean_legend(rows, has_deviation=has_deviation)}; ▲ ranks the rows" if ranks else "",
         drop_order=None if ranks else drop_order,
-        short_cells=["–" if value is None else mean_only(value, metric) for value in values] if has_deviation else None,
+        short_cells=["–" if value is None else format_mean(value, metric) for value in values]
+        if has_deviation
+        else None,
         shorten_order=drop_order if ranks else shorten_order,
         short_note=f"± of {name.removesuffix(' %')}",
     )
@@ -134,21 +136,23 @@ def _mean_legend(rows: Sequence[LeaderboardRow], *, has_deviation: bool) -> str:
 
 def _state_column(rows: Sequence[LeaderboardRow]) -> Column:
     """States of rows without a value; empty where every row is measured."""
-    return Column("state", ["" if row.state is EvaluationState.MEASURED else str(row.state) for row in rows], Kind.CODE)
+    return Column(
+        "state", ["" if row.state is EvaluationState.MEASURED else str(row.state) for row in rows], CellKind.CODE
+    )
 
 
 def _seeds_column(rows: Sequence[LeaderboardRow]) -> Column | None:
     """Numbers of seeds; None where they are equal and the legend names them."""
     if len({row.seeds for row in rows}) < 2:
         return None
-    return Column("seeds", [str(row.seeds) for row in rows], Kind.NUMBER, drop_order=_DROP_POPULATION)
+    return Column("seeds", [str(row.seeds) for row in rows], CellKind.NUMBER, drop_order=_DROP_POPULATION)
 
 
 def unranked_reasons(board: Leaderboard) -> list[str]:
     """One line for each reason why rows have no rank, with the configurations it applies to."""
     rows_by_reason: dict[str, list[LeaderboardRow]] = {}
     for row in board.rows:
-        reason = row_reason(row)
+        reason = unranked_reason(row)
         if row.rank is None and reason:
             rows_by_reason.setdefault(f"{row.state}: {reason}", []).append(row)
     return [f"no rank for {_configuration_list(rows)}: {reason}" for reason, rows in rows_by_reason.items()]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bln_search.core.per_layer import SEPARATOR
 from bln_search.ranking.per_layer import PerLayerResult, PerLayerRow
-from bln_search.reports.formatting import rounded
+from bln_search.reports.formatting import format_interval
 from bln_search.reports.sentences.per_layer import accuracy_of, loss_of
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 
 _LAYERS_PER_LINE = 12
 
@@ -23,13 +23,13 @@ def layer_table(result: PerLayerResult, top: int = 10, title: str = "") -> Fitte
     rows = [*best, *uniform]
     searched = "all layers" if len(result.searched_layers) == len(result.layers) else "all searched layers"
     columns = [
-        Column("rank", [*map(str, range(1, len(best) + 1)), *("uniform" for _ in uniform)], Kind.NUMBER),
+        Column("rank", [*map(str, range(1, len(best) + 1)), *("uniform" for _ in uniform)], CellKind.NUMBER),
         Column(
             "configuration",
             [*map(_wrap_configuration, best), *(f"{row.configuration} in {searched}" for row in uniform)],
         ),
-        Column("validation loss", [rounded(loss_of(row)) for row in rows], Kind.NUMBER),
-        Column("accuracy %", [rounded(accuracy_of(row), 100, 2) for row in rows], Kind.NUMBER),
+        Column("validation loss", [format_interval(loss_of(row)) for row in rows], CellKind.NUMBER),
+        Column("accuracy %", [format_interval(accuracy_of(row), 100, 2) for row in rows], CellKind.NUMBER),
     ]
     return FittedTable(columns, title, row_styles=[*(None for _ in best), *("bold" for _ in uniform)])
 

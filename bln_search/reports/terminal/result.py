@@ -13,9 +13,9 @@ from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.ranking.study_effects import ConditionEffects
-from bln_search.reports.formatting import signed
+from bln_search.reports.formatting import format_signed_interval
 from bln_search.reports.sentences.result import summarize
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 from bln_search.specs.space import format_point_json
 
 _BULLET = "• "
@@ -67,10 +67,10 @@ def _effects_table(analysis: Analysis) -> Iterator[RenderableType]:
     ]
     if comparison is not None and effects:
         yield ""
-        yield effects_table(effects, comparison.split)
+        yield factorial_effects_table(effects, comparison.split)
 
 
-def effects_table(effects: Sequence[ConditionEffects], split: Split) -> FittedTable:
+def factorial_effects_table(effects: Sequence[ConditionEffects], split: Split) -> FittedTable:
     """Main effect of each switch under each condition, with its 95 % confidence interval over seeds."""
     identity = {
         "arm": [condition.arm for condition in effects],
@@ -80,7 +80,7 @@ def effects_table(effects: Sequence[ConditionEffects], split: Split) -> FittedTa
     }
     keys = [Column(name, cells, is_key=True) for name, cells in identity.items() if len(set(cells)) > 1]
     switches = [
-        Column(statistic, [_effect_cell(condition, statistic) for condition in effects], Kind.NUMBER)
+        Column(statistic, [_effect_cell(condition, statistic) for condition in effects], CellKind.NUMBER)
         for statistic in Statistic
     ]
     note = (
@@ -95,4 +95,4 @@ def _effect_cell(condition: ConditionEffects, statistic: Statistic) -> str:
     if effect is None:
         return "–"
     half = None if effect.high is None else effect.high - effect.mean
-    return signed(ConfidenceInterval(effect.mean, half, 0))
+    return format_signed_interval(ConfidenceInterval(effect.mean, half, 0))

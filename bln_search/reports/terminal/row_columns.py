@@ -9,7 +9,7 @@ from rich.text import Text
 from bln_search.core.configuration import InferenceConfiguration, Source
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow
-from bln_search.reports.terminal.fitted_table import Column, Kind
+from bln_search.reports.terminal.fitted_table import CellKind, Column
 from bln_search.specs.space import format_point_json
 
 _MAX_LETTERS = 4
@@ -49,13 +49,13 @@ def row_identity_columns(keys: Sequence[RowKey], drop_population: int) -> list[C
         Column(
             "population",
             [key.estimate or "–" for key in keys],
-            Kind.CODE,
+            CellKind.CODE,
             is_key=has_estimates,
             drop_order=None if has_estimates else drop_population,
         )
     )
     if len({key.batch_size for key in keys}) > 1:
-        columns.append(Column("batch", [str(key.batch_size) for key in keys], Kind.NUMBER, is_key=True))
+        columns.append(Column("batch", [str(key.batch_size) for key in keys], CellKind.NUMBER, is_key=True))
     return columns
 
 
@@ -66,7 +66,7 @@ def _configuration_column(configurations: Sequence[InferenceConfiguration]) -> C
     return Column(
         "configuration",
         [_code_text(configuration) for configuration in configurations],
-        Kind.CODE,
+        CellKind.CODE,
         legend=f"configuration: sources of E_B, Std_B, E_F, Std_F ({meanings})",
         is_key=True,
     )
@@ -75,7 +75,7 @@ def _configuration_column(configurations: Sequence[InferenceConfiguration]) -> C
 def recommended_column(is_recommended: Sequence[bool]) -> Column:
     """A mark at the recommended row."""
     cells = ["*" if recommended else "" for recommended in is_recommended]
-    return Column("recommended", cells, Kind.CODE, heading="", legend="* recommended")
+    return Column("recommended", cells, CellKind.CODE, heading="", legend="* recommended")
 
 
 def group_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
@@ -92,7 +92,7 @@ def group_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column 
     return Column(
         "group",
         [letter or "" for letter in letters],
-        Kind.CODE,
+        CellKind.CODE,
         legend="group: rows that share a letter do not differ significantly (5 %, Holm)",
         drop_order=drop_order,
     )
@@ -110,7 +110,7 @@ def rank_range_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Co
     return Column(
         "rank range",
         ["" if row is None else f"{row.lowest_rank}–{row.highest_rank}" for row in rows],
-        Kind.NUMBER,
+        CellKind.NUMBER,
         legend="rank range: 95 % confidence interval of the rank",
         drop_order=drop_order,
     )

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from bln_search.core.records import RowKey
 from bln_search.ranking.selection.cross_study import SharedRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.formatting import rounded, signed
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.reports.formatting import format_interval, format_signed_interval
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 from bln_search.specs.space import format_point_json
 
 _LEGEND = (
@@ -39,11 +39,11 @@ def recommended_table(
         Column("study", studies),
         Column("state", states),
         Column("recommended row", ["–" if row is None else row_label(row) for row in rows]),
-        Column(f"{split} loss", [rounded(loss) for loss in losses], Kind.NUMBER),
+        Column(f"{split} loss", [format_interval(loss) for loss in losses], CellKind.NUMBER),
         Column(
             "difference to the first (95 %)",
             [_format_difference(difference) for difference in differences],
-            Kind.NUMBER,
+            CellKind.NUMBER,
         ),
     ]
     return FittedTable(columns, "Recommended rows", notes=[_LEGEND])
@@ -59,10 +59,10 @@ def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: 
     """
     columns = [Column("row", [row_label(row.key) for row in rows])]
     for index, study in enumerate(studies):
-        columns.append(Column(study, [rounded(row.losses[index]) for row in rows], Kind.NUMBER))
+        columns.append(Column(study, [format_interval(row.losses[index]) for row in rows], CellKind.NUMBER))
         if index:
             differences = [_format_difference(row.differences[index]) for row in rows]
-            columns.append(Column("difference to the first (95 %)", differences, Kind.NUMBER))
+            columns.append(Column("difference to the first (95 %)", differences, CellKind.NUMBER))
     return FittedTable(columns, f"Shared rows, {split} loss", notes=[_LEGEND])
 
 
@@ -74,4 +74,4 @@ def row_label(key: RowKey) -> str:
 
 
 def _format_difference(difference: ConfidenceInterval | None) -> str:
-    return "–" if difference is None else signed(difference)
+    return "–" if difference is None else format_signed_interval(difference)

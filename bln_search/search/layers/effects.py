@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from bln_search.core.configuration import Statistic
-from bln_search.core.per_layer import Choice, ConfigurationSpace
+from bln_search.core.per_layer import ConfigurationChoice, ConfigurationSpace
 from bln_search.search.layers.loss_source import Floats
 
 Effects = Mapping[tuple[str, str], float]
@@ -69,7 +69,7 @@ def _flippable_switches(space: ConfigurationSpace, digits: Sequence[int]) -> Ite
                     yield index, statistic, digit == at_t, at_f if digit == at_t else at_t
 
 
-def _option_pairs(choice: Choice) -> Iterator[tuple[Statistic, list[tuple[int, int]]]]:
+def _option_pairs(choice: ConfigurationChoice) -> Iterator[tuple[Statistic, list[tuple[int, int]]]]:
     """For each statistic the pairs of options that differ in this statistic only: first T, then F."""
     labels = choice.labels
     for position, statistic in enumerate(Statistic):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.evaluation.tree.evaluator_protocol import Evaluator
+from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.trie import Digits
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ class LossSource(Protocol):
 class NetworkLossSource:
     """Evaluates a network and caches its sums of losses."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: PerLayerEvaluator) -> None:
         self.evaluator, self.space = evaluator, evaluator.space
         self.examples = np.array(evaluator.examples_per_batch)
         self._cache: dict[bytes, tuple[Floats, NDArray[np.int64]]] = {}

@@ -31,22 +31,22 @@ _MAX_IDLE_RACES = 50
 """Races in a row without a new configuration after which the search ends."""
 
 
-def racing(objective: BudgetedObjective, seed: int) -> None:
+def run_racing_search(objective: BudgetedObjective, seed: int) -> None:
     """Run races until the budget is spent."""
     rng = np.random.default_rng(seed)
     space = objective.space
     uniform = np.array(list(space.uniform().values()), np.uint8).reshape(-1, len(space.radices))
     candidates = np.concatenate([uniform, _random_candidates(objective, rng, _CANDIDATES)])
-    survivors = race(objective, candidates, rng)
+    survivors = run_race(objective, candidates, rng)
     idle_races = 0
     while idle_races < _MAX_IDLE_RACES:
         spent_before = objective.spent
         candidates = np.concatenate([survivors, _mutated_candidates(objective, rng, survivors)])
-        survivors = race(objective, candidates, rng)
+        survivors = run_race(objective, candidates, rng)
         idle_races = idle_races + 1 if objective.spent == spent_before else 0
 
 
-def race(objective: BudgetedObjective, candidates: Digits, rng: np.random.Generator) -> Digits:
+def run_race(objective: BudgetedObjective, candidates: Digits, rng: np.random.Generator) -> Digits:
     """The best candidates that are left after the last mini-batch, at most _SURVIVORS, best first."""
     remaining = np.unique(candidates, axis=0)
     order = [objective.batches[index] for index in rng.permutation(len(objective.batches))]

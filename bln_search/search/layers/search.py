@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from bln_search.core.enums import LayerSearch
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.layer_search_record import LayerSearchRecord, LayerSums
+from bln_search.core.layer_search_record import FoldSums, LayerSearchRecord
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.tree.evaluator_protocol import Evaluator
+from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.search.layers.effects import flips, local_effects, marginal_effects
 from bln_search.search.layers.loss_source import NetworkLossSource
 from bln_search.search.layers.objective import BudgetedObjective
-from bln_search.search.layers.strategies import Options, search
+from bln_search.search.layers.strategies import SearchOptions, search
 
 OnProgress = Callable[[LossSums], None]
 """Called with the sums of an enumeration after each group of mini-batches."""
@@ -40,7 +40,7 @@ class LayerSearchPlan:
     kind: LayerSearch = LayerSearch.EXACT
     evaluations: int = 2_000
     keep: int = 1_000
-    options: Options = field(default_factory=Options)
+    options: SearchOptions = field(default_factory=SearchOptions)
 
 
 def assign_folds(batches: int, folds: int) -> list[int]:
@@ -60,7 +60,7 @@ def assign_folds(batches: int, folds: int) -> list[int]:
 
 
 def search_network(
-    evaluator: Evaluator,
+    evaluator: PerLayerEvaluator,
     folds: Sequence[int],
     plan: LayerSearchPlan,
     *,
@@ -132,8 +132,8 @@ def search_network(
 
 
 def _search_each_fold(
-    evaluator: Evaluator, folds: Sequence[int], plan: LayerSearchPlan
-) -> tuple[LayerSums, list[tuple[int, ...]], float]:
+    evaluator: PerLayerEvaluator, folds: Sequence[int], plan: LayerSearchPlan
+) -> tuple[FoldSums, list[tuple[int, ...]], float]:
     """Search without each fold in turn, then on all examples; later searches use the cached losses of earlier ones.
 
     Returns:
@@ -151,7 +151,7 @@ def _search_each_fold(
     search(plan.kind, objective, plan.options)
     digits, losses, correct = source.complete_sums()
     batches_of_fold = [[batch for batch in batches if folds[batch] == fold] for fold in sorted(set(folds))]
-    sums = LayerSums(
+    sums = FoldSums(
         digits,
         np.stack([losses[:, indices].sum(1) for indices in batches_of_fold]),
         np.stack([correct[:, indices].sum(1) for indices in batches_of_fold]),
@@ -160,7 +160,7 @@ def _search_each_fold(
     return sums, chosen, source.evaluation_cost
 
 
-def _best_configurations(evaluator: Evaluator, sums: LayerSums, count: int) -> Digits:
+def _best_configurations(evaluator: PerLayerEvaluator, sums: FoldSums, count: int) -> Digits:
     """The configurations with the lowest mean losses, best first, (configurations, choices)."""
     means = sums.mean_loss
     finite = int(np.isfinite(means).sum())
@@ -205,7 +205,7 @@ def _confirmed_outcomes(
 
 
 def _switch_effects(
-    evaluator: Evaluator, sums: LayerSums, best: tuple[int, ...]
+    evaluator: PerLayerEvaluator, sums: FoldSums, best: tuple[int, ...]
 ) -> tuple[dict[tuple[str, str], float], bool]:
     """The effect of each switch, and whether it is averaged over all configurations instead of local to the best."""
     space = evaluator.space
@@ -218,7 +218,7 @@ def _switch_effects(
 
 
 def _test_figures(
-    evaluator: Evaluator, test: Sequence[MiniBatch], chosen: Sequence[tuple[int, ...]]
+    evaluator: PerLayerEvaluator, test: Sequence[MiniBatch], chosen: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Loss and accuracy of two configurations; None with a warning if one is undefined at this mini-batch size."""
     test_evaluator = evaluator.with_network(evaluator.network, test, evaluator.populations)

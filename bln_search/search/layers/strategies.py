@@ -10,15 +10,15 @@ import numpy as np
 from bln_search.core.enums import LayerSearch
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.search.layers.objective import BudgetedObjective, BudgetSpentError
-from bln_search.search.layers.racing import racing
-from bln_search.search.layers.tpe import tpe
+from bln_search.search.layers.racing import run_racing_search
+from bln_search.search.layers.tpe import run_tpe_search
 
 _RANDOM_BATCH = 64
 """Random configurations that are evaluated together."""
 
 
 @dataclass(frozen=True)
-class Options:
+class SearchOptions:
     """Options of the searches.
 
     Attributes:
@@ -32,9 +32,9 @@ class Options:
     seed: int = 0
 
 
-def search(kind: LayerSearch, objective: BudgetedObjective, options: Options | None = None) -> None:
+def search(kind: LayerSearch, objective: BudgetedObjective, options: SearchOptions | None = None) -> None:
     """Evaluate the uniform configurations, then search until the budget is spent or the search ends by itself."""
-    options = options or Options()
+    options = options or SearchOptions()
     try:
         uniform = objective.space.uniform().values()
         if uniform:
@@ -44,7 +44,7 @@ def search(kind: LayerSearch, objective: BudgetedObjective, options: Options | N
         return
 
 
-def beam(objective: BudgetedObjective, options: Options) -> None:
+def run_beam_search(objective: BudgetedObjective, options: SearchOptions) -> None:
     """Beam search, choice by choice: extend each of the best prefixes with every option.
 
     The later choices are those of the best uniform configuration, in later passes those of the best configuration of
@@ -65,7 +65,7 @@ def beam(objective: BudgetedObjective, options: Options) -> None:
         later_digits = objective.best.digits
 
 
-def coordinate(objective: BudgetedObjective, options: Options) -> None:
+def run_coordinate_search(objective: BudgetedObjective, options: SearchOptions) -> None:
     """Coordinate descent: optimize one choice after the other with the others fixed, until a round changes none.
 
     It starts from the best uniform configurations, then from random ones, `options.restarts` times in all.
@@ -94,7 +94,7 @@ def _coordinate_descent(objective: BudgetedObjective, start: tuple[int, ...]) ->
         index = (index + 1) % choices
 
 
-def random(objective: BudgetedObjective, options: Options) -> None:
+def run_random_search(objective: BudgetedObjective, options: SearchOptions) -> None:
     """Random search: configurations drawn uniformly."""
     rng = np.random.default_rng(options.seed)
     size, drawn = objective.space.size, 0
@@ -107,10 +107,10 @@ def _random_configurations(objective: BudgetedObjective, rng: np.random.Generato
     return np.stack([rng.integers(radix, size=count) for radix in objective.space.radices], axis=1).astype(np.uint8)
 
 
-_SEARCHES: Mapping[LayerSearch, Callable[[BudgetedObjective, Options], None]] = {
-    LayerSearch.BEAM: beam,
-    LayerSearch.COORDINATE: coordinate,
-    LayerSearch.TPE: lambda objective, options: tpe(objective, options.seed),
-    LayerSearch.RACING: lambda objective, options: racing(objective, options.seed),
-    LayerSearch.RANDOM: random,
+_SEARCHES: Mapping[LayerSearch, Callable[[BudgetedObjective, SearchOptions], None]] = {
+    LayerSearch.BEAM: run_beam_search,
+    LayerSearch.COORDINATE: run_coordinate_search,
+    LayerSearch.TPE: lambda objective, options: run_tpe_search(objective, options.seed),
+    LayerSearch.RACING: lambda objective, options: run_racing_search(objective, options.seed),
+    LayerSearch.RANDOM: run_random_search,
 }

@@ -15,7 +15,7 @@ _INFINITE_LOSS = 1e300
 """Stands for an infinite loss, which Optuna rejects."""
 
 
-def tpe(objective: BudgetedObjective, seed: int) -> None:
+def run_tpe_search(objective: BudgetedObjective, seed: int) -> None:
     """Suggest configurations until the budget is spent; the uniform configurations are the first observations."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, constant_liar=True)

@@ -22,7 +22,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.norms.network_layers import evaluation_mode
 from bln_search.search.layers.search import LayerSearchPlan, OnProgress, assign_folds, search_network
-from bln_search.search.layers.strategies import Options
+from bln_search.search.layers.strategies import SearchOptions
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.trial import TrialSpec
 
@@ -66,7 +66,7 @@ def search_trial(
             groups=layers.groups or {},
             memory_limit=MEMORY_LIMIT,
         )
-        strategy = Options(layers.width, layers.restarts, trial.seed)
+        strategy = SearchOptions(layers.width, layers.restarts, trial.seed)
         return search_network(
             TreeEvaluator(loaded.network, batches, loaded.populations, options, folds=folds),
             folds,

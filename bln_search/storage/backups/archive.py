@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bln_search.core.checkpoints import CheckpointStore, Folder, checkpoint_store
+from bln_search.core.checkpoints import CheckpointStore, FolderStore, checkpoint_store
 from bln_search.core.errors import BackupError
 from bln_search.storage.backups.manifest import FORMAT, Manifest
 
@@ -85,7 +85,7 @@ class Archive:
 
     def overlaps(self, checkpoints: CheckpointStore) -> bool:
         """Whether the archive would write its files among the checkpoints that it copies."""
-        if isinstance(self.files, Folder) and isinstance(checkpoints, Folder):
+        if isinstance(self.files, FolderStore) and isinstance(checkpoints, FolderStore):
             live = checkpoints.path.resolve()
             return live in (self.files.path.resolve(), self.files.path.parent.resolve())
         return checkpoints in (self.files, self.top)

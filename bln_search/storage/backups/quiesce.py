@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from bln_search.core.states import AttemptState, StudyState
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
-from bln_search.storage.studies.lifecycle import move_study, released_state
+from bln_search.storage.studies.lifecycle import released_state, set_study_state
 from bln_search.storage.tables import AttemptRow, StudyRow, TrialRow, WorkerRow
 from bln_search.storage.trials.attempts import AttemptRepository
 
@@ -34,7 +34,7 @@ def reset_running_studies(database: Database) -> int:
             append_event(session, study.id, database.now(session), "study_restored", {})
             state = released_state(study)
             study.runner = study.runner_until = study.request = None
-            move_study(session, study, state, database.now(session))
+            set_study_state(session, study, state, database.now(session))
         return len(running)
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from bln_search.core.enums import Split
 from bln_search.core.records import DRIFT, Drift, Evaluation, EvaluationKey, Outcomes
 from bln_search.core.states import EvaluationState, TrialState
-from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank
+from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank_rows
 from bln_search.specs.records import point_json
 from bln_search.specs.search import Objective
 from bln_search.specs.study import StudySpec
@@ -71,7 +71,7 @@ class ResultRepository:
 
     def rank_study(self, study_id: int, spec: StudySpec, *, on: Split | None = None) -> Leaderboard:
         """Every row of a study, ranked on the study's split or another."""
-        return rank(self.list_scored(study_id), on or spec.ranking.split, seeds=len(spec.seeds))
+        return rank_rows(self.list_scored(study_id), on or spec.ranking.split, seeds=len(spec.seeds))
 
     def list_trial_evaluations(self, trial_id: int) -> list[Evaluation]:
         """Every evaluation of one trial under every condition with its outcomes, in the order of planning."""

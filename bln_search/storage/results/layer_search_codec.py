@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import DamagedRecordError, LedgerError
-from bln_search.core.layer_search_record import LayerSearchRecord, LayerSums
-from bln_search.core.per_layer import Choice, ConfigurationSpace
+from bln_search.core.layer_search_record import FoldSums, LayerSearchRecord
+from bln_search.core.per_layer import ConfigurationChoice, ConfigurationSpace
 from bln_search.core.records import Outcomes
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -37,7 +37,7 @@ def decode_arrays(packed: bytes) -> Arrays:
         raise DamagedRecordError(f"stored arrays of a per-layer search are damaged: {error}") from None
 
 
-def encode_sums(sums: LayerSums) -> bytes:
+def encode_sums(sums: FoldSums) -> bytes:
     """Encode sums of losses and of correct predictions."""
     arrays: dict[str, NDArray[Any]] = {
         "losses": sums.losses,
@@ -47,11 +47,11 @@ def encode_sums(sums: LayerSums) -> bytes:
     return encode_arrays(arrays if sums.digits is None else {**arrays, "digits": sums.digits})
 
 
-def decode_sums(packed: bytes) -> LayerSums:
+def decode_sums(packed: bytes) -> FoldSums:
     """Decode the bytes of `encode_sums`. Raises LedgerError where an array is missing."""
     arrays = decode_arrays(packed)
     try:
-        return LayerSums(arrays.get("digits"), arrays["losses"], arrays["correct"].astype(np.int64), arrays["examples"])
+        return FoldSums(arrays.get("digits"), arrays["losses"], arrays["correct"].astype(np.int64), arrays["examples"])
     except KeyError as error:
         raise LedgerError(f"stored arrays of a per-layer search lack {error}") from None
 
@@ -139,7 +139,7 @@ def _decode_space(fields: Mapping[str, Any]) -> ConfigurationSpace:
     return ConfigurationSpace(
         tuple(fields["layers"]),
         tuple(
-            Choice(
+            ConfigurationChoice(
                 choice["name"],
                 tuple(choice["layers"]),
                 tuple(tuple(InferenceConfiguration(code) for code in option) for option in choice["options"]),

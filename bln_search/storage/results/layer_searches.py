@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import DamagedRecordError, DataError
-from bln_search.core.layer_search_record import LayerSearchRecord, LayerSums
+from bln_search.core.layer_search_record import FoldSums, LayerSearchRecord
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.records import point_json
 from bln_search.storage.database import Database
@@ -60,7 +60,7 @@ class LayerSearchRepository:
         with self.database.reading() as session:
             return session.scalar(query.where(CheckpointRow.trial_id == trial_id, *has_record)) is not None
 
-    def find_progress(self, trial_id: int, spec: LayersSpec) -> tuple[LayerSums, int] | None:
+    def find_progress(self, trial_id: int, spec: LayersSpec) -> tuple[FoldSums, int] | None:
         """The sums of an interrupted enumeration and the number of mini-batches in them; None where there are none."""
         with self.database.reading() as session:
             row = _find_row(session, trial_id)
@@ -68,7 +68,7 @@ class LayerSearchRepository:
                 return None
             return decode_sums(row.sums), row.done
 
-    def save_progress(self, trial_id: int, sha256: str, spec: LayersSpec, sums: LayerSums, done: int) -> None:
+    def save_progress(self, trial_id: int, sha256: str, spec: LayersSpec, sums: FoldSums, done: int) -> None:
         """Save the progress of an enumeration, unless another worker has made more progress.
 
         Args:

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.states import StopRequest, StudyState, TrialState, check_transition
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import trials_of
+from bln_search.specs.trial import list_planned_trials
 from bln_search.storage.events import append_event
-from bln_search.storage.row_factories import new_study, new_trials
+from bln_search.storage.row_factories import make_study_row, make_trial_rows
 from bln_search.storage.tables import StudyRow
 
 OPEN_STATES = (StudyState.ACCEPTED, StudyState.RUNNING)
@@ -39,11 +39,11 @@ def accept_study(session: Session, study: StudySpec, now: datetime, owner: str =
     existing_id = session.scalar(select(StudyRow.id).where(*is_same))
     if existing_id is not None:
         return existing_id, False
-    trials = trials_of(study)
-    row = new_study(study, now, owner, max(len(trials), study.sampled_points * len(study.seeds)))
+    trials = list_planned_trials(study)
+    row = make_study_row(study, now, owner, max(len(trials), study.sampled_points * len(study.seeds)))
     session.add(row)
     session.flush()
-    session.add_all(new_trials(trials, row.id))
+    session.add_all(make_trial_rows(trials, row.id))
     append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **by_account(owner or None)})
     return row.id, True
 
@@ -53,7 +53,9 @@ def by_account(account: str | None) -> dict[str, str]:
     return {} if account is None else {"account": account}
 
 
-def move_study(session: Session, study: StudyRow, state: StudyState, now: datetime, account: str | None = None) -> None:
+def set_study_state(
+    session: Session, study: StudyRow, state: StudyState, now: datetime, account: str | None = None
+) -> None:
     """Change the state of a study.
 
     Args:

@@ -15,7 +15,7 @@ from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
-from bln_search.storage.studies.lifecycle import accept_study, by_account, lock_study, move_study
+from bln_search.storage.studies.lifecycle import accept_study, by_account, lock_study, set_study_state
 from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow
 from bln_search.storage.trials.attempts import AttemptRepository
 
@@ -107,7 +107,7 @@ class StudyQueue:
             now = self.database.now(session)
             session.get_one(AccountRow, study.owner).claimed_at = now
             study.runner, study.runner_until = worker, now + LEASE
-            move_study(session, study, StudyState.RUNNING, now)
+            set_study_state(session, study, StudyState.RUNNING, now)
             return study.id
 
     def _reclaim_expired(self, worker: str, is_alive: Callable[[str], bool]) -> None:
@@ -134,7 +134,7 @@ class StudyQueue:
                 elif study.losses >= _MAX_LOST_WORKERS:
                     state = StudyState.FAILED
                     study.reason = f"{study.losses} workers died on this study, one after another, without a result"
-                move_study(session, study, state, now)
+                set_study_state(session, study, state, now)
 
     def pause(self, study_id: int, account: str | None = None) -> None:
         """Pause a study, as `request`."""
@@ -163,7 +163,7 @@ class StudyQueue:
                 return
             check_transition(StudyState(study.state), state)
             if study.state != StudyState.RUNNING:
-                move_study(session, study, state, self.database.now(session), account)
+                set_study_state(session, study, state, self.database.now(session), account)
             elif study.request != request:
                 study.request = request
                 study.revision += 1
@@ -193,7 +193,7 @@ class StudyQueue:
                 check_transition(StudyState(study.state), StudyState.ACCEPTED)
                 was_paused = study.state == StudyState.PAUSED
                 study.reason, study.losses = None, 0
-                move_study(session, study, StudyState.ACCEPTED, self.database.now(session), account)
+                set_study_state(session, study, StudyState.ACCEPTED, self.database.now(session), account)
                 _check_limit(session, study.owner, None if was_paused else limit)
 
     def update(

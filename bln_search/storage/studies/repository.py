@@ -18,10 +18,10 @@ from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
 from bln_search.storage.migration import check_revision
 from bln_search.storage.studies.error_count import WORKER_ERROR, count_recent_errors
-from bln_search.storage.studies.lifecycle import OPEN_STATES, accept_study, final_state, lock_study, move_study
+from bln_search.storage.studies.lifecycle import OPEN_STATES, accept_study, final_state, lock_study, set_study_state
 from bln_search.storage.studies.trial_counts import count_trials
 from bln_search.storage.tables import CheckpointRow, SnapshotRow, StudyRow, TrialRow
-from bln_search.storage.trials.attempts import AttemptRepository, list_running, move_trial, open_state
+from bln_search.storage.trials.attempts import AttemptRepository, list_running, set_trial_state, waiting_state
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,10 @@ class StudyRepository:
                     )
             self._attempts.reclaim_attempts(session, study_id)
             for trial in session.scalars(_failed_trials(study_id)).all():
-                move_trial(session, trial, open_state(session, trial))
+                set_trial_state(session, trial, waiting_state(session, trial))
                 trial.reason = None
             if study.state != StudyState.COMPLETE and not (study.owner and study.state == StudyState.RUNNING):
-                move_study(session, study, StudyState.RUNNING, now)
+                set_study_state(session, study, StudyState.RUNNING, now)
                 study.request = study.reason = None
 
     def finish(
@@ -162,7 +162,7 @@ class StudyRepository:
             study.request = None
             study.reason = reason or (_first_failure(session, study_id) if state is StudyState.FAILED else None)
             if study.state != state:
-                move_study(session, study, state, self.database.now(session))
+                set_study_state(session, study, state, self.database.now(session))
             return state
 
     def fail(self, study_id: int, runner: str, reason: str) -> None:
@@ -205,7 +205,7 @@ class StudyRepository:
     def _fail(self, session: Session, study: StudyRow, reason: str) -> None:
         study.runner = study.runner_until = study.request = None
         study.reason = reason
-        move_study(session, study, StudyState.FAILED, self.database.now(session))
+        set_study_state(session, study, StudyState.FAILED, self.database.now(session))
 
     def read_stop_request(self, study_id: int, runner: str) -> StopRequest | None:
         """The pending request to pause or cancel the study that `runner` runs; None if there is none.

@@ -15,7 +15,12 @@ from bln_search.storage.database import Database
 from bln_search.storage.events import append_event, append_events
 from bln_search.storage.leases import LEASE
 from bln_search.storage.results.outcome_codec import encode_outcomes
-from bln_search.storage.row_factories import new_checkpoint, new_evaluation, new_probe, new_snapshots
+from bln_search.storage.row_factories import (
+    make_checkpoint_row,
+    make_evaluation_row,
+    make_probe_row,
+    make_snapshot_rows,
+)
 from bln_search.storage.tables import AttemptRow, CheckpointRow, OutcomesRow, ProbeRow, StudyRow, TrialRow
 
 
@@ -45,7 +50,7 @@ class AttemptRepository:
                     f"trial {trial.arm} seed {trial.seed} is {trial.state}: another process runs this study; "
                     "wait for it, or stop it first"
                 )
-            move_trial(session, trial, TrialState.RUNNING)
+            set_trial_state(session, trial, TrialState.RUNNING)
             number = session.scalar(select(func.count()).where(AttemptRow.trial_id == trial_id)) or 0
             now = self.database.now(session)
             attempt = AttemptRow(
@@ -88,10 +93,10 @@ class AttemptRepository:
             _, trial = _get_running(session, token)
             session.execute(delete(CheckpointRow).where(CheckpointRow.trial_id == trial.id))
             now = self.database.now(session)
-            row = new_checkpoint(record, trial.id, now)
+            row = make_checkpoint_row(record, trial.id, now)
             session.add(row)
             session.flush()
-            session.add_all(new_snapshots(record, row.id))
+            session.add_all(make_snapshot_rows(record, row.id))
             append_event(session, trial.study_id, now, "trained", {"epoch": record.epoch}, trial.id)
 
     def finish_trial(self, token: int, evaluations: Sequence[Evaluation], probes: Sequence[Probe] = ()) -> None:
@@ -100,16 +105,16 @@ class AttemptRepository:
             attempt, trial = _get_running(session, token)
             checkpoint = session.scalars(select(CheckpointRow).where(CheckpointRow.trial_id == trial.id)).one()
             for evaluation in evaluations:
-                row = new_evaluation(evaluation, checkpoint.id)
+                row = make_evaluation_row(evaluation, checkpoint.id)
                 session.add(row)
                 if evaluation.outcomes is not None:
                     session.flush()
                     losses, correct = encode_outcomes(evaluation.outcomes)
                     session.add(OutcomesRow(evaluation_id=row.id, losses=losses, correct=correct))
             session.execute(delete(ProbeRow).where(ProbeRow.checkpoint_id == checkpoint.id))
-            session.add_all(new_probe(probe, checkpoint.id) for probe in probes)
+            session.add_all(make_probe_row(probe, checkpoint.id) for probe in probes)
             self._end(session, attempt, AttemptState.SUCCEEDED)
-            move_trial(session, trial, TrialState.FINISHED)
+            set_trial_state(session, trial, TrialState.FINISHED)
             data = {"evaluations": len(evaluations)}
             append_event(session, trial.study_id, self.database.now(session), "trial_finished", data, trial.id)
 
@@ -118,7 +123,7 @@ class AttemptRepository:
         with self.database.writing() as session:
             attempt, trial = _get_running(session, token)
             self._end(session, attempt, AttemptState.SUCCEEDED, reason=reason)
-            move_trial(session, trial, TrialState.DIVERGED)
+            set_trial_state(session, trial, TrialState.DIVERGED)
             trial.reason = reason
             now = self.database.now(session)
             append_event(session, trial.study_id, now, "trial_diverged", {"reason": reason}, trial.id)
@@ -129,7 +134,7 @@ class AttemptRepository:
             attempt, trial = _get_running(session, token)
             reason = f"stopped by the pruner after epoch {epoch}"
             self._end(session, attempt, AttemptState.SUCCEEDED, reason=reason)
-            move_trial(session, trial, TrialState.PRUNED)
+            set_trial_state(session, trial, TrialState.PRUNED)
             trial.reason = reason
             now = self.database.now(session)
             append_event(session, trial.study_id, now, "trial_pruned", {"epoch": epoch}, trial.id)
@@ -146,7 +151,7 @@ class AttemptRepository:
         with self.database.writing() as session:
             attempt, trial = _get_running(session, token)
             self._end(session, attempt, AttemptState.FAILED, failure=failure, reason=reason)
-            move_trial(session, trial, open_state(session, trial) if again else TrialState.FAILED)
+            set_trial_state(session, trial, waiting_state(session, trial) if again else TrialState.FAILED)
             trial.reason = reason
             data = {"failure": failure.value, "reason": reason, "again": again}
             append_event(session, trial.study_id, self.database.now(session), "attempt_failed", data, trial.id)
@@ -160,14 +165,14 @@ class AttemptRepository:
                 except StaleAttemptError:
                     continue
                 self._end(session, attempt, AttemptState.LOST, reason="the run was stopped")
-                move_trial(session, trial, open_state(session, trial))
+                set_trial_state(session, trial, waiting_state(session, trial))
                 append_event(session, trial.study_id, self.database.now(session), "attempt_released", {}, trial.id)
 
     def reclaim_attempts(self, session: Session, study_id: int) -> None:
         """End the running attempts of a study, so that their reports are rejected, and open their trials again."""
         for attempt, trial in list_running(session, study_id):
             self._end(session, attempt, AttemptState.LOST)
-            move_trial(session, trial, open_state(session, trial))
+            set_trial_state(session, trial, waiting_state(session, trial))
             data, now = {"attempt": attempt.number}, self.database.now(session)
             append_event(session, study_id, now, "attempt_lost", data, trial.id)
 
@@ -205,7 +210,7 @@ def _get_running(session: Session, token: int) -> tuple[AttemptRow, TrialRow]:
     return attempt, session.get_one(TrialRow, attempt.trial_id)
 
 
-def move_trial(session: Session, trial: TrialRow, state: TrialState) -> None:
+def set_trial_state(session: Session, trial: TrialRow, state: TrialState) -> None:
     """Change the state of a trial; a result is counted in its study. Raises TransitionError."""
     check_transition(TrialState(trial.state), state)
     trial.state = state
@@ -215,7 +220,7 @@ def move_trial(session: Session, trial: TrialRow, state: TrialState) -> None:
         session.execute(update(StudyRow).where(StudyRow.id == trial.study_id).values(counters))
 
 
-def open_state(session: Session, trial: TrialRow) -> TrialState:
+def waiting_state(session: Session, trial: TrialRow) -> TrialState:
     """The state in which a trial waits: for evaluation where it has a checkpoint, else for training."""
     checkpoint_id = session.scalar(select(CheckpointRow.id).where(CheckpointRow.trial_id == trial.id))
     return TrialState.WAITING if checkpoint_id is None else TrialState.TRAINED

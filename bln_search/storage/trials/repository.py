@@ -15,7 +15,7 @@ from bln_search.specs.trial import TrialSpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.freed_files import find_freed_files
-from bln_search.storage.row_factories import new_trials
+from bln_search.storage.row_factories import make_trial_rows
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, StudyRow, TrialRow
 from bln_search.storage.trials.records import make_trial, read_trials, select_trials
 
@@ -38,7 +38,7 @@ class TrialRepository:
             ):
                 return None
             position = session.scalar(select(func.count()).where(TrialRow.study_id == study_id)) or 0
-            rows = new_trials(specs, study_id, position=position)
+            rows = make_trial_rows(specs, study_id, position=position)
             session.add_all(rows)
             session.flush()
             data = {"parameters": specs[0].parameters, "arm": specs[0].arm.label}

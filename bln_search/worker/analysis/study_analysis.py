@@ -12,7 +12,7 @@ from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.leaderboard import rank
+from bln_search.ranking.leaderboard import rank_rows
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.selection.recommendation import Recommendation, recommend
 from bln_search.ranking.selection.selected_row import evaluate_selected_row
@@ -126,7 +126,7 @@ def _search_layers(
 
 def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment | None) -> Analysis:
     records = ledger.results.list_evaluations(study.id)
-    board = rank((record.scored for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds))
+    board = rank_rows((record.scored for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds))
     comparison, reason = compare_study(ledger.results, records, board)
     layers = list_layer_results(ledger, study.id)
     stored = ledger.analyses.find(study.id) if environment is None else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.core.errors import SpecError
-from bln_search.specs.load import read_plain
+from bln_search.specs.load import parse_yaml
 from service.pages.editor.yaml_text import set_value, value_at
 
 
@@ -51,7 +51,7 @@ _MAX_LENGTH = 200
 def read_fields(text: str) -> dict[str, str | list[str]]:
     """Return the fields of a study's YAML text: empty for missing values, no fields if it cannot be parsed."""
     try:
-        _, study = read_plain(text)
+        _, study = parse_yaml(text)
         return {field.name: _form_value(field, value_at(study, field.path)) for field in FIELDS}
     except (SpecError, ValueError):
         return {}
@@ -66,7 +66,7 @@ def set_field(text: str, name: str, value: str | list[str] | None) -> str:
     if field is None:
         return text
     try:
-        _, study = read_plain(text)
+        _, study = parse_yaml(text)
         return set_value(text, field.path, _yaml_value(field, value, value_at(study, field.path)))
     except (SpecError, ValueError):
         return text

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from bln_search.core.errors import SpecError
-from bln_search.specs.load import read_plain
+from bln_search.specs.load import parse_yaml
 
 _MAX_WIDTH = 10_000
 
@@ -24,13 +24,13 @@ def set_value(text: str, path: Sequence[str], value: Any) -> str:
     Raises:
         SpecError: The text cannot be parsed.
     """
-    root, present = read_plain(text)
+    root, present = parse_yaml(text)
     expected = _replace_value(present, path, value)
     if expected == present:
         return text
     edited = _edit(text, root, path, value, value_at(present, path))
     try:
-        if read_plain(edited)[1] == expected:
+        if parse_yaml(edited)[1] == expected:
             return edited
     except SpecError:
         pass
@@ -81,7 +81,7 @@ def _edit(text: str, mapping: yaml.MappingNode, path: Sequence[str], value: Any,
             return _replace_entry(text, name, node, {})  # the mapping loses its last entry
         return _edit(text, node, rest, value, present)
     if rest:
-        data = read_plain(text[node.start_mark.index : node.end_mark.index])[1] if _is_flow_mapping(node) else {}
+        data = parse_yaml(text[node.start_mark.index : node.end_mark.index])[1] if _is_flow_mapping(node) else {}
         return _replace_entry(text, name, node, _replace_value(data, rest, value))
     return _change_entry(text, name, node, value, present)
 

@@ -14,8 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bln_search.core.version import VERSION
-from bln_search.reports.formatting import group_mark, rounded, signed
-from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason
+from bln_search.reports.formatting import format_interval, format_signed_interval, group_mark
+from bln_search.reports.sentences.leaderboard import leaderboard_warning, unranked_reason
 from bln_search.specs.space import format_point_json
 from service.pages.rendering import labels
 from service.pages.rendering.assets import assets_version, plotly_version
@@ -41,14 +41,14 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters |= {
-        "rounded": rounded,
-        "signed": signed,
+        "rounded": format_interval,
+        "signed": format_signed_interval,
         "duration": labels.format_duration,
         "switches": labels.switch_labels,
         "parameters": format_point_json,
         "group_mark": group_mark,
         "leaderboard_warning": leaderboard_warning,
-        "row_reason": row_reason,
+        "row_reason": unranked_reason,
         "time": _time_element,
     }
     templates.globals |= {
@@ -75,7 +75,7 @@ def page(request: Request, template: str, *, status: int = 200, charts: bool = F
     return HTMLResponse(text, status, headers=CHART_HEADERS if charts else None)
 
 
-def fragment(template: str, **values: Any) -> HTMLResponse:
+def render_fragment(template: str, **values: Any) -> HTMLResponse:
     """Render a part of a page, which a script inserts."""
     return HTMLResponse(environment().get_template(template).render(**values))
 

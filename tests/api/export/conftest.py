@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bln_search.api import export_network
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from tests.api.export.exported_rows import NETWORKS
 from tests.api.trained import row_of, train
 
@@ -19,7 +19,7 @@ def networks(tmp_path_factory):
         if name not in trained:
             model, arm, data = NETWORKS[name]
             trained[name] = train(folder, model, arm, data=data)
-        return Folder(folder), trained[name], NETWORKS[name][2]
+        return FolderStore(folder), trained[name], NETWORKS[name][2]
 
     return network
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import bln_search
 from bln_search.api import export_network, export_writing
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ExportError
 from bln_search.evaluation.batches import mini_batches
 from bln_search.norms.network_layers import find_norms
@@ -85,7 +85,7 @@ def test_unread_population_values_are_not_exported(exported):
 @pytest.mark.slow
 def test_per_slot_values_limit_the_mini_batch_size(tmp_path):
     trained = train(tmp_path, "{name: mlp, widths: [8]}", "{method: bln}", "{per_slot: true, batch_sizes: [25, 40]}")
-    export_network(row_of(trained, "TTTT")[0], Folder(tmp_path), DIGITS, tmp_path / "out")
+    export_network(row_of(trained, "TTTT")[0], FolderStore(tmp_path), DIGITS, tmp_path / "out")
     document = json.loads((tmp_path / "out" / "configuration.json").read_text())
     assert (document["row"]["largest_batch_size"], document["folded"]) == (25, False)
     assert "25 slots" in document["not_folded_because"]
@@ -94,14 +94,14 @@ def test_per_slot_values_limit_the_mini_batch_size(tmp_path):
     assert "a mini-batch of 100 has more" in sizes[2]["reason"]
     assert "at most 25 examples" in (tmp_path / "out" / "README.md").read_text()
     with pytest.raises(ExportError, match="is undefined, so it cannot be exported: the feature population"):
-        export_network(row_of(trained, "TTTT", 40)[0], Folder(tmp_path), DIGITS, tmp_path / "none")
+        export_network(row_of(trained, "TTTT", 40)[0], FolderStore(tmp_path), DIGITS, tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.slow
 def test_inaccurate_affine_steps_are_not_folded(networks, tmp_path, monkeypatch):
     checkpoints, trained, data = networks("mlp paper")
-    compare = export_writing.compare
+    compare = export_writing.compare_forms
 
     def compare_with_error(eager, forms, *arguments):
         if forms.keys() == {"folded"}:

@@ -149,6 +149,27 @@ def test_layers_without_a_training_size_depend_on_the_mini_batch(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("network", "x"),
+    [
+        (nn.Sequential(nn.Conv3d(1, 2, 3), nn.BatchNorm3d(2)), torch.randn(4, 1, 3, 4, 4)),
+        (nn.Sequential(nn.Linear(4, 4), nn.LayerNorm((3, 4))), torch.randn(4, 3, 4)),
+    ],
+    ids=["BatchNorm3d", "LayerNorm over two axes"],
+)
+def test_other_kinds_of_layers_are_exported(network, x, tmp_path):
+    with torch.no_grad():
+        expected = network.eval()(x)
+    converted = bln_search.convert(copy.deepcopy(network), method="same")
+    report = bln_search.export(converted, tmp_path / "out", example_inputs=x)
+    assert report.is_independent
+    torch.testing.assert_close(bln_search.load(tmp_path / "out")(x), expected, rtol=1e-5, atol=1e-5)
+    again = bln_search.convert(copy.deepcopy(network), method="same")
+    with torch.no_grad():
+        torch.testing.assert_close(bln_search.load(tmp_path / "out", model=again)(x), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_per_slot_values_limit_the_mini_batch(tmp_path):
     network = mixed(method="bln")
     row = rows(network, per_slot=True)["TTTT"]

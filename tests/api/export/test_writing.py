@@ -10,7 +10,7 @@ import torch
 
 import bln_search
 from bln_search.api import export_network, export_writing, folder, runtimes, study_export
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import DataError, ExportError, MissingPackageError, StorageFullError
 from bln_search.data import DataSet
 from bln_search.norms.network_layers import find_norms
@@ -27,7 +27,7 @@ def test_network_on_token_ids_is_not_exported(tmp_path):
     model = "{name: lstm, widths: [4], embedding: 3, dense: 4}"
     row, _ = row_of(train(tmp_path / "checkpoints", model, "{method: bln}", data=token_data), "FFFF")
     with pytest.raises(ExportError, match="words consists of token ids"):
-        export_network(row, Folder(tmp_path / "checkpoints"), token_data, tmp_path / "target")
+        export_network(row, FolderStore(tmp_path / "checkpoints"), token_data, tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
@@ -101,7 +101,7 @@ def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):
     row, _ = row_of(trained, "FFFF")
     (tmp_path / row.checkpoint.file).write_bytes(b"spoilt")
     with pytest.raises(DataError, match="is damaged: its SHA-256 is"):
-        export_network(row, Folder(tmp_path), data, tmp_path / "out")
+        export_network(row, FolderStore(tmp_path), data, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

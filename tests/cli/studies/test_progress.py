@@ -13,7 +13,7 @@ from bln_search.cli.studies import progress
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.execution.messages import EpochDone, EvaluationDone, Phase, Progressed, TaskFailed, TrainingDiverged
-from bln_search.specs import parse_study, trials_of
+from bln_search.specs import list_planned_trials, parse_study
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.events import EventRecord
 
@@ -25,7 +25,7 @@ arms: [{method: bln}]
 training: {epochs: 20}
 seeds: [0, 1, 2, 3]
 """
-TRIALS = trials_of(parse_study(STUDY))
+TRIALS = list_planned_trials(parse_study(STUDY))
 EPOCH_SECONDS = 0.5
 
 

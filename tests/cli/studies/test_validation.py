@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.specs import parse_study, planned_rows, trials_of
+from bln_search.specs import list_planned_trials, parse_study, planned_rows
 
 STUDY = """
 name: planned
@@ -25,7 +25,7 @@ def file(tmp_path):
 
 def test_arms_are_records_with_their_trials(file, in_every_format):
     printed = in_every_format("validate", file)
-    planned = trials_of(parse_study(STUDY))
+    planned = list_planned_trials(parse_study(STUDY))
     assert printed.json == printed.jsonl
     assert [(record["arm"], record["method"], record["trials"]) for record in printed.json] == [
         ("bln", "bln", 3),
@@ -45,7 +45,7 @@ def test_trials_of_sampled_points_are_unknown(file, records):
 
 def test_evaluations_that_conditions_add_are_printed(file, invoke):
     file.write_text(STUDY.replace("[1, 25]", "[1, 25], conditions: [fog, contrast-5]"))
-    planned = sum(2 * 3 * len(planned_rows(trial)) for trial in trials_of(parse_study(STUDY)))
+    planned = sum(2 * 3 * len(planned_rows(trial)) for trial in list_planned_trials(parse_study(STUDY)))
     printed = " ".join(invoke("validate", file).stdout.split())
     assert f"{planned} evaluations" in printed
     assert f"2 conditions add {planned * 2 // 3}" in printed

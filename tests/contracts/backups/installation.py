@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.core.records import CheckpointRecord, EpochRecord, Snapshot
 from bln_search.ranking.analysis import Analysis
@@ -27,7 +27,7 @@ class Installation:
 
     def __init__(self, ledger, folder, archive=None):
         self.ledger, self.folder = ledger, folder
-        self.checkpoints = Folder(folder / "checkpoints")
+        self.checkpoints = FolderStore(folder / "checkpoints")
         self.archive = Archive(archive or folder / "backups")
         self.messages = []
 

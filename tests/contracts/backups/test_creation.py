@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from bln_search.core.checkpoints import Bucket, Folder, checkpoint_store
+from bln_search.core.checkpoints import BucketStore, FolderStore, checkpoint_store
 from bln_search.core.errors import BackupError
 from bln_search.core.states import StudyState, TrialState
 from bln_search.storage.backups import Archive, verify_backup
@@ -84,7 +84,7 @@ def test_failed_backup_leaves_no_manifest(installation, monkeypatch):
     def full(*_arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Folder, "write", full)
+    monkeypatch.setattr(FolderStore, "write", full)
     with pytest.raises(OSError, match="No space"):
         installation.backup()
     assert list(installation.archive.top.files()) == []
@@ -123,7 +123,7 @@ def test_bucket_can_be_an_archive(installation, target_ledger, buckets, scheme):
     url = f"{'memory://' if scheme == 'memory' else 's3://kept/'}{secrets.token_hex(8)}"
     installation.archive = Archive(url)
     installation.backup()
-    assert isinstance(installation.archive.top, Bucket)
+    assert isinstance(installation.archive.top, BucketStore)
     target_store = checkpoint_store(f"{url}/live")
     assert installation.restore(target_ledger, target_store) == 7
     assert len(networks(target_store)) == 7

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import BackupError
 from bln_search.core.states import StudyState
 from bln_search.storage.backups import create
@@ -28,7 +28,7 @@ def test_missing_files_are_reported_and_others_copied(installation, target_ledge
     ]
     assert installation.backup(NOW + timedelta(hours=1)).newly_absent == frozenset()
     del installation.messages[:2]
-    installation.restore(target_ledger, Folder(installation.folder / "elsewhere"))
+    installation.restore(target_ledger, FolderStore(installation.folder / "elsewhere"))
     assert len(installation.messages) == 4
     assert "is trained again" in installation.messages[-1]
 
@@ -64,7 +64,7 @@ def test_intact_copy_of_an_earlier_backup_is_kept(installation, target_ledger):
     assert second.manifest.checkpoints == first.manifest.checkpoints
     assert len(installation.messages) == len(first.manifest.checkpoints)
     installation.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=9), installation.messages.append)
-    target_store = Folder(installation.folder / "elsewhere")
+    target_store = FolderStore(installation.folder / "elsewhere")
     installation.restore(target_ledger, target_store)
     assert list(networks(target_store)) == [checkpoint.name for checkpoint in first.manifest.checkpoints]
 
@@ -73,7 +73,7 @@ def test_damaged_backup_changes_nothing(installation, target_ledger):
     fill(installation)
     backup = installation.backup()
     before = read_all_rows(target_ledger.database.engine)
-    target_store = Folder(installation.folder / "elsewhere")
+    target_store = FolderStore(installation.folder / "elsewhere")
     top, files = installation.archive.top, installation.archive.files
     for store, name in ((files, backup.manifest.checkpoints[3].name), (top, backup.manifest.database.name)):
         content = store.read(name)
@@ -99,7 +99,7 @@ def test_damaged_networks_can_be_excluded(installation, target_ledger):
     damaged, missing, *intact = (checkpoint.name for checkpoint in backup.manifest.checkpoints)
     installation.archive.files.write(damaged, b"rotten")
     installation.archive.files.delete(missing)
-    target_store = Folder(installation.folder / "elsewhere")
+    target_store = FolderStore(installation.folder / "elsewhere")
     with pytest.raises(BackupError, match=f"2 of its {2 + len(intact)} networks .* --without-damaged restores"):
         installation.restore(target_ledger, target_store)
     assert [line.rpartition("/")[2] for line in installation.messages] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import insert
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.core.errors import BackupError, LedgerError, StaleAttemptError
 from bln_search.core.states import StopRequest, StudyState, TrialState
@@ -26,7 +26,7 @@ def test_every_row_and_file_is_restored_into_either_database(installation, creat
     before = read_all_rows(installation.ledger.database.engine)
     backup = installation.backup()
     assert backup.copied == len(backup.manifest.checkpoints) == 2 * 3 + 1
-    target_store = Folder(tmp_path / "elsewhere")
+    target_store = FolderStore(tmp_path / "elsewhere")
     assert installation.restore(target_ledger, target_store) == 7
     assert read_all_rows(target_ledger.database.engine) == before
     assert all(rows for name, rows in before.items() if name in ("study", "token", "submission", "outcomes", "event"))

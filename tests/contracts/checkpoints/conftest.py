@@ -6,7 +6,7 @@ import secrets
 
 import pytest
 
-from bln_search.core.checkpoints import Folder, checkpoint_store
+from bln_search.core.checkpoints import FolderStore, checkpoint_store
 from bln_search.storage.ledger import Ledger
 from tests.contracts.checkpoints.stored_networks import DAY, ClockAhead
 
@@ -16,7 +16,7 @@ def store(request, tmp_path):
     if request.param == "s3":
         request.getfixturevalue("buckets")
         return checkpoint_store(f"s3://kept/{secrets.token_hex(8)}")
-    return Folder(tmp_path / "kept")
+    return FolderStore(tmp_path / "kept")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import LedgerError
 from bln_search.storage.checkpoints.garbage import remove_garbage
 from bln_search.storage.ledger import Ledger
@@ -82,7 +82,7 @@ def test_expired_attempt_protects_no_files(ledger, store):
 
 
 def test_file_written_again_meanwhile_is_kept(ledger, tmp_path):
-    store = Folder(tmp_path / "kept")
+    store = FolderStore(tmp_path / "kept")
     submit_study(ledger, "first")
     store.write(name(1), b"weights")
     os.utime(store.path / name(1), (0, 0))

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import CheckpointStoreError, LedgerError
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.engine import make_engine
@@ -41,11 +41,11 @@ def test_store_of_two_databases_is_not_cleaned(later_ledger, store, tmp_path):
 def test_read_only_store_raises_checkpoint_store_error(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(CheckpointStoreError, match=r"cannot be written to: .*Not a directory"):
-        write_ownership_marker(Folder(tmp_path / "file" / "kept"), make_engine("sqlite://").url)
+        write_ownership_marker(FolderStore(tmp_path / "file" / "kept"), make_engine("sqlite://").url)
 
 
 def test_spellings_of_a_database_url_share_one_marker(tmp_path, monkeypatch):
-    store = Folder(tmp_path / "kept")
+    store = FolderStore(tmp_path / "kept")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
     for url in (f"sqlite:///{tmp_path}/a.sqlite3", "sqlite:///a.sqlite3", "sqlite:///link/a.sqlite3"):

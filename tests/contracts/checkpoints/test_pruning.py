@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.states import TrialState
 from bln_search.storage.checkpoints.needed_files import find_needed_files
 from bln_search.storage.engine import read_session
@@ -93,7 +93,7 @@ def test_needed_and_recommended_files_are_never_removed(tmp_path, studies, ages,
     """Random studies that share files, random ages in days, cleaned several times in several ways."""
     folder = tmp_path / secrets.token_hex(8)
     ledger = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
-    store = Folder(folder / "kept")
+    store = FolderStore(folder / "kept")
     try:
         referenced, recommended = fill(ledger, studies)
         for number, age in enumerate(ages):

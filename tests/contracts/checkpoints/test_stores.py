@@ -16,7 +16,7 @@ import pytest
 from fsspec import register_implementation
 from fsspec.implementations.memory import MemoryFileSystem
 
-from bln_search.core.checkpoints import Bucket, Folder, checkpoint_store
+from bln_search.core.checkpoints import BucketStore, FolderStore, checkpoint_store
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.urls import redact_password
 
@@ -118,7 +118,7 @@ def test_store_can_be_pickled(store):
 
 
 def test_free_bytes_are_known_for_folders_only(store):
-    if isinstance(store, Folder):
+    if isinstance(store, FolderStore):
         assert store.free_bytes() > 0
     else:
         assert store.free_bytes() is None
@@ -126,7 +126,7 @@ def test_free_bytes_are_known_for_folders_only(store):
 
 def test_missing_bucket_raises_checkpoint_store_error(buckets):
     with pytest.raises(CheckpointStoreError, match="s3://absent/here"):
-        Bucket("s3://absent/here").check()
+        BucketStore("s3://absent/here").check()
 
 
 @pytest.mark.parametrize(("url", "message"), [("nothing://here", "nothing://here"), ("gs://bucket", "needs a package")])
@@ -180,7 +180,7 @@ def test_passwords_with_any_characters_are_redacted(url, redacted):
 
 
 def test_password_of_a_url_is_not_shown():
-    store = Bucket("nothing://ada:hidden@host/kept")
+    store = BucketStore("nothing://ada:hidden@host/kept")
     with pytest.raises(CheckpointStoreError, match=r"nothing://ada:\*\*\*@host/kept") as error:
         store.check()
     assert "hidden" not in f"{error.value}{store}"
@@ -188,8 +188,8 @@ def test_password_of_a_url_is_not_shown():
 
 def test_paths_and_urls_are_distinguished(tmp_path):
     assert checkpoint_store("kept") == checkpoint_store("kept/")
-    assert checkpoint_store(tmp_path) == Folder(tmp_path) == checkpoint_store(f"file://{tmp_path}")
-    assert checkpoint_store("s3://a/b/") == Bucket("s3://a/b")
+    assert checkpoint_store(tmp_path) == FolderStore(tmp_path) == checkpoint_store(f"file://{tmp_path}")
+    assert checkpoint_store("s3://a/b/") == BucketStore("s3://a/b")
 
 
 def test_file_system_without_cache_options_works():

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from alembic import command
 from sqlalchemy import MetaData, insert, select
 
-from bln_search.specs import parse_study, trials_of
+from bln_search.specs import list_planned_trials, parse_study
 from bln_search.storage.engine import make_engine, schema_transaction
 from bln_search.storage.upgrade import alembic_config
 
@@ -40,7 +40,7 @@ def create_old_database(url, revision):
 
         study = {"id": 7, "name": "old", "digest": STUDY.digest, "spec": STUDY.canonical_json(), "state": "interrupted"}
         add("study", **study, revision=3, priority=0)
-        for number, trial in enumerate(trials_of(STUDY)):
+        for number, trial in enumerate(list_planned_trials(STUDY)):
             identity = {"study_id": 7, "key": trial.key, "position": number, "arm": "bln", "method": "bln"}
             state = "finished" if number == 0 else "waiting"
             add("trial", id=number + 1, **identity, seed=trial.seed, spec=trial.model_dump_json(), state=state)

@@ -11,9 +11,9 @@ from sqlalchemy.exc import IntegrityError
 from bln_search.core.blend import Blend, blend_label
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.records import Evaluation, Outcomes, Probe
-from bln_search.ranking.leaderboard import TrialEvaluation, rank
-from bln_search.specs.trial import resolve
-from bln_search.storage.row_factories import new_evaluation
+from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
+from bln_search.specs.trial import make_trial_spec
+from bln_search.storage.row_factories import make_evaluation_row
 from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, STUDY, evaluations
 
 CONDITIONS = ("", "fog-3", "a" * 64)
@@ -64,7 +64,7 @@ def test_evaluations_are_listed_on_clean_images(ledger, study_id):
 
 def test_leaderboard_has_the_metrics_of_each_condition(ledger, study_id):
     board = ledger.results.rank_study(study_id, STUDY)
-    expected = rank(
+    expected = rank_rows(
         TrialEvaluation(trial.arm, trial.seed, evaluation)
         for trial in ledger.trials.list_trials(study_id)
         for evaluation in under_conditions()
@@ -79,7 +79,7 @@ def test_leaderboard_has_the_metrics_of_each_condition(ledger, study_id):
 def test_points_are_judged_by_their_clean_loss(ledger):
     study_id = ledger.studies.accept(SAMPLED_STUDY)
     point = {"training.learning_rate": 0.01}
-    trials = [resolve(SAMPLED_STUDY, SAMPLED_STUDY.arms[0], point, seed) for seed in SAMPLED_STUDY.seeds]
+    trials = [make_trial_spec(SAMPLED_STUDY, SAMPLED_STUDY.arms[0], point, seed) for seed in SAMPLED_STUDY.seeds]
     ledger.trials.add_point(study_id, trials)
     for trial in ledger.trials.list_trials(study_id):
         finish(ledger, trial)
@@ -91,7 +91,7 @@ def test_points_are_judged_by_their_clean_loss(ledger):
 def test_evaluation_is_unique_within_its_condition(ledger, study_id):
     repeated = under_conditions()[-1]
     with pytest.raises(IntegrityError), ledger.database.writing() as session:
-        session.add(new_evaluation(repeated, 1))
+        session.add(make_evaluation_row(repeated, 1))
         session.flush()
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import func, inspect, select, update
 
 from bln_search.core.enums import LayerSearch
 from bln_search.core.errors import DataError, LedgerError
-from bln_search.core.layer_search_record import LayerSums
+from bln_search.core.layer_search_record import FoldSums
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import TrialState
 from bln_search.specs.layer_search import LayersSpec
@@ -37,7 +37,7 @@ def complete(ledger, name="study", seeds=(0, 1)):
 
 def progress(seed=0):
     draw = np.random.default_rng(seed)
-    return LayerSums(None, draw.random((2, 256)), draw.integers(0, 9, (2, 256)), np.array([25, 0]))
+    return FoldSums(None, draw.random((2, 256)), draw.integers(0, 9, (2, 256)), np.array([25, 0]))
 
 
 def store_record(ledger, trial, record, spec=SPEC):

@@ -9,13 +9,13 @@ from bln_search.core.errors import StaleAttemptError
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.search import Objective
-from bln_search.specs.trial import resolve
+from bln_search.specs.trial import make_trial_spec
 from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, finish_trial, no_worker_is_alive
 
 
 def point(rate):
     return [
-        resolve(SAMPLED_STUDY, SAMPLED_STUDY.arms[0], {"training.learning_rate": rate}, seed)
+        make_trial_spec(SAMPLED_STUDY, SAMPLED_STUDY.arms[0], {"training.learning_rate": rate}, seed)
         for seed in SAMPLED_STUDY.seeds
     ]
 

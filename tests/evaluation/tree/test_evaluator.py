@@ -14,7 +14,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import in_double_precision
+from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
 from bln_search.evaluation.scoring import cross_entropy
 from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
@@ -77,7 +77,7 @@ def test_configurations_with_few_shared_prefixes(memory_limit):
 
 def test_single_precision_agrees_with_double():
     single = make_evaluator("mlp", n=24, dtype=torch.float32)
-    network, populations = in_double_precision(single.network, single.populations)
+    network, populations = copy_network_in_double_precision(single.network, single.populations)
     double = single.with_network(
         network, [(inputs.double(), targets) for inputs, targets in single.batches], populations
     )

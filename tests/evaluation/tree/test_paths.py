@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from bln_search.evaluation.tree.paths import Paths
+from bln_search.evaluation.tree.paths import NodeActivations
 
 
 @pytest.fixture
 def paths():
     """Four nodes with three examples each, a number, and a tensor without axes."""
-    return Paths(np.array([3, 5, 6, 9]), [torch.arange(24).view(12, 2), 7, torch.tensor(1.5)])
+    return NodeActivations(np.array([3, 5, 6, 9]), [torch.arange(24).view(12, 2), 7, torch.tensor(1.5)])
 
 
 def examples_of(positions):

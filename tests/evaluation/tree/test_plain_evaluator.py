@@ -146,7 +146,7 @@ def test_layers_are_in_call_order():
 
 def test_plain_evaluation_replaces_a_failed_traversal():
     network = build_network(ByPositions, "ln")
-    with pytest.warns(UserWarning, match=r"\(ModelError: .*first axis"):
+    with pytest.warns(UserWarning, match=r"\(RowBatchingError: .*first axis"):
         evaluator = select_evaluator(network)
     assert_equal_to_plain_passes(evaluator, [evaluator.space.digits_at(index) for index in range(16)])
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 import torch
 
-from bln_search.core.checkpoints import Folder
-from bln_search.core.errors import ProcessLossError
+from bln_search.core.checkpoints import FolderStore
+from bln_search.core.errors import LostProcessError
 from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors import local, process_losses
@@ -34,7 +34,7 @@ def fails(connection, environment):
 
 @pytest.fixture
 def environment(tmp_path):
-    return ExecutionEnvironment(data=tmp_path, cache=tmp_path, checkpoints=Folder(tmp_path / "checkpoints"))
+    return ExecutionEnvironment(data=tmp_path, cache=tmp_path, checkpoints=FolderStore(tmp_path / "checkpoints"))
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_repeated_start_failures_raise_process_loss_error(environment, monkeypat
 
     monkeypatch.setattr(local._CONTEXT.Process, "start", refuse)
     trials = Trials(1, 2)
-    with pytest.raises(ProcessLossError, match=r"3 times in a row.*Too many open files"):
+    with pytest.raises(LostProcessError, match=r"3 times in a row.*Too many open files"):
         LocalExecutor(environment, 2).run(trials.next_task, trials.report, lambda _tokens: None)
     assert len(trials.lost) == 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ClusterError
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.ray.executor import RayExecutor, cpu_share
@@ -38,7 +38,7 @@ def test_cores_and_gpu_must_be_on_one_node():
 
 
 def test_trial_on_the_cpu_must_not_reserve_a_gpu(tmp_path):
-    environment = ExecutionEnvironment(tmp_path, tmp_path, Folder(tmp_path), device="cpu")
+    environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), device="cpu")
     with_gpus = Cluster(list_nodes=lambda: [Node(8.0, 1.0)])
     with pytest.raises(ClusterError, match=r"would reserve 0\.5 GPUs and train on the CPU"):
         RayExecutor(environment, gpus_per_trial=0.5)._check_capacity(with_gpus)

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from bln_search.models.recurrent import GRU, LSTM, RNN, NormalizedGRU, NormalizedLSTM, NormalizedRNN, StepNorms
+from bln_search.models.recurrent import GRU, LSTM, RNN, NormalizedGRU, NormalizedLSTM, NormalizedRNN, TimeStepNorms
 from bln_search.norms import make_norm
 
 PLAIN_LAYERS = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
@@ -45,7 +45,7 @@ def weights_of(layer):
 
 def step_norms(layer):
     """Return the norms of a normalized layer by name."""
-    return {name: module for name, module in layer.named_children() if isinstance(module, StepNorms)}
+    return {name: module for name, module in layer.named_children() if isinstance(module, TimeStepNorms)}
 
 
 def draw_sequences(n=SIZE, steps=STEPS, inputs=INPUTS, seed=0):

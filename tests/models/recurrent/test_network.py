@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.cost import count_parameters
 from bln_search.models import build_model
-from bln_search.models.recurrent import LSTM, Recurrent, RecurrentLayer, StepNorms
+from bln_search.models.recurrent import LSTM, Recurrent, RecurrentLayer, TimeStepNorms
 from bln_search.norms import BLN, LN, Normalization, make_norm
 
 CELLS = ("lstm", "gru", "rnn")
@@ -58,7 +58,7 @@ def test_the_last_norm_gets_the_last_state_only():
 @pytest.mark.parametrize("cell", CELLS)
 def test_every_cell_supports_both_norm_placements(cell, normalize):
     network = build(cell, normalize=normalize)
-    step_norms = [module for module in network.modules() if isinstance(module, StepNorms)]
+    step_norms = [module for module in network.modules() if isinstance(module, TimeStepNorms)]
     norms = [module for module in network.modules() if isinstance(module, Normalization)]
     per_layer = {"rnn": 1, "lstm": 3, "gru": 4}[cell]
     assert len(step_norms) == (2 * per_layer if normalize == "cells" else 0)

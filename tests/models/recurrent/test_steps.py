@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from bln_search import apply_configuration, convert
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.evaluation import collect_frozen_moments
-from bln_search.evaluation.row_evaluator import in_double_precision
-from bln_search.models.recurrent import StepNorms
+from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
+from bln_search.models.recurrent import TimeStepNorms
 from bln_search.norms import BLN, BN, LN, make_norm
 from bln_search.norms.network_layers import find_norms, network_populations
 from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
@@ -29,7 +29,7 @@ class Steps(nn.Module):
 
     def __init__(self, norm, **options):
         super().__init__()
-        self.norm = StepNorms(norm, FEATURES, STEPS, **options)
+        self.norm = TimeStepNorms(norm, FEATURES, STEPS, **options)
 
     def forward(self, x):
         return torch.stack([self.norm(values, step) for step, values in enumerate(x.unbind(1))], 1)
@@ -125,8 +125,8 @@ def test_a_checkpoint_stores_shared_parameters_once(tmp_path):
     network, data = randomize(Steps(BLN)), draw_batches()
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
     weights = {name: value.detach() for name, value in network.named_parameters()}
-    name, sha256 = write_checkpoint(Folder(tmp_path), weights, moments, {})
-    read_weights, read_moments = read_checkpoint(Folder(tmp_path), name, sha256)
+    name, sha256 = write_checkpoint(FolderStore(tmp_path), weights, moments, {})
+    read_weights, read_moments = read_checkpoint(FolderStore(tmp_path), name, sha256)
     assert len(read_weights) == 2
     assert read_moments[PopulationEstimate.FROZEN].keys() == find_norms(network).keys()
     restored = Steps(BLN)
@@ -137,7 +137,7 @@ def test_a_checkpoint_stores_shared_parameters_once(tmp_path):
 
 def test_copies_in_double_precision_share_parameters():
     network = randomize(Steps(BLN))
-    copy, _ = in_double_precision(network, {})
+    copy, _ = copy_network_in_double_precision(network, {})
     assert_shared(copy)
     assert copy.norm.of_step[3].bias.dtype == torch.float64
     assert_shared(deepcopy(network))
@@ -176,4 +176,4 @@ def test_a_time_step_without_a_norm_is_an_error(step):
 )
 def test_impossible_step_norms_are_an_error(steps, gain, message):
     with pytest.raises(ModelError, match=message):
-        StepNorms(BN, FEATURES, steps, gain=gain)
+        TimeStepNorms(BN, FEATURES, steps, gain=gain)

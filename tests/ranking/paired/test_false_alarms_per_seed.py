@@ -8,7 +8,7 @@ from scipy import stats
 
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.ranking.paired.per_seed_tests import mcnemar, permutation, wilcoxon
+from bln_search.ranking.paired.per_seed_tests import mcnemar, permutation_test, wilcoxon
 from tests.ranking.tables import band, draw
 
 ALPHA = 0.05
@@ -73,7 +73,7 @@ def test_sign_flips_keep_their_level(noise):
     rejections = []
     for block in range(MANY // 50):
         outcome_table = draw(rng, seeds=50, rows=3, skewed=noise == "skewed", examples=40).select_rows([0, 2])
-        rejections.append(permutation(outcome_table, flips=399, random=block) <= ALPHA)
+        rejections.append(permutation_test(outcome_table, flips=399, random=block) <= ALPHA)
     low, top = band(0.05, MANY)
     assert low <= np.mean(rejections) <= top
 

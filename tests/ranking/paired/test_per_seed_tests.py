@@ -12,7 +12,7 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as of_statsmodels
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.per_seed_tests import FLIPS, mcnemar, per_seed_tests, permutation, wilcoxon
+from bln_search.ranking.paired.per_seed_tests import FLIPS, mcnemar, per_seed_tests, permutation_test, wilcoxon
 from tests.ranking.tables import draw
 
 
@@ -132,7 +132,7 @@ def test_sign_flips_agree_with_complete_enumeration(outcome_table):
     """Within five standard deviations of so many random flips."""
     expected = pairwise(outcome_table, [(seed_losses, enumerated) for seed_losses in outcome_table.losses])
     error = np.sqrt(expected * (1 - expected) / FLIPS)
-    assert np.all(np.abs(permutation(outcome_table) - expected) <= 5 * error + 2 / FLIPS)
+    assert np.all(np.abs(permutation_test(outcome_table) - expected) <= 5 * error + 2 / FLIPS)
 
 
 def test_sign_flips_agree_with_exact_scipy():
@@ -141,7 +141,7 @@ def test_sign_flips_agree_with_exact_scipy():
     assert expected == pytest.approx(
         pairwise(outcome_table, [(seed_losses, enumerated) for seed_losses in outcome_table.losses])
     )
-    assert np.abs(permutation(outcome_table) - expected).max() <= 5 * np.sqrt(0.25 / FLIPS)
+    assert np.abs(permutation_test(outcome_table) - expected).max() <= 5 * np.sqrt(0.25 / FLIPS)
 
 
 @pytest.mark.parametrize("examples", [40, 300])
@@ -151,7 +151,7 @@ def test_sign_flips_agree_with_resampled_scipy(examples):
     )
     expected = pairwise(outcome_table, [(seed_losses, scipy_permutation) for seed_losses in outcome_table.losses])
     error = np.sqrt(2 * expected * (1 - expected) / FLIPS)
-    assert np.all(np.abs(permutation(outcome_table) - expected) <= 5 * error + 2 / FLIPS)
+    assert np.all(np.abs(permutation_test(outcome_table) - expected) <= 5 * error + 2 / FLIPS)
     assert expected.min() < 0.05 < expected.max()
 
 
@@ -168,14 +168,14 @@ def scipy_permutation(first, second):
 
 def test_smallest_p_is_one_over_the_number_of_flips():
     outcome_table = table(np.stack([np.zeros(40), np.ones(40)])[None])
-    assert permutation(outcome_table) == pytest.approx(1 / (1 + FLIPS))
-    assert permutation(outcome_table, flips=99) == pytest.approx(0.01)
+    assert permutation_test(outcome_table) == pytest.approx(1 / (1 + FLIPS))
+    assert permutation_test(outcome_table, flips=99) == pytest.approx(0.01)
 
 
 def test_flips_are_reproducible_by_seed():
     outcome_table = draw(np.random.default_rng(5), rows=3)
-    assert np.array_equal(permutation(outcome_table, random=1), permutation(outcome_table, random=1))
-    assert not np.array_equal(permutation(outcome_table, random=1), permutation(outcome_table, random=2))
+    assert np.array_equal(permutation_test(outcome_table, random=1), permutation_test(outcome_table, random=1))
+    assert not np.array_equal(permutation_test(outcome_table, random=1), permutation_test(outcome_table, random=2))
 
 
 @pytest.mark.parametrize("examples", [2, 20, 60, 1_000])
@@ -209,7 +209,7 @@ def test_one_row_has_no_pairs():
 
 
 @pytest.mark.parametrize("far", [1e4, 1e8])
-@pytest.mark.parametrize("test", [mcnemar, wilcoxon, permutation])
+@pytest.mark.parametrize("test", [mcnemar, wilcoxon, permutation_test])
 def test_distant_row_does_not_change_other_pairs(test, far):
     outcome_table = draw(np.random.default_rng(0), seeds=2, rows=3, difference=0.5)
     losses = np.append(outcome_table.losses, far * (1 + outcome_table.losses[:, :1] ** 2), axis=1)

@@ -9,7 +9,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import TrialEvaluation, rank
+from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
 
 BASELINE = ClassPriorBaseline(loss=0.7, accuracy=0.5)
@@ -25,7 +25,7 @@ def board(losses, ranked_on=Split.VALIDATION):
             state = EvaluationState.MEASURED if value is not None else EvaluationState.UNDEFINED
             accuracy = None if value is None else 0.25
             scored.append(TrialEvaluation(arm, seed, Evaluation(key, state, 9, value, accuracy, None)))
-    return rank(scored, ranked_on)
+    return rank_rows(scored, ranked_on)
 
 
 @pytest.mark.parametrize("split", [Split.VALIDATION, Split.TEST])
@@ -58,7 +58,7 @@ def test_the_mean_over_seeds_counts():
 def test_rows_without_a_rank_are_ignored():
     assert compare_with_class_prior(board({("bn", 0, "TT--"): None}), BASELINE) is None
     assert compare_with_class_prior(board({("bn", 0, "TT--"): None, ("ln", 0, "--FF"): 0.8}), BASELINE).arms == ("ln",)
-    assert compare_with_class_prior(rank([], Split.VALIDATION), BASELINE) is None
+    assert compare_with_class_prior(rank_rows([], Split.VALIDATION), BASELINE) is None
 
 
 def test_nothing_is_reported_without_a_baseline():

@@ -12,7 +12,7 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.grouping import Condition, losses_by_condition, losses_by_row
+from bln_search.ranking.grouping import EvaluationSetting, losses_by_condition, losses_by_row
 from bln_search.ranking.leaderboard import TrialEvaluation
 from bln_search.ranking.selection.cross_study import match_rows
 from bln_search.ranking.selection.seed_t_test import top_group_by_seeds
@@ -44,12 +44,15 @@ def test_configuration_without_population_has_every_estimate():
         row_key("FFFF", None): {0: 0.3},
     }
     conditions = losses_by_condition(losses)
-    assert list(conditions) == [Condition("bln", "", PopulationEstimate.EPOCH, 25), Condition("bln", "", FROZEN, 25)]
+    assert list(conditions) == [
+        EvaluationSetting("bln", "", PopulationEstimate.EPOCH, 25),
+        EvaluationSetting("bln", "", FROZEN, 25),
+    ]
     assert all(values[InferenceConfiguration("FFFF")] == {0: 0.3} for values in conditions.values())
 
 
 def test_rows_without_population_have_their_own_condition():
-    assert list(losses_by_condition({row_key("FFFF", None): {0: 0.3}})) == [Condition("bln", "", None, 25)]
+    assert list(losses_by_condition({row_key("FFFF", None): {0: 0.3}})) == [EvaluationSetting("bln", "", None, 25)]
 
 
 def test_rows_within_seed_variance_are_in_the_top_group():

@@ -9,7 +9,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import TrialEvaluation, rank
+from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
 from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.ranking.selection.recommendation import Confidence, recommend
 from bln_search.ranking.selection.selected_row import evaluate_selected_row
@@ -26,7 +26,7 @@ def board(figures, ranked_on=Split.VALIDATION):
                 scored.append(
                     TrialEvaluation("bln", 0, Evaluation(key, EvaluationState.MEASURED, 9, loss, right, None))
                 )
-    return rank(scored, ranked_on)
+    return rank_rows(scored, ranked_on)
 
 
 def test_selected_row_is_evaluated_on_the_other_split():

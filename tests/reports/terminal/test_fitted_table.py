@@ -7,22 +7,22 @@ import io
 import pytest
 from rich.console import Console
 
-from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind, fit_columns
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable, fit_columns
 
 LOSSES = ("0.1383 ± 0.0096", "0.1384 ± 0.0093")
 COLUMNS = (
-    Column("rank", ("1", "2"), Kind.NUMBER, is_key=True),
-    Column("configuration", ("TTFF", "FFFF"), Kind.CODE, legend="four letters", is_key=True),
+    Column("rank", ("1", "2"), CellKind.NUMBER, is_key=True),
+    Column("configuration", ("TTFF", "FFFF"), CellKind.CODE, legend="four letters", is_key=True),
     Column("reason", ("", "–")),
     Column(
         "validation loss",
         LOSSES,
-        Kind.NUMBER,
+        CellKind.NUMBER,
         short_cells=("0.1383", "0.1384"),
         shorten_order=2,
         short_note="± of the loss",
     ),
-    Column("test accuracy %", ("97.04", "96.94"), Kind.NUMBER, drop_order=1),
+    Column("test accuracy %", ("97.04", "96.94"), CellKind.NUMBER, drop_order=1),
     Column("checkpoint", ("0123456789abcdef.safetensors",) * 2),
 )
 
@@ -74,9 +74,9 @@ def test_columns_are_reduced_in_their_order():
 
 def test_a_reduction_that_later_ones_make_unnecessary_is_undone():
     columns = [
-        Column("name", ("x" * 20,), Kind.CODE),
-        Column("small", ("1",), Kind.NUMBER, drop_order=1),
-        Column("large", ("1" * 30,), Kind.NUMBER, drop_order=2),
+        Column("name", ("x" * 20,), CellKind.CODE),
+        Column("small", ("1",), CellKind.NUMBER, drop_order=1),
+        Column("large", ("1" * 30,), CellKind.NUMBER, drop_order=2),
     ]
     assert fit_columns(columns, 40).omissions == ["large"]
 

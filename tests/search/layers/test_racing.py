@@ -8,7 +8,7 @@ from scipy import stats
 
 from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.search.layers.objective import BudgetedObjective
-from bln_search.search.layers.racing import _not_worse, _schedule, race
+from bln_search.search.layers.racing import _not_worse, _test_schedule, run_race
 from tests.search.layers.tables import additive, plain_space, table_source
 
 
@@ -51,7 +51,7 @@ def test_one_mini_batch_drops_no_finite_candidate():
 
 @pytest.mark.parametrize("batches", [1, 2, 4, 5, 6, 12, 480])
 def test_last_test_covers_every_mini_batch(batches):
-    schedule = _schedule(batches)
+    schedule = _test_schedule(batches)
     assert schedule == sorted(set(schedule))
     assert (schedule[0], schedule[-1]) == (min(5, batches), batches)
 
@@ -62,7 +62,7 @@ def test_race_finds_the_best_for_less_than_full_cost():
     objective = BudgetedObjective(table_source(space, means), range(12), 10**4)
     draw = np.random.default_rng(0)
     candidates = np.array([space.digits_at(index) for index in draw.choice(space.size, 60, replace=False)], np.uint8)
-    survivors = race(objective, candidates, draw)
+    survivors = run_race(objective, candidates, draw)
     indices = [space.index(row.tolist()) for row in candidates]
     assert space.index(survivors[0].tolist()) == min(indices, key=means.__getitem__)
     assert 1 <= len(survivors) <= 8

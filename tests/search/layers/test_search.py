@@ -15,7 +15,7 @@ from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.evaluation.tree.trie import all_digits
 from bln_search.search.layers.search import LayerSearchPlan, assign_folds, search_network
-from bln_search.search.layers.strategies import Options
+from bln_search.search.layers.strategies import SearchOptions
 from tests.evaluation.builders import SIZE, draw_examples
 from tests.evaluation.tree.builders import make_evaluator
 from tests.storage.searches import assert_same
@@ -60,7 +60,7 @@ class ExhaustiveSearch:
 def test_confirmed_outcomes_use_choices_of_other_folds(folds, kind):
     """A coordinate search with every restart there is finds the best of this small space, too."""
     tree, parts = make_evaluator_and_folds(folds)
-    plan = LayerSearchPlan(kind, evaluations=10_000, options=Options(restarts=40))
+    plan = LayerSearchPlan(kind, evaluations=10_000, options=SearchOptions(restarts=40))
     record, expected_record = search_network(tree, parts, plan), ExhaustiveSearch(tree, parts)
     for candidates, chosen, outcomes, apparent in (
         (None, record.chosen, record.confirmed, record.apparent),
@@ -124,7 +124,7 @@ def test_test_figures_are_of_best_and_best_uniform():
 @pytest.mark.parametrize("kind", [kind for kind in LayerSearch if kind is not LayerSearch.EXACT])
 def test_search_records_only_evaluated_configurations(kind):
     tree, parts = make_evaluator_and_folds()
-    record = search_network(tree, parts, LayerSearchPlan(kind, evaluations=40, options=Options(seed=1)))
+    record = search_network(tree, parts, LayerSearchPlan(kind, evaluations=40, options=SearchOptions(seed=1)))
     expected_record = ExhaustiveSearch(tree, parts)
     assert record.evaluations <= 3 * 40  # without each fold, then on all examples
     assert not record.marginal

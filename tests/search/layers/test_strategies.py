@@ -7,7 +7,7 @@ import pytest
 
 from bln_search.core.enums import LayerSearch
 from bln_search.search.layers.objective import BudgetedObjective
-from bln_search.search.layers.strategies import Options, search
+from bln_search.search.layers.strategies import SearchOptions, search
 from tests.search.layers.tables import additive, choice, plain_space, space_of, table_source
 
 SEARCHES = [kind for kind in LayerSearch if kind is not LayerSearch.EXACT]
@@ -41,7 +41,7 @@ class Recording(BudgetedObjective):
 def run_search(kind, budget, *, space=PLAIN, means=None, seed=0, **options):
     means = additive(space) if means is None else means
     objective = Recording(table_source(space, means), range(12), budget)
-    search(kind, objective, Options(seed=seed, **options))
+    search(kind, objective, SearchOptions(seed=seed, **options))
     return objective
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.formatting import rounded
+from bln_search.reports.formatting import format_interval
 from service.pages.rendering import labels
 
 
@@ -22,7 +22,7 @@ from service.pages.rendering import labels
     ],
 )
 def test_numbers_are_rounded_to_their_uncertainty(interval, factor, expected):
-    assert rounded(interval, factor) == expected
+    assert format_interval(interval, factor) == expected
 
 
 @pytest.mark.parametrize(

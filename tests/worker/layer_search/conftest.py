@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from bln_search.core.checkpoints import Folder
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
@@ -32,7 +32,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def environment(home):
-    return ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+    return ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
 
 
 @pytest.fixture(scope="package")

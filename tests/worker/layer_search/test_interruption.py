@@ -13,7 +13,7 @@ from bln_search.worker import layer_search as worker_layers
 from bln_search.worker.analysis import AnalysisOptions, compute_analysis
 from bln_search.worker.layer_search import SearchStoppedError, search_layers
 from bln_search.worker.loop import Worker
-from bln_search.worker.presence import Presence
+from bln_search.worker.presence import HeartbeatSender
 from tests.storage.searches import assert_same
 from tests.worker.layer_search.searched_study import BATCHES, count_saved_steps, list_searches, silent
 
@@ -138,7 +138,7 @@ def test_stopped_worker_leaves_the_analysis_to_another(analysed, ledger_copy, en
     def save_and_check(self, sums):
         meanwhile.append(ledger_copy.analyses.claim("host/9/0"))
         before = held_until(ledger_copy)
-        Presence(worker.ledger, worker.name, "cpu", lambda: worker.study_id)._renew_lease()
+        HeartbeatSender(worker.ledger, worker.name, "cpu", lambda: worker.study_id)._renew_lease()
         assert held_until(ledger_copy) > before
         worker.stopping.set()
         usual(self, sums)

@@ -18,7 +18,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
 from bln_search.execution.executors.cpu_limits import available_cores, choose_workers
 from bln_search.execution.executors.ray.actors import end_actor, keep_starting_actors
-from bln_search.execution.executors.ray.cluster import cluster
+from bln_search.execution.executors.ray.cluster import open_cluster
 from bln_search.execution.executors.ray.environment import prepare_environment, process_folder
 from bln_search.execution.executors.ray.nodes import Cluster
 from bln_search.execution.executors.ray.tune_parts import TaskCallback, TaskScheduler, TaskSearcher, make_tuner
@@ -77,7 +77,7 @@ class RayExecutor:
         """Join or start the cluster."""
         local_gpus = torch.cuda.device_count() if self.environment.device.startswith("cuda") or self.gpus else 0
         self._cluster = self._stack.enter_context(
-            cluster(self.address, max(available_cores(), self.max_workers or 1), local_gpus)
+            open_cluster(self.address, max(available_cores(), self.max_workers or 1), local_gpus)
         )
         try:
             self._check_capacity(self._cluster)

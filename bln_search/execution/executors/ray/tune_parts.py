@@ -130,7 +130,7 @@ class TaskCallback(_NotSerialized, tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         """A trial's process has ended, or did not start."""
-        self.on_loss(trial, _loss_reason(trial))
+        self.on_loss(trial, _lost_process_reason(trial))
 
     def get_state(self) -> None:
         """Return no state: studies resume from the ledger."""
@@ -168,7 +168,7 @@ def make_tuner(
     )
 
 
-def _loss_reason(trial: Any) -> str:
+def _lost_process_reason(trial: Any) -> str:
     """Why a trial's process ended. Tune has the error in a file, not yet in its storage."""
     try:
         with open(trial.pickled_error_file, "rb") as stream:  # noqa: PTH123 - Tune has a path of type str
