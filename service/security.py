@@ -132,7 +132,7 @@ def missing_analysis(study: StudyAccess) -> ProblemException:
     detail = f"the study is {study.state}, and only a complete study is analyzed"
     if study.is_active:
         return ProblemException(404, "not-analysed", f"{detail}: try again later", headers={"Retry-After": "10"})
-    return ProblemException(404, "not-complete", f"{detail}: it continues after POST /api/v1/studies/{study.id}/resume")
+    return ProblemException(404, "no-analysis", f"{detail}: it continues after POST /api/v1/studies/{study.id}/resume")
 
 
 async def _writable_study(study: Annotated[StudyAccess, Depends()], _writer: Writer) -> StudyAccess:

@@ -14,10 +14,9 @@ from bln_search.ranking.selection.condition_criteria import Criterion, criterion
 from bln_search.ranking.selection.recommendation import is_deterministic
 from bln_search.reports.leaderboard_columns import METRICS, SPLITS, metric_of
 from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
-from bln_search.reports.terminal.row_columns import row_identity_columns
+from bln_search.reports.terminal.row_columns import letters_column, row_identity_columns
 
 _DROP_GROUP, _DROP_POPULATION = 1, 2
-_MAX_LETTERS = 4
 
 _CRITERION_LEGENDS = {
     Criterion.MEAN: "mean: of the losses of all conditions",
@@ -60,18 +59,10 @@ def _reasons(rows: ConditionRows) -> list[LeaderboardRow]:
 
 def _group_column(rows: ConditionRows) -> Column | None:
     """Letters of the compact letter display of the mean; None where they add nothing or cannot be read."""
-    letters = _letters(rows)
-    shown = {letter for letter in letters if letter}
-    if len(shown) < 2 or max(map(len, shown)) > _MAX_LETTERS:
-        return None
-    return Column(
-        "group",
-        [letter or "" for letter in letters],
-        CellKind.CODE,
-        legend="group: rows that share a letter do not differ significantly in the mean (5 %, Holm over pairs and "
-        "conditions)",
-        drop_order=_DROP_GROUP,
+    legend = (
+        "group: rows that share a letter do not differ significantly in the mean (5 %, Holm over pairs and conditions)"
     )
+    return letters_column(_letters(rows), legend, _DROP_GROUP)
 
 
 def _letters(rows: ConditionRows) -> list[str | None]:

@@ -44,7 +44,9 @@ def name_variable(text: str, setting: str) -> str:
     return f"{text} \\[env: BLN_SEARCH_{setting.upper()}]"  # an unescaped bracket is markup, which is not printed
 
 
-StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help="Name or number of a study.", show_default=False)]
+StudyArgument = Annotated[
+    str, typer.Argument(metavar="STUDY", help="Number of a study, or name of your own.", show_default=False)
+]
 StudyFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Study file.", show_default=False)]
 DatabaseOption = Annotated[
     str | None, typer.Option("--database", metavar="URL", help=name_variable("Database URL.", "database"))

@@ -154,7 +154,7 @@ class Client:
                     self._session.request_json("GET", f"/studies/{study_id}/analysis")["analysis"]
                 )
             except ServiceError as error:
-                if error.kind == "not-complete":
+                if error.kind == "no-analysis":
                     return None
                 if error.kind != "not-analysed":
                     raise

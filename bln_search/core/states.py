@@ -129,31 +129,38 @@ TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
     },
 }
 
-_VERBS: dict[State, str] = {
-    StudyState.ACCEPTED: "resume",
+
+_VERBS = {
+    StudyState.ACCEPTED: "queue",
     StudyState.RUNNING: "run",
     StudyState.PAUSED: "pause",
     StudyState.CANCELLED: "cancel",
 }
-"""What a person does to bring a study into a state."""
+"""What a request for a state of a study does."""
 
-_ADVICE: dict[StudyState, str] = {
+_NEXT_STEPS = {
     StudyState.ACCEPTED: "it waits in the queue",
-    StudyState.RUNNING: "wait for its end, or cancel it",
-    StudyState.PAUSED: "`bln-search resume` queues it again",
-    StudyState.COMPLETE: "it has all its results, and nothing is left to do",
-    StudyState.INTERRUPTED: "`bln-search run` with its file resumes it",
-    StudyState.CANCELLED: "`bln-search resume` queues it again",
-    StudyState.FAILED: "`bln-search resume` queues it again",
+    StudyState.RUNNING: "a process runs it",
+    StudyState.INTERRUPTED: "`bln-search run` resumes it",
+    StudyState.COMPLETE: "that state is final",
+    **dict.fromkeys(
+        (StudyState.PAUSED, StudyState.CANCELLED, StudyState.FAILED), "`bln-search resume` queues it again"
+    ),
 }
+"""What can be done with a study in a state."""
+
+
+def _article(state: StudyState) -> str:
+    return "an" if state.startswith(("a", "i")) else "a"
 
 
 def check_transition(present: State, following: State) -> None:
     """Raise TransitionError unless `following` may come after `present`."""
     may_follow = TRANSITIONS[type(present)][present]
-    if isinstance(present, StudyState) and following in _VERBS and following not in may_follow:
-        raise TransitionError(f"cannot {_VERBS[following]} a study that is {present}: {_ADVICE[present]}")
     if type(following) is not type(present) or following not in may_follow:
         kind = type(present).__name__.removesuffix("State").lower()
+        if isinstance(present, StudyState) and isinstance(following, StudyState):
+            verb = _VERBS.get(following, "change")
+            raise TransitionError(f"cannot {verb} {_article(present)} {present!s} study; {_NEXT_STEPS[present]}")
         end = f"it may become {', '.join(sorted(may_follow))}" if may_follow else "that state is final"
         raise TransitionError(f"this {kind} is {present!s} and cannot become {following!s}: {end}")

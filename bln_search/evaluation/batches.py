@@ -79,7 +79,7 @@ def fill_last_batch(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
         yield (inputs, targets) if missing <= 0 else (concatenate([inputs, first[:missing]]), targets)
 
 
-def group_batches(batches: Iterable[MiniBatch], groups: int) -> Iterator[BatchGroup]:
+def group_adjacent_batches(batches: Iterable[MiniBatch], groups: int) -> Iterator[BatchGroup]:
     """Yield groups of up to `groups` adjacent mini-batches of one shape; one with fillers ends its group."""
     pending: list[MiniBatch] = []
     for batch in batches:

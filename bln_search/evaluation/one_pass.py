@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
-from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_batches
+from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
 from bln_search.evaluation.conditioning import IllConditionedRows
 from bln_search.evaluation.independence import BatchPair, check_one_pass_inputs, check_pair
 from bln_search.evaluation.inputs import StructuredInputs
@@ -82,7 +82,7 @@ def evaluate_rows(
         evaluator = RowEvaluator(network, rows, populations, score=score)
         retain_freed_memory()
         evaluator, double = _checked_evaluator(evaluator, first, second, memory_limit)
-        groups = group_batches(all_batches, evaluator.chunking.groups)
+        groups = group_adjacent_batches(all_batches, evaluator.chunking.groups)
         return _collect_outcomes(_fused_scores(evaluator, double, first, groups, observe), progress)
 
 

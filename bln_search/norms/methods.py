@@ -98,7 +98,7 @@ class LN(Normalization):
 
     @property
     def matches_replaced_layer(self) -> bool:
-        """Whether it normalizes each example by its own features."""
+        """Whether the outputs are those of the LayerNorm that it replaced: each example by its own features."""
         return self.replaces_torch_layer and self.configuration == mini_batch_configuration(self.method)
 
     def branch_weights(self, batch_size: int) -> tuple[float, float]:  # noqa: ARG002 - independent of the batch size

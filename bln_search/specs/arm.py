@@ -124,7 +124,7 @@ class ArmSpec(Spec):
     @model_validator(mode="after")
     def _check_method_options(self) -> ArmSpec:
         for method, names in _OPTIONS.items():
-            present_keys = [self.written_name(name) for name in names if getattr(self, name) is not None]
+            present_keys = [self.study_file_key(name) for name in names if getattr(self, name) is not None]
             if present_keys and self.method is not method:
                 raise ValueError(
                     f"{', '.join(present_keys)} belongs to the method {method}, the arm is {self.method}: remove it"
@@ -133,10 +133,10 @@ class ArmSpec(Spec):
             schedule: Constant | Steps | Ramp | None = getattr(self, name)
             if schedule is not None and not all(lowest <= value <= highest for value in schedule.extremes):
                 allowed = f"between {lowest:g} and {highest:g}" if highest < inf else f"at least {lowest:g}"
-                raise ValueError(f"{self.written_name(name)} must stay {allowed}, not {schedule}")
+                raise ValueError(f"{self.study_file_key(name)} must stay {allowed}, not {schedule}")
         return self
 
     @classmethod
-    def written_name(cls, name: str) -> str:
+    def study_file_key(cls, name: str) -> str:
         """The key of a field in a study file."""
         return cls.model_fields[name].alias or name

@@ -33,8 +33,8 @@ shutdown and cancellation."""
 _SERVER_LOST = ("08", _READ_ONLY, "57P")
 """Prefixes of SQLSTATEs after which all pooled connections are closed: a new connection may reach another server."""
 
-_CHECK_OPTION = "check_before_writing"
-"""Execution option of an engine that holds the function of `check_before_writing`."""
+_CHECK_OPTION = "register_write_check"
+"""Execution option of an engine that holds the function of `register_write_check`."""
 
 _SCHEMA_LOCK = 0x626C6E
 """Key of the Postgres advisory lock of a schema transaction; the same in every database of bln-search."""
@@ -151,7 +151,7 @@ def connect(engine: Engine) -> Iterator[Connection]:
 def write_session(engine: Engine) -> Iterator[Session]:
     """A session that commits when the block ends and rolls back when it raises.
 
-    The function of `check_before_writing` is called first; nothing is written where it raises.
+    The function of `register_write_check` is called first; nothing is written where it raises.
     """
     check: Callable[[Session], None] | None = engine.get_execution_options().get(_CHECK_OPTION)
     with _translate_errors(engine), Session(engine.execution_options(writing=True)) as session, session.begin():
@@ -160,7 +160,7 @@ def write_session(engine: Engine) -> Iterator[Session]:
         yield session
 
 
-def check_before_writing(engine: Engine, check: Callable[[Session], None]) -> None:
+def register_write_check(engine: Engine, check: Callable[[Session], None]) -> None:
     """Call `check` at the beginning of every later transaction that writes."""
     engine.update_execution_options(**{_CHECK_OPTION: check})
 

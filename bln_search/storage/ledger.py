@@ -12,7 +12,7 @@ from bln_search.storage.checkpoints.pruning import NetworkPruner
 from bln_search.storage.checkpoints.repository import CheckpointRepository
 from bln_search.storage.clock import Clock
 from bln_search.storage.database import Database
-from bln_search.storage.engine import check_before_writing, make_engine
+from bln_search.storage.engine import make_engine, register_write_check
 from bln_search.storage.events import EventRepository
 from bln_search.storage.listing import Listing
 from bln_search.storage.migration import check_revision, migrate, present_revision
@@ -116,7 +116,7 @@ def open_ledger(url: str) -> Ledger:
     ledger = connect_ledger(url)
     try:
         ledger.upgrade_schema()
-        check_before_writing(ledger.database.engine, check_revision)
+        register_write_check(ledger.database.engine, check_revision)
     except BaseException:
         ledger.close()
         raise

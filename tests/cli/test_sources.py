@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bln_search.cli.sources import LedgerSource, ServiceSource, open_client
-from bln_search.core.enums import Split
+from bln_search.client import ServiceError
+from bln_search.core.enums import Scope, Split
 from bln_search.worker.analysis import compute_analysis
 from tests.support.service_world import study
 
@@ -48,3 +49,22 @@ def test_an_incomplete_study_is_analyzed_only_if_that_is_allowed(world, sources)
     for source in sources:
         assert source.analysis(source.find(str(study_id))) is None
         assert source.analysis(source.find(str(study_id)), allow_incomplete=True) is not None
+
+
+def test_an_admin_selects_studies_of_others_by_number(world, service):
+    of_ada = world.queue.submit(study("shared"), "ada").study_id
+    of_bob = world.queue.submit(study("shared"), "bob").study_id
+    with open_client("http://testserver", world.secrets["root", Scope.ADMIN], world.settings) as client:
+        with pytest.raises(ServiceError, match=f"{of_ada} of ada, {of_bob} of bob"):
+            client.study("shared")
+        own = world.queue.submit(study("shared"), "root").study_id
+        world.queue.submit(study("shared", seeds=(7,)), "bob")
+        assert client.study("shared")["id"] == own
+        assert client.study(of_ada)["owner"] == "ada"
+
+
+def test_both_sources_name_the_owner(world, sources):
+    world.queue.submit(study("waiting"), "ada")
+    for source in sources:
+        assert source.find("waiting").owner == "ada"
+        assert [record["owner"] for record in source.list_studies()] == ["ada"]

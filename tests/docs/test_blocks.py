@@ -60,6 +60,7 @@ TEXT_BLOCKS = {
     "bln-search serve": "docs/test_blocks.py",
     "openapi-python-client generate": "end_to_end/test_generated_client.py",
     "model = BertForSequenceClassification": "api/test_transformers.py",
+    'curl -sS -H "Authorization: Bearer $TOKEN" "http://127.0.0.1:8000/api/v1/studies?': "docs/test_blocks.py",
     "quickstart (complete)": "end_to_end/test_readme.py",
 }
 """Blocks that are neither code nor commands by their beginning, and the test of what they show."""

@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from bench.documents import conclusions, curves, figures, growing, layer_page, survey_block, zoo_page
+from bench.documents import conclusions, curves, figures, growing, layer_page, shift_page, survey_block, zoo_page
 from bench.documents.experiments import EXPERIMENTS
 from bench.documents.marked_block import read_block
 from tests.conftest import ROOT
@@ -101,6 +101,12 @@ def test_every_figure_about_growth_comes_from_its_file():
 def test_figures_of_library_networks_come_from_their_file():
     shown = read_block(zoo_page.PAGE, zoo_page.BLOCK)
     assert shown == zoo_page.block(), "run python -m bench.documents.zoo_page --write"
+
+
+def test_table_of_shifts_comes_from_its_file():
+    assert read_block(shift_page.PAGE, shift_page.BLOCK) == shift_page.block(), (
+        "run python -m bench.documents.shift_page --write"
+    )
 
 
 def test_survey_of_library_networks_comes_from_its_file():

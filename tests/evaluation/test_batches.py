@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.batches import fill_last_batch, group_batches, mini_batches
+from bln_search.evaluation.batches import fill_last_batch, group_adjacent_batches, mini_batches
 
 
 @given(n=st.integers(1, 60), size=st.integers(1, 60), groups=st.integers(1, 9))
@@ -19,7 +19,7 @@ def test_every_example_is_counted_once_in_full_mini_batches(n, size, groups):
             list(mini_batches(x, x, size))
         return
     targets = []
-    for group in group_batches(mini_batches(x, x, size), groups):
+    for group in group_adjacent_batches(mini_batches(x, x, size), groups):
         assert group.size == size
         assert len(group.inputs) == group.groups * size
         assert group.groups <= groups
@@ -31,7 +31,7 @@ def test_every_example_is_counted_once_in_full_mini_batches(n, size, groups):
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=12), groups=st.integers(1, 5))
 def test_mini_batches_of_different_sizes_are_never_mixed(sizes, groups):
     batches = [(torch.zeros(size), torch.zeros(size)) for size in sizes]
-    assert [size for group in group_batches(batches, groups) for size in [group.size] * group.groups] == sizes
+    assert [size for group in group_adjacent_batches(batches, groups) for size in [group.size] * group.groups] == sizes
 
 
 def test_a_short_last_batch_is_filled_without_targets():

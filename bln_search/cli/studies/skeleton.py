@@ -37,7 +37,7 @@ training:
   epochs: 20
   batch_size: 25
   checkpoint: best_validation  # or last
-seeds: [0, 1, 2]               # differences can be tested with three or more
+seeds: [0, 1, 2]               # with one seed, results hold for that network only; five to ten are better
 evaluation:
   population: [frozen]         # population estimates: frozen, epoch, moving
   # batch_sizes: [25, 100]     # inference mini-batch sizes; by default that of training

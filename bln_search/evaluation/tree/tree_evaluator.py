@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
-from bln_search.evaluation.batches import MiniBatch, group_batches
+from bln_search.evaluation.batches import MiniBatch, group_adjacent_batches
 from bln_search.evaluation.inputs import have_same_shape, single_tensor
 from bln_search.evaluation.memory import retain_freed_memory
 from bln_search.evaluation.tree.graph.segments import split_at_norms
@@ -199,7 +199,7 @@ class TreeEvaluator:
     @torch.no_grad()
     def _run(self, trie: Trie, positions: Sequence[int], on_losses: OnLosses, *, use_cache: bool = False) -> None:
         batches = [self.batches[position] for position in positions]
-        (group,) = group_batches(batches, len(batches))
+        (group,) = group_adjacent_batches(batches, len(batches))
         with evaluation_mode(self.network):
             self._traversal.run(group, trie, on_losses, self._cache.view(tuple(positions)) if use_cache else None)
 

@@ -86,16 +86,17 @@ def group_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column 
         cannot be read.
     """
     letters = [None if row is None else row.letters for row in rows]
+    return letters_column(
+        letters, "group: rows that share a letter do not differ significantly (5 %, Holm)", drop_order
+    )
+
+
+def letters_column(letters: Sequence[str | None], legend: str, drop_order: int) -> Column | None:
+    """A column of letters with its legend; None where letters add nothing, as for `group_column`."""
     shown = {letter for letter in letters if letter}
     if len(shown) < 2 or max(map(len, shown)) > _MAX_LETTERS:
         return None
-    return Column(
-        "group",
-        [letter or "" for letter in letters],
-        CellKind.CODE,
-        legend="group: rows that share a letter do not differ significantly (5 %, Holm)",
-        drop_order=drop_order,
-    )
+    return Column("group", [letter or "" for letter in letters], CellKind.CODE, legend=legend, drop_order=drop_order)
 
 
 def significance_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:

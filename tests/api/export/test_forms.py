@@ -108,7 +108,7 @@ def test_inaccurate_affine_steps_are_not_folded(networks, tmp_path, monkeypatch)
             forms = {"folded": lambda x: eager(x) + 1e-3}
         return compare(eager, forms, *arguments)
 
-    monkeypatch.setattr(export_writing, "compare", compare_with_error)
+    monkeypatch.setattr(export_writing, "compare_forms", compare_with_error)
     description, parity = export_network(row_of(trained, "TTTT")[0], checkpoints, data, tmp_path / "out")
     assert not description.folded
     assert "differ from the layers by 0.001" in description.not_folded_because

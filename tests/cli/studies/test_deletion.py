@@ -59,3 +59,12 @@ def test_networks_of_another_database_are_left(world, invoke, tmp_path, monkeypa
 
 def test_an_unknown_study_is_not_found(world, invoke):
     assert isinstance(invoke("delete", "nothing", "--yes").exception, UnknownStudyError)
+
+
+@pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
+def test_confirmation_and_result_name_the_owner(from_service, world, invoke, service):
+    study_id = world.queue.submit(study("waiting"), "ada").study_id
+    done = invoke("delete", "waiting", *(service if from_service else ()), input="y\n")
+    assert done.exit_code == 0
+    assert f"study {study_id} (waiting, owner ada)" in done.stdout
+    assert f"study {study_id} (waiting, owner ada)" in done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.service_world import study
@@ -50,3 +52,11 @@ def test_show_names_the_trials_by_number(studies, world, in_every_format):
     assert [trial["id"] for trial in shown.json["trial_list"]] == numbers
     assert [trial["trial"] for trial in shown.jsonl] == numbers
     assert [int(trial["trial"]) for trial in shown.csv] == numbers
+
+
+def test_the_table_has_owners_and_times_of_minutes(studies, invoke):
+    lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in invoke("list").stdout.splitlines()]
+    assert lines[0].split()[:4] == ["id", "name", "owner", "state"]
+    rows = [line for line in lines if " ada " in line]
+    assert len(rows) == 3
+    assert all(re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d$", row.rstrip()) for row in rows)

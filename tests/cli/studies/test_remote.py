@@ -94,7 +94,7 @@ def test_control_of_a_study_names_its_state_and_its_request(world, invoke, servi
     world.ledger.studies.finish(study_id, runner="host/1/0")
     assert "is cancelled" in invoke("cancel", study_id, *service).stderr
     refused = invoke("pause", study_id, *service)
-    assert "cannot pause a study that is cancelled: `bln-search resume`" in str(refused.exception)
+    assert "cannot pause a cancelled study; `bln-search resume`" in str(refused.exception)
 
 
 def test_analysis_of_a_failed_study_is_an_error_that_names_the_state(world, invoke, service):

@@ -154,7 +154,7 @@ def test_invalid_url_raises_checkpoint_store_error(url, message):
 )
 def test_unreachable_server_raises_checkpoint_store_error(environment, message):
     """In a process of its own: connections are kept for as long as one lives."""
-    code = "from bln_search.core.checkpoints import Bucket; Bucket('s3://kept/here').check()"
+    code = "from bln_search.core.checkpoints import BucketStore; BucketStore('s3://kept/here').check()"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FSSPEC_"))}
     process = subprocess.run(
         [sys.executable, "-c", code],

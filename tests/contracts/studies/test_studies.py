@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
-from bln_search.core.errors import StudyBusyError, UnknownStudyError
+from bln_search.core.errors import AmbiguousStudyError, StudyBusyError, UnknownStudyError
 from bln_search.core.states import StudyState, TrialState
 from bln_search.storage.engine import read_session
 from bln_search.storage.leases import LEASE
@@ -101,3 +101,20 @@ def test_number_is_preferred_to_a_name(ledger):
     assert (digit_named_id, other_id, third_id) == (1, 2, 3)
     assert ledger.studies.find("2").id == other_id
     assert ledger.studies.find("77").id == third_id
+
+
+def test_a_name_prefers_studies_without_an_owner(ledger):
+    ledger.queue.submit(STUDY, "ada")
+    own_id = ledger.studies.accept(STUDY)
+    newest_id = ledger.queue.submit(STUDY.model_copy(update={"seeds": (5,)}), "ada").study_id
+    assert ledger.studies.find("study").id == own_id
+    assert ledger.studies.find(str(newest_id)).owner == "ada"
+
+
+def test_a_name_of_several_accounts_needs_the_number(ledger):
+    ada_id = ledger.queue.submit(STUDY, "ada").study_id
+    assert ledger.studies.find("study").id == ada_id
+    bob_id = ledger.queue.submit(STUDY, "bob").study_id
+    with pytest.raises(AmbiguousStudyError, match=f"{ada_id} of ada, {bob_id} of bob"):
+        ledger.studies.find("study")
+    assert ledger.studies.find(str(bob_id)).owner == "bob"

@@ -39,7 +39,7 @@ def environment(tmp_path):
 
 @pytest.mark.slow
 def test_process_with_accelerator_error_gets_no_further_trial(environment, monkeypatch):
-    monkeypatch.setattr(local, "_work", fails)
+    monkeypatch.setattr(local, "_worker_main", fails)
     tasks = iter([Task(token, None) for token in (2, 4, 1, 3, 6)])
     processes = []
 
@@ -71,7 +71,7 @@ def names_its_device(connection, environment):
 
 @pytest.mark.slow
 def test_processes_are_spread_over_all_gpus(environment, monkeypatch):
-    monkeypatch.setattr(local, "_work", names_its_device)
+    monkeypatch.setattr(local, "_worker_main", names_its_device)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     for workers, expected in ((None, 3 * [1]), (6, 3 * [2]), (2, [1, 1])):
         devices = []
@@ -142,7 +142,7 @@ def short_pauses(monkeypatch):
 
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError(11, "fork"), MemoryError()])
 def test_failed_process_start_costs_no_attempt(environment, monkeypatch, short_pauses, error):
-    monkeypatch.setattr(local, "_work", instantly)
+    monkeypatch.setattr(local, "_worker_main", instantly)
     start, failing = local._CONTEXT.Process.start, iter([error, error])
 
     def start_sometimes(process):
@@ -181,7 +181,7 @@ def forkserver_replaced():
 @pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
 class TestForkserver:
     def test_killed_forkserver_is_replaced_at_the_next_start(self, environment, monkeypatch, short_pauses):
-        monkeypatch.setattr(local, "_work", instantly)
+        monkeypatch.setattr(local, "_worker_main", instantly)
         served = set()
         for _ in range(3):
             trials = Trials(1)
@@ -194,14 +194,14 @@ class TestForkserver:
 
     def test_forkserver_killed_during_a_trial_costs_no_attempt(self, environment, monkeypatch, short_pauses):
         """No process is left behind."""
-        monkeypatch.setattr(local, "_work", never)
+        monkeypatch.setattr(local, "_worker_main", never)
         trials, orphans = Trials(1), []
 
         def kill_once(_tokens):
             helper = psutil.Process(forkserver_pid())
             if not orphans and helper.children():
                 orphans.extend(helper.children())
-                monkeypatch.setattr(local, "_work", instantly)
+                monkeypatch.setattr(local, "_worker_main", instantly)
                 helper.kill()
 
         LocalExecutor(environment, 1).run(trials.next_task, trials.report, kill_once)
@@ -217,10 +217,10 @@ def test_process_is_lost_before_it_is_ready_and_fails_after(environment, monkeyp
     deaths = iter([dies_at_once, dies_in_its_trial, instantly])
 
     def die_next(task, message):
-        monkeypatch.setattr(local, "_work", next(deaths, instantly))
+        monkeypatch.setattr(local, "_worker_main", next(deaths, instantly))
         return trials.report(task, message)
 
-    monkeypatch.setattr(local, "_work", next(deaths, instantly))
+    monkeypatch.setattr(local, "_worker_main", next(deaths, instantly))
     LocalExecutor(environment, 1).run(trials.next_task, die_next, lambda _tokens: None)
     assert [getattr(message, "process_lost", None) for message in trials.messages] == [True, False, None]
 
@@ -244,7 +244,7 @@ def tells_its_process(connection, _environment):
 
 
 def test_idle_processes_end_before_a_trial_runs_alone(environment, monkeypatch):
-    monkeypatch.setattr(local, "_work", tells_its_process)
+    monkeypatch.setattr(local, "_worker_main", tells_its_process)
     waiting = [Task(1, None), Task(2, None)]
     under_way, messages, before = {1, 2}, [], []
 

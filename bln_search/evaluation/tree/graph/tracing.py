@@ -115,13 +115,13 @@ def trace_network(network: nn.Module) -> tuple[SingleInputModule, fx.Graph]:
     except Exception as error:
         raise NotTraceableError(
             f"the forward pass of this {type(network).__name__} cannot be split at its normalization layers: "
-            f"{_traced_module(tracer, network)} cannot be traced ({type(error).__name__}: {error}). Per-layer "
+            f"{_untraceable_part(tracer, network)} cannot be traced ({type(error).__name__}: {error}). Per-layer "
             "configurations need a network whose forward pass does not branch on the values of tensors or on their "
             "sizes; torch.where can replace a branch on values"
         ) from error
 
 
-def _traced_module(tracer: fx.Tracer, network: nn.Module) -> str:
+def _untraceable_part(tracer: fx.Tracer, network: nn.Module) -> str:
     """Return the innermost module whose forward pass was traced when tracing failed."""
     name, kind = next(reversed(tracer.module_stack.values()), (ROOT, type(network)))
     inner = name.removeprefix(ROOT).removeprefix(".")
