@@ -115,15 +115,3 @@ def test_probes_are_paginated_and_hidden_from_other_accounts(world, client, anal
     assert client.get(address, params={"kind": "epoch"}).json()["items"] == []
     assert client.get(address, params={"kind": "nothing"}).status_code == 422
     assert world.client("bob").get(address).status_code == 404
-
-
-@pytest.mark.parametrize("path", ["analysis", "layers"])
-def test_a_stopped_study_has_no_analysis_to_wait_for(world, client, path):
-    study_id = world.queue.submit(study("stopped"), "ada").study_id
-    waiting = client.get(f"/api/v1/studies/{study_id}/{path}")
-    assert waiting.json()["type"] == "urn:bln-search:problem:not-analysed"
-    world.queue.cancel(study_id)
-    response = client.get(f"/api/v1/studies/{study_id}/{path}")
-    assert (response.status_code, response.json()["type"]) == (404, "urn:bln-search:problem:no-analysis")
-    assert "retry-after" not in response.headers
-    assert "cancelled" in response.json()["detail"]
