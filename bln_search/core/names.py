@@ -15,7 +15,7 @@ def ambiguous_name(name: str, newest: Mapping[str, int]) -> str:
         name: The name.
         newest: Number of the newest study of that name by owner.
     """
-    studies = ", ".join(f"{study_id} (owner {owner})" for owner, study_id in sorted(newest.items()))
+    studies = ", ".join(f"{study_id} of {owner}" for owner, study_id in sorted(newest.items()))
     return f"the name {name!r} belongs to studies of other accounts: give the number of one of them: {studies}"
 
 

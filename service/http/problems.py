@@ -72,7 +72,7 @@ def invalid_request(error: RequestValidationError, schema: type[BaseModel] | Non
         if details["type"] == "json_invalid":
             return ProblemException(400, "not-json", f"the body is not JSON: {_json_position(details)}")
         if source == "body" and not path and details["type"] == "missing":
-            problems.append(Problem((), "the body is empty: send the values of this request as JSON"))
+            problems.append(Problem((), "the body is empty; send a JSON object"))
         elif source == "body" and schema is not None:
             problems += problems_of([{**details, "loc": tuple(path)}], error.body, schema)  # type: ignore[typeddict-item]
         else:

@@ -31,9 +31,7 @@ def test_admin_needs_the_number_of_a_study_of_others(owners, world, invoke, admi
     numbers = submit(world, "shared", *owners)
     failed = invoke("delete", "shared", "--yes", *admin)
     assert getattr(failed.exception, "status", None) == 404
-    assert all(
-        f"{number} (owner {owner})" in str(failed.exception) for number, owner in zip(numbers, owners, strict=True)
-    )
+    assert all(f"{number} of {owner}" in str(failed.exception) for number, owner in zip(numbers, owners, strict=True))
     assert len(world.ledger.studies.list_studies()) == len(owners)
     assert invoke("delete", numbers[0], "--yes", *admin).exit_code == 0
 
