@@ -27,7 +27,7 @@ from service.pages import access, charts, compare, configuration, layers, leader
 from service.pages import studies as study_list
 from service.pages.editor import page as editor
 from service.pages.rendering.assets import StaticAssets
-from service.routes import analysis, configurations, events, operations, per_layer, results, studies, tokens
+from service.routes import analysis, configurations, events, operations, per_layer, results, studies, tokens, workers
 
 _REQUEST_THREADS = 8
 """Threads that handle requests; more would only contend for the same cores and database."""
@@ -63,9 +63,8 @@ def make_app(context: Context | None) -> FastAPI:
         redirect_slashes=False,
     )
     api = APIRouter(prefix=API)
-    for module in (studies, results, analysis, per_layer, events, configurations, tokens):
+    for module in (studies, results, analysis, per_layer, events, configurations, workers, tokens):
         api.include_router(module.router)
-    api.include_router(studies.study_router)
     app.include_router(api)
     app.include_router(operations.router)
     for page in (access, study_list, editor, study, leaderboard, charts, layers, configuration, compare):

@@ -50,6 +50,9 @@ _PROBLEM_BY_ERROR: tuple[tuple[type[BlnSearchError], int, str], ...] = (
 )
 """HTTP status and kind of problem by exception; the first match counts."""
 
+_STUDY_BY_NAME = re.compile(r"/api/v1/studies/(?P<name>(?!\d+(/|$))[a-z0-9][a-z0-9_-]{0,63})(/|$)")
+"""Path of a study with a name in the place of its number."""
+
 _PUBLIC_DETAILS = {
     "database": "the database cannot be used at the moment; try again",
     "upgraded": "the database was upgraded while this service runs: nothing can be changed until it is "
@@ -79,16 +82,18 @@ def add_exception_handlers(app: FastAPI) -> None:
 
     async def handle_validation_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem_response(request, invalid_request(error, *_body_of_route(request)))
+        return problem_response(request, invalid_request(error, _body_model(request)))
 
     async def handle_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
         headers = dict(error.headers or {})
+        detail = str(error.detail)
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             headers["Allow"] = ", ".join(allowed_methods(app, request.url.path))
-        details = {404: "there is nothing at this address", 405: "this address does not take that method"}
-        detail = details.get(error.status_code, str(error.detail))
+            detail = f"this address does not take {request.method}; it takes {headers['Allow'] or 'another method'}"
+        elif error.status_code == HTTPStatus.NOT_FOUND:
+            detail = _unknown_address(request.url.path)
         return problem_response(request, ProblemException(error.status_code, kind, detail, headers=headers))
 
     app.add_exception_handler(ProblemException, handle_problem)
@@ -97,14 +102,19 @@ def add_exception_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, handle_http_exception)
 
 
-def _body_of_route(request: Request) -> tuple[type[BaseModel], tuple[str, ...]]:
-    """Return the model of the body that the route of a request reads, and its media types."""
-    route = request.scope.get("route")
-    field = getattr(route, "body_field", None)
-    schema = None if field is None else field.field_info.annotation
-    model = schema if isinstance(schema, type) and issubclass(schema, BaseModel) else BaseModel
-    accepted_types: tuple[str, ...] = getattr(route, "accepted_types", ("application/json",))
-    return model, accepted_types
+def _body_model(request: Request) -> type[BaseModel] | None:
+    """Return the model of the body of the request's route; None without one."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    annotation = None if field is None else field.field_info.annotation
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def _unknown_address(path: str) -> str:
+    """Return what to do about a path that does not exist."""
+    name = _STUDY_BY_NAME.match(path)
+    if name is None:
+        return "there is nothing at this address"
+    return f"the id of a study is a number: find it with /api/v1/studies?name={name['name']}"
 
 
 def allowed_methods(app: FastAPI, path: str) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import Request
 from starlette.datastructures import MutableHeaders
@@ -29,6 +31,12 @@ MAX_PENDING_REQUESTS = 32
 
 _UNLIMITED_PATHS = ("/healthz", "/metrics", "/readyz", "/version")
 """Endpoints for monitoring; they take no thread from other requests."""
+
+_MAX_LOGGED_PATH = 200
+"""Bytes of a path in the log."""
+
+_SECRET = re.compile(r"bln_[A-Za-z0-9_%-]{16,}")
+"""What looks like an access token, or a large part of one."""
 
 _UNLIMITED_PER_SECOND = 100
 """Requests to these paths that are answered without delay."""
@@ -130,18 +138,31 @@ class RequestMiddleware:
         """Write the request to metrics and access log."""
         template = _path_template(scope)
         self.context.metrics.observe_request(_method_label(scope), template, status, seconds)
-        path_params = scope.get("path_params", {})
+        bearer = scope["state"].get("bearer")
         _log.info(
             "%s %s %s",
             scope["method"],
-            template,
+            _encoded_path(scope),
             status,
             extra={
                 "request_id": scope["state"]["request_id"],
                 "seconds": round(seconds, 4),
-                "study_id": path_params.get("study_id"),
+                "study_id": scope.get("path_params", {}).get("study_id"),
+                "client": scope["client"][0] if scope.get("client") else None,
+                "account": None if bearer is None else bearer.account,
+                "token_id": None if bearer is None else bearer.token_id,
             },
         )
+
+
+def _encoded_path(scope: MutableMapping[str, Any]) -> str:
+    """Return the path of the request for the log, without query and without tokens.
+
+    It is percent-encoded, so that no path adds a line to the log.
+    """
+    raw_path = scope.get("raw_path") or scope["path"].encode(errors="replace")
+    encoded = quote(raw_path.partition(b"?")[0][:_MAX_LOGGED_PATH], safe="/%:~!$&'()*+,;=@")
+    return _SECRET.sub("bln_(secret)", encoded)
 
 
 def _path_template(scope: MutableMapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ _PROBLEMS = {
     412: "it was changed after it was read",
     413: "the body is too large",
     414: "the URL is too long",
-    415: "the body has a media type that the path does not read",
+    415: "the body has another type than those of this operation",
     422: "the request is invalid; `errors` says where and why",
     429: "too many requests; `Retry-After` is the time to wait",
     431: "the headers are too large, or too many",
@@ -37,6 +37,7 @@ _TAGS = {
     "results": "Results of a study: trials, leaderboard, evaluations, curves, analysis, checkpoints.",
     "events": "Events of a study, live.",
     "configurations": "The inference configurations, explained.",
+    "workers": "Worker processes.",
     "access": "Tokens and browser sessions.",
     "operation": "Health, readiness, metrics and version; without a token.",
 }

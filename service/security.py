@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from anyio import to_thread
 from fastapi import Depends, Path, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
+from starlette.concurrency import run_in_threadpool
 
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.storage.tokens import Bearer, TokenKind
-from service.context import Context, ContextDep, get_context
+from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 
 COOKIE = "bln_search_session"
@@ -37,6 +37,9 @@ def get_bearer(
     Raises:
         ProblemException: 401 without a valid token, 403 if a page of another site made the browser send the request.
     """
+    known = getattr(request.state, "bearer", None)
+    if isinstance(known, Bearer):
+        return known
     secret = header.credentials if header is not None else cookie
     if not secret:
         raise _unauthorized_problem("this needs an access token: `Authorization: Bearer ...`")
@@ -47,14 +50,14 @@ def get_bearer(
     context.rate_limiter.count(f"account {bearer.account}")
     if header is None and request.method not in _SAFE_METHODS:
         check_same_site(request)
+    request.state.bearer = bearer
     return bearer
 
 
-async def authenticate(request: Request) -> Bearer:
-    """Return the bearer of a request before its body is parsed. Raises ProblemException as `get_bearer` does."""
-    context = await get_context(request)
+async def authenticate(request: Request) -> None:
+    """Check the token before the dependencies of a route do. Raises the problems of `get_bearer`."""
     header, cookie = await _bearer_token(request), await _session(request)
-    return await to_thread.run_sync(get_bearer, request, context, header, cookie)
+    await run_in_threadpool(get_bearer, request, request.app.state.context, header, cookie)
 
 
 def count_failed_login(request: Request, context: Context) -> None:
@@ -119,6 +122,17 @@ class StudyAccess:
     def is_active(self) -> bool:
         """Does the study wait or run, so that it may have new results soon?"""
         return self.state in (StudyState.ACCEPTED, StudyState.RUNNING)
+
+
+def missing_analysis(study: StudyAccess) -> ProblemException:
+    """Return the problem of a study without an analysis: `Retry-After` if there will be one without a request."""
+    if study.state == StudyState.COMPLETE:
+        detail = "a worker computes the analysis of a complete study: try again in a second"
+        return ProblemException(404, "not-analysed", detail, headers={"Retry-After": "1"})
+    detail = f"the study is {study.state}, and only a complete study is analyzed"
+    if study.is_active:
+        return ProblemException(404, "not-analysed", f"{detail}: try again later", headers={"Retry-After": "10"})
+    return ProblemException(404, "no-analysis", f"{detail}: it continues after POST /api/v1/studies/{study.id}/resume")
 
 
 async def _writable_study(study: Annotated[StudyAccess, Depends()], _writer: Writer) -> StudyAccess:

@@ -227,7 +227,7 @@ def _layers_spec(
     try:
         return LayersSpec.model_validate(section)
     except ValidationError as error:
-        problems = problems_of(error.errors(), section)
+        problems = problems_of(error.errors(), section, LayersSpec)
         raise ValueError(
             "; ".join(f"{'.'.join(map(str, problem.location))}: {problem.message}" for problem in problems)
         ) from None

@@ -12,8 +12,9 @@ import typer
 
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, FormatOption, LimitOption
-from bln_search.cli.output import Format, errors, results, translate_os_errors
+from bln_search.cli.output import Format, errors, print_table, results, translate_os_errors
 from bln_search.cli.records import Record, print_record, print_records
+from bln_search.core.names import count_noun
 from bln_search.settings import load_settings
 from bln_search.storage.backups import Archive, Manifest, verify_backup
 from bln_search.storage.backups.archive import format_moment
@@ -24,6 +25,7 @@ LocationArgument = Annotated[
     typer.Argument(metavar="DIR", help="Folder or URL (s3://bucket/folder) of backups.", show_default=False),
 ]
 _COLUMNS = ("moment", "studies", "checkpoints", "missing", "bytes", "source", "bln_search", "schema_revision")
+_TABLE_COLUMNS = tuple("size" if name == "bytes" else name for name in _COLUMNS)
 
 
 def backup(
@@ -77,12 +79,9 @@ def list_backups(
 def _print_backups(archive: Archive, records: Sequence[Record]) -> None:
     if not records:
         _print_warning(f"{archive} has no backup")
-    for record in records:
-        missing = f", {record['missing']} MISSING" if record["missing"] else ""
-        _print(
-            f"{record['moment']}  {record['studies']} studies, {record['checkpoints']} checkpoints{missing}, "
-            f"{_format_megabytes(record['bytes'])}, {record['source']}, bln-search {record['bln_search']}"
-        )
+        return
+    rows = [{**record, "size": _format_megabytes(record["bytes"])} for record in records]
+    print_table(rows, _TABLE_COLUMNS, optional=("schema_revision", "bln_search"))
 
 
 def restore(
@@ -124,7 +123,7 @@ def restore(
     else:
         text = (
             f"{summary} ({written} written, {len(manifest.checkpoints) - written} stored already), restored; "
-            f"{backup_files.running} studies wait to resume"
+            f"{count_noun(backup_files.running, 'study waits', 'studies wait')} to resume"
         )
     record = {
         **_backup_record(manifest),
@@ -164,4 +163,4 @@ def _print(line: str) -> None:
 
 
 def _print_warning(line: str) -> None:
-    errors.print(line, markup=False, highlight=False, soft_wrap=True)
+    errors.print(line, markup=False, highlight=False)

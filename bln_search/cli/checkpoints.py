@@ -80,7 +80,6 @@ def clean(
             errors.print(
                 f"study {networks.study_id} ({networks.name}) keeps all networks: {networks.reason}",
                 markup=False,
-                soft_wrap=True,
             )
     record: dict[str, object] = {
         "removed": not dry_run,

@@ -42,5 +42,8 @@ def _print_status(record: Record) -> None:
 def upgrade(database: DatabaseOption = None) -> None:
     """Create the tables, or upgrade them to the schema of this version."""
     with closing(connect_ledger(database or load_settings().database_url)) as ledger:
+        before = ledger.find_schema_revision()
         ledger.upgrade_schema()
-    results.print(f"schema revision {newest_revision()}", highlight=False)
+    origin = "the tables are created" if before is None else f"upgraded from {before}"
+    origin = "nothing to upgrade" if before == newest_revision() else origin
+    results.print(f"{ledger}: schema revision {newest_revision()}, {origin}", highlight=False, soft_wrap=True)

@@ -14,10 +14,9 @@ import typer
 from bln_search import __version__
 from bln_search.cli.exit_codes import ExitCode, Interrupted
 from bln_search.cli.extras import missing_package
-from bln_search.cli.output import errors
+from bln_search.cli.output import errors, print_error
 from bln_search.cli.verbs import add_verbs
 from bln_search.core.errors import (
-    AmbiguousStudyError,
     BlnSearchError,
     ClusterUnresponsiveError,
     DataError,
@@ -58,7 +57,6 @@ _EXIT_BY_ERROR: tuple[tuple[type[BlnSearchError], ExitCode], ...] = (
     (DataError, ExitCode.BAD_INPUT),
     (ModelError, ExitCode.BAD_INPUT),
     (UnknownStudyError, ExitCode.NOT_FOUND),
-    (AmbiguousStudyError, ExitCode.NOT_FOUND),
     (StorageFullError, ExitCode.DISK_FULL),
     (BlnSearchError, ExitCode.FAILED),
 )
@@ -112,7 +110,7 @@ def _exit_after_closed_pipe() -> NoReturn:
 
 
 def _exit_with_error(error: BlnSearchError) -> NoReturn:
-    errors.print(f"[bold red]error:[/] {_escape_markup(str(error))}", soft_wrap=True, highlight=False)
+    print_error(str(error))
     code = next(code for error_type, code in _EXIT_BY_ERROR if isinstance(error, error_type))
     code = _EXIT_BY_STATUS.get(getattr(error, "status", 0), code)  # no import: the client may not be installed
     if isinstance(error, ClusterUnresponsiveError):
@@ -129,8 +127,4 @@ def _exit_without_cleanup(code: ExitCode) -> NoReturn:
 
 
 def _print_interrupted() -> None:
-    errors.print("interrupted; finished trials are kept; run the same command again to resume", soft_wrap=True)
-
-
-def _escape_markup(text: str) -> str:
-    return text.replace("[", "\\[")
+    errors.print("interrupted; finished trials are kept; run the same command again to resume")

@@ -62,8 +62,7 @@ ServiceOption = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help=name_variable("Address of the service.", "server"),
-        show_default="http://127.0.0.1:8000",
+        help=name_variable("Address of the service; by default http://127.0.0.1:8000.", "server"),
     ),
 ]
 TokenOption = Annotated[
@@ -79,7 +78,7 @@ FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")
 DocumentFormatOption = Annotated[DocumentFormat, typer.Option("--format", help="Output format.")]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="File to write, atomically.", show_default="standard output"),
+    typer.Option("--output", "-o", metavar="FILE", help="File to write, atomically; by default standard output."),
 ]
 LimitOption = Annotated[
     int | None, typer.Option("--limit", min=1, metavar="N", help="Largest number of rows, in every format.")

@@ -7,11 +7,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from bln_search.core.errors import OutputError
 from bln_search.core.files import write_atomically
@@ -20,6 +21,11 @@ from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTab
 _PIPE_WIDTH = 160
 """Width in characters of output that is not a terminal, unless COLUMNS is set."""
 
+_NAME_WIDTH = 24
+"""Longest name in characters that a narrow terminal shows in full."""
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d:\d\d|Z)")
+_MINUTE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
 
 
@@ -32,7 +38,13 @@ def output_width(environment: Mapping[str, str], *, is_terminal: bool) -> int | 
 
 
 results = Console(width=output_width(os.environ, is_terminal=sys.stdout.isatty()))
-errors = Console(stderr=True)
+errors = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
+"""Wraps lines on a terminal only: elsewhere a message is one line, so that programs find it."""
+
+
+def print_error(message: str) -> None:
+    """Print an error of a command that exits with a code of its own."""
+    errors.print(Text.assemble(("error:", "bold red"), f" {message}"), highlight=False)
 
 
 class Format(StrEnum):
@@ -104,35 +116,44 @@ def write_output(content: bytes, to: Path | None) -> None:
     sys.stdout.buffer.flush()
 
 
-def short_timestamp(text: object) -> str:
-    """Return date and minute of a timestamp in UTC for a table, in one unbroken word; empty without a timestamp.
-
-    Args:
-        text: The timestamp in ISO 8601, with an offset; None for none.
-    """
-    if text is None:
-        return ""
-    moment = datetime.fromisoformat(str(text)).astimezone(UTC)
-    return f"{moment:%Y-%m-%d}\N{NO-BREAK SPACE}{moment:%H:%M}"
+def print_table(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "", optional: Sequence[str] = ()
+) -> None:
+    """Print rows as a table on standard output; arguments of `make_records_table`."""
+    results.print(make_records_table(rows, columns, title, optional))
 
 
-def print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "") -> None:
-    """Print rows as a table on standard output."""
-    results.print(make_records_table(rows, columns, title))
-
-
-def make_records_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "") -> FittedTable:
-    """A table of rows: numbers on the right, text folded, columns without a value dropped.
+def make_records_table(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "", optional: Sequence[str] = ()
+) -> FittedTable:
+    """A table of rows: numbers on the right, times to the minute, sentences folded, columns without a value dropped.
 
     Args:
         rows: Values by column.
         columns: Columns from left to right.
         title: Line above the table.
+        optional: Columns that are dropped if the table is too wide, in this order.
     """
-    return FittedTable([_make_column(name, [row[name] for row in rows]) for name in columns], title)
+    order = {name: position for position, name in enumerate(optional, start=1)}
+    return FittedTable([_make_column(name, [row[name] for row in rows], order.get(name)) for name in columns], title)
 
 
-def _make_column(name: str, values: Sequence[object]) -> Column:
-    cells = ["" if value is None else str(value) for value in values]
-    is_number = all(_NUMBER.fullmatch(cell) for cell in cells if cell)
-    return Column(name, cells, CellKind.NUMBER if is_number else CellKind.TEXT)
+def _make_column(name: str, values: Sequence[object], drop_order: int | None) -> Column:
+    cells = [_format_cell(value) for value in values]
+    if all(_NUMBER.fullmatch(cell) for cell in cells if cell):
+        return Column(name, cells, CellKind.NUMBER, drop_order=drop_order)
+    if any(" " in cell and not _MINUTE.fullmatch(cell) for cell in cells):
+        return Column(name, cells, CellKind.TEXT, drop_order=drop_order)
+    short = [cell if len(cell) <= _NAME_WIDTH else f"{cell[: _NAME_WIDTH - 1]}…" for cell in cells]
+    if short == cells:
+        return Column(name, cells, CellKind.CODE, drop_order=drop_order)
+    note = f"{name} in full"
+    return Column(
+        name, cells, CellKind.CODE, drop_order=drop_order, short_cells=short, shorten_order=0, short_note=note
+    )
+
+
+def _format_cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    moment = _MOMENT.fullmatch(text)
+    return text if moment is None else f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M}"

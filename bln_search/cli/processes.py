@@ -8,9 +8,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from functools import partial
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -27,17 +26,19 @@ from bln_search.cli.options import (
     FormatOption,
     GpusOption,
     RayAddressOption,
+    ServerOption,
+    TokenOption,
     WorkersOption,
 )
-from bln_search.cli.output import Format, errors, results
+from bln_search.cli.output import Format, errors
 from bln_search.cli.records import print_records
+from bln_search.cli.sources import open_client, service_address
 from bln_search.core.disk import disk_space_problem
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.log_files import LogFile
 from bln_search.core.logs import configure_logs
 from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import connect_ledger, open_ledger
-from bln_search.storage.workers import WorkerRecord
 
 _log = logging.getLogger(__name__)
 _WORKER_COLUMNS = ("name", "device", "version", "started_at", "heartbeat_at")
@@ -120,36 +121,37 @@ def worker(
 
 def workers(
     database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
     here: Annotated[
         bool, typer.Option("--here", help="Only those of this machine or container; exit code 1 if there is none.")
     ] = False,
     output_format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the workers with a heartbeat within 30 s."""
-    with closing(connect_ledger(database or load_settings().database_url)) as ledger:
-        live_workers = ledger.workers.list_live()
+    """List the workers with a heartbeat within 30 s: those of the database, or of a service."""
+    settings = load_settings()
+    service = service_address(database, server, settings)
+    if service is not None:
+        with open_client(service, token, settings) as client:
+            live_workers = client.workers()
+    else:
+        with closing(connect_ledger(database or settings.database_url)) as ledger:
+            live_workers = [vars(record) for record in ledger.workers.list_live()]
     prefix = f"{socket.gethostname()}/"
-    selected = [record for record in live_workers if not here or record.name.startswith(prefix)]
     records = [
-        {
-            "name": record.name,
-            "device": record.device,
-            "version": record.version,
-            "started_at": record.started_at.isoformat(),
-            "heartbeat_at": record.heartbeat_at.isoformat(),
-        }
-        for record in selected
+        {name: _json_value(worker[name]) for name in _WORKER_COLUMNS}
+        for worker in live_workers
+        if not here or worker["name"].startswith(prefix)
     ]
-    print_records(records, _WORKER_COLUMNS, output_format, partial(_print_workers, selected))
-    if here and not selected:
-        errors.print("no worker of this machine has sent a heartbeat within 30 s")
-        raise typer.Exit(ExitCode.FAILED)
+    print_records(records, _WORKER_COLUMNS, output_format, optional=("started_at", "version"))
+    if not records:
+        errors.print(f"no worker{' of this machine' if here else ''} has sent a heartbeat within 30 s")
+        if here:
+            raise typer.Exit(ExitCode.FAILED)
 
 
-def _print_workers(records: Sequence[WorkerRecord]) -> None:
-    for record in records:
-        line = f"{record.name}  {record.device}  {record.version}  {record.heartbeat_at:%Y-%m-%d %H:%M:%S}"
-        results.print(line, markup=False, highlight=False)
+def _json_value(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _stop_with_parent() -> None:

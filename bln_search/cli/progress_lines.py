@@ -13,7 +13,7 @@ def line_printer(*, quiet: bool) -> Callable[[str], None]:
 
 
 def _print_line(line: str) -> None:
-    errors.print(line, markup=False, highlight=False, soft_wrap=True)
+    errors.print(line, markup=False, highlight=False)
 
 
 def _print_nothing(_line: str) -> None:

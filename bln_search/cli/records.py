@@ -21,6 +21,7 @@ def print_records(
     columns: Sequence[str],
     output_format: Format,
     table: Callable[[], None] | None = None,
+    optional: Sequence[str] = (),
 ) -> None:
     """Print records on standard output.
 
@@ -29,6 +30,7 @@ def print_records(
         columns: Fields of the table and of CSV, which has a header without records, too. JSON has every field.
         output_format: JSON is one array, JSON Lines an object per line.
         table: Prints the table; by default one column per field and one row per record.
+        optional: Columns of that table that a narrow terminal does not show, the least important first.
     """
     if output_format is Format.JSON:
         typer.echo(json.dumps([_replace_non_finite(record) for record in records], indent=1))
@@ -42,7 +44,7 @@ def print_records(
     elif table is not None:
         table()
     else:
-        print_table(records, columns)
+        print_table(records, columns, optional=optional)
 
 
 def print_record(record: Record, output_format: Format, table: Callable[[], None]) -> None:

@@ -25,17 +25,29 @@ def show_settings(output_format: FormatOption = Format.TABLE) -> None:
 def _setting_records(settings: Settings) -> list[Record]:
     """Return a record for each setting, without secrets."""
     records: list[Record] = []
+    derived: dict[str, object] = {
+        "database": settings.database_url,
+        "checkpoints": settings.checkpoint_store,
+        "data": settings.data_folder,
+    }
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
+        value = derived.get(name) if value is None else value
         records.append(
             {
                 "variable": f"BLN_SEARCH_{name.upper()}",
-                "value": "(secret)" if isinstance(value, SecretStr) else redact_password(str(value)),
+                "value": _describe_value(value),
                 "is_default": name not in settings.model_fields_set,
                 "description": field.description,
             }
         )
     return records
+
+
+def _describe_value(value: object) -> str:
+    if value is None:
+        return "(none)"
+    return "(secret)" if isinstance(value, SecretStr) else redact_password(str(value))
 
 
 def _print_lines(records: Sequence[Record]) -> None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, TokenOption
-from bln_search.cli.output import Format, errors, results
-from bln_search.cli.records import Record, print_records
+from bln_search.cli.output import Format, errors
+from bln_search.cli.records import print_records
 from bln_search.cli.sources import open_client, service_address
 from bln_search.core.enums import Scope
 from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import Ledger, connect_ledger, open_ledger
 
 app = typer.Typer(help="Access tokens of a service: their scopes and expiry.", no_args_is_help=True)
 _COLUMNS = ("id", "account", "scope", "label", "created_at", "expires_at", "revoked_at")
@@ -34,7 +32,13 @@ def create(
     scope: Annotated[Scope, typer.Option(help="read, write or admin.")] = Scope.WRITE,
     label: Annotated[str, typer.Option(metavar="TEXT", help="Purpose of the token.")] = "",
     days: Annotated[
-        int | None, typer.Option(min=1, max=3650, metavar="N", help="Days until it expires; by default never.")
+        int | None,
+        typer.Option(
+            min=1,
+            max=3650,
+            metavar="N",
+            help="Days until it expires; by default never, or when the token expires that creates it.",
+        ),
     ] = None,
     database: DatabaseOption = None,
     server: ServerOption = None,
@@ -47,13 +51,25 @@ def create(
         with open_client(service, token, settings) as client:
             created = client.create_token(account=account, scope=scope, label=label, days=days)
             secret, account = created["secret"], created["account"]
+        location = _of_service(service)
     else:
         account = "admin" if account is None else account
         expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
-        with closing(open_ledger(database or settings.database_url)) as ledger:
+        with closing(connect_ledger(database or settings.database_url)) as ledger:
+            is_new = ledger.find_schema_revision() is None
+            ledger.upgrade_schema()
             secret, _ = ledger.tokens.create(account, scope, label, expires_at=expires)
+            location = _of_database(ledger)
+        if is_new:
+            errors.print(
+                f"warning: the database {ledger} did not exist and is created: the token is valid only for a service "
+                "with this database; otherwise set BLN_SEARCH_HOME or BLN_SEARCH_DATABASE, or give --database",
+                markup=False,
+                highlight=False,
+            )
     errors.print(
-        f"a token {_describe_database(service)} for {account} with the scope {scope}; its secret is not shown again",
+        f"a token {location} for {account} with the scope {scope}; its secret is not shown again",
+        markup=False,
         highlight=False,
     )
     typer.echo(secret)
@@ -76,49 +92,53 @@ def list_tokens(
         with closing(open_ledger(database or settings.database_url)) as ledger:
             rows = [vars(record) for record in ledger.tokens.list_tokens(None)]
     records = [{name: _json_value(row[name]) for name in _COLUMNS} for row in rows]
-    print_records(records, _COLUMNS, output_format, partial(_print_lines, records))
+    print_records(records, _COLUMNS, output_format, optional=("created_at", "label"))
 
 
 def _json_value(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _print_lines(records: Sequence[Record]) -> None:
-    for record in records:
-        expiry = "no expiry"
-        if record["revoked_at"]:
-            expiry = "revoked"
-        elif record["expires_at"]:
-            expiry = f"expires {_format_date(record['expires_at'])}"
-        line = (
-            f"{record['id']:>4}  {record['account']:<16} {record['scope']:<6} "
-            f"{_format_date(record['created_at'])}  {expiry}  {record['label']}"
-        )
-        results.print(line.rstrip(), markup=False, highlight=False)
-
-
-def _format_date(moment: object) -> str:
-    return str(moment)[:10]
-
-
 @app.command()
 def revoke(
-    token_id: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the token in `token list`.")],
+    token_id: Annotated[
+        int | None,
+        typer.Argument(metavar="NUMBER", help="Number of the token in `token list`.", show_default=False),
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option("--account", metavar="NAME", help="Revoke all tokens of this account.")
+    ] = None,
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
 ) -> None:
-    """Revoke a token and its browser sessions at once."""
+    """Revoke a token, or all tokens of an account, and their browser sessions at once.
+
+    Tokens that were created with a revoked token stay valid; --account revokes those of one account together.
+    """
+    if (token_id is None) == (account is None):
+        raise typer.BadParameter("give either the number of a token or --account", param_hint="NUMBER, --account")
     settings = load_settings()
     service = service_address(database, server, settings)
     if service is not None:
         with open_client(service, token, settings) as client:
-            client.revoke_token(token_id)
+            revoked = None if account is None else client.revoke_tokens(account)["revoked"]
+            if token_id is not None:
+                client.revoke_token(token_id)
+        location = _of_service(service)
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
-            ledger.tokens.revoke(token_id)
-    errors.print(f"token {token_id} {_describe_database(service)} is revoked", highlight=False)
+            revoked = None if account is None else ledger.tokens.revoke_account(account)
+            if token_id is not None:
+                ledger.tokens.revoke(token_id)
+            location = _of_database(ledger)
+    what = f"token {token_id} {location} is" if account is None else f"{revoked} tokens of {account} {location} are"
+    errors.print(f"{what} revoked", markup=False, highlight=False)
 
 
-def _describe_database(service: str | None) -> str:
-    return "of the database" if service is None else f"of {redact_password(service)}"
+def _of_service(address: str) -> str:
+    return f"of the service {redact_password(address)}"
+
+
+def _of_database(ledger: Ledger) -> str:
+    return f"of the database {ledger}"

@@ -17,7 +17,7 @@ from bln_search.client.errors import ServiceError
 from bln_search.client.http_session import PAGE_SIZE, HttpSession
 from bln_search.client.stream import read_stream
 from bln_search.core.enums import Split
-from bln_search.core.errors import ambiguous_name
+from bln_search.core.names import ambiguous_name
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import row_from_flat
@@ -29,8 +29,8 @@ _LEADERBOARD_DELAYS = (0.0, 0.5, 1.0, 2.0, 4.0)
 _EVENT_PAGE_SIZE = 1000
 """Events that one request reads."""
 
-_POLL_SECONDS = 0.25
-"""Seconds between two requests for an analysis."""
+_FIRST_POLL, _MAX_POLL = 0.25, 10.0
+"""Seconds between two requests for an analysis, at first and at most, unless the service says when to ask again."""
 
 
 class _LeaderboardChangedError(Exception):
@@ -80,7 +80,7 @@ class Client:
         return self._session.request_json("POST", "/studies/validate", json=_spec_json(study))
 
     def studies(self, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield your studies, newest first. filters: state, name, sort."""
+        """Yield your studies, newest first. filters: state, name, owner (as admin), sort."""
         return self._session.list_items("/studies", filters)
 
     def study(self, study: int | str) -> dict[str, Any]:
@@ -88,6 +88,9 @@ class Client:
 
         Studies that commands ran without a service have no owner, and come after your own. A study of another account,
         which an admin sees, is selected by its number only.
+
+        Raises:
+            ServiceError: 404 if there is none, or if only other accounts have one of that name.
         """
         name = str(study)
         if name.isascii() and name.isdigit():
@@ -96,30 +99,20 @@ class Client:
             except ServiceError as error:
                 if error.status != HTTPStatus.NOT_FOUND or isinstance(study, int):
                     raise
-        if _is_name(name):
-            study_id = self._find_own(name)
-            if study_id is not None:
-                return self._session.request_json("GET", f"/studies/{study_id}")
-        raise ServiceError(f"there is no study {name!r} at {self.server} that you may see", 404)
+        newest: dict[str, int] = {}
+        for candidate in self.studies(name=name) if _is_name(name) else ():
+            if candidate["name"] == name:
+                newest.setdefault(candidate["owner"] or "", candidate["id"])
+        if not newest:
+            raise ServiceError(f"there is no study {name!r} at {self.server} that you may see", HTTPStatus.NOT_FOUND)
+        selected = newest.get(self.session()["account"], newest.get(""))
+        if selected is None:
+            raise ServiceError(ambiguous_name(name, newest), HTTPStatus.NOT_FOUND)
+        return self._session.request_json("GET", f"/studies/{selected}")
 
-    def _find_own(self, name: str) -> int | None:
-        """Return the number of your newest study of a name, else of the newest without an owner; None if there is none.
-
-        Raises:
-            ServiceError: Only other accounts have studies of this name.
-        """
-        account = self._session.request_json("GET", "/session")["account"]
-        newest_by_owner: dict[str, int] = {}
-        for study in self.studies(name=name):
-            if study["name"] == name:
-                if study["owner"] == account:
-                    return int(study["id"])
-                newest_by_owner.setdefault(study["owner"], study["id"])
-        without_owner = next((number for owner, number in newest_by_owner.items() if not owner), None)
-        if newest_by_owner and without_owner is None:
-            owners = {number: owner for owner, number in newest_by_owner.items()}
-            raise ServiceError(ambiguous_name(name, owners), HTTPStatus.NOT_FOUND)
-        return without_owner
+    def session(self) -> dict[str, Any]:
+        """Return the account and the scope of the token."""
+        return self._session.request_json("GET", "/session")
 
     def trials(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
         """Yield the trials of a study in its order. filters: state, arm, method, seed."""
@@ -150,25 +143,30 @@ class Client:
         )
 
     def analysis(self, study_id: int, *, wait: float = 0.0) -> Analysis | None:
-        """Return the analysis of a study; None if no worker has computed it yet.
+        """Return the analysis of a study; None if no worker has computed it yet, or the study is not complete.
 
         Args:
             study_id: The study.
             wait: Seconds to wait for the analysis of a study that has just completed.
         """
         deadline = time.monotonic() + wait
+        delay = _FIRST_POLL
         while True:
             try:
                 return Analysis.model_validate(
                     self._session.request_json("GET", f"/studies/{study_id}/analysis")["analysis"]
                 )
             except ServiceError as error:
-                if not error.problem.get("type", "").endswith(":not-analysed"):
+                if error.kind == "no-analysis":
+                    return None
+                if error.kind != "not-analysed":
                     raise
+                pause = max(delay, error.retry_after or 0.0)
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 return None
-            time.sleep(min(_POLL_SECONDS, remaining))
+            time.sleep(min(pause, remaining))
+            delay = min(_MAX_POLL, 2 * delay)
 
     def probes(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
         """Yield results outside the leaderboard. filters: kind, arm."""
@@ -183,7 +181,7 @@ class Client:
             try:
                 page = self._session.request_json("GET", f"/studies/{study_id}/leaderboard", params=params)
             except ServiceError as error:
-                if cursor is not None and error.problem.get("type", "").endswith(":no-such-page"):
+                if cursor is not None and error.kind == "no-such-page":
                     raise _LeaderboardChangedError from None
                 raise
             rows += page["rows"]
@@ -251,6 +249,14 @@ class Client:
     def create_token(self, **fields: Any) -> dict[str, Any]:
         """Create a token; only this response has its `secret`. fields: label, scope, account, days."""
         return self._session.request_json("POST", "/tokens", json=fields)
+
+    def revoke_tokens(self, account: str) -> dict[str, Any]:
+        """Revoke all tokens of an account, your own token included; return their number as `revoked`."""
+        return self._session.request_json("POST", "/tokens/revoke", json={"account": account})
+
+    def workers(self) -> list[dict[str, Any]]:
+        """Return the workers with a heartbeat within 30 s, by name."""
+        return list(self._session.request_json("GET", "/workers")["items"])
 
     def revoke_token(self, token_id: int) -> None:
         """Revoke a token."""

@@ -14,6 +14,8 @@ from bln_search.core.version import VERSION
 
 _CONNECTION_LOST = (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError)
 PAGE_SIZE = 200
+_FIRST_DELAY = 0.2
+"""Seconds until a request is repeated for the first time, unless the service says when."""
 
 
 class HttpSession:
@@ -80,6 +82,7 @@ class HttpSession:
             options["params"] = {name: value for name, value in options["params"].items() if value is not None}
         deadline = time.monotonic() + self.patience
         may_have_arrived = False
+        delay = _FIRST_DELAY
         is_idempotent = method != "POST" or "Idempotency-Key" in options.get("headers", {})
         while True:
             try:
@@ -91,14 +94,16 @@ class HttpSession:
                 if not can_repeat or time.monotonic() > deadline:
                     raise self.unreachable_error(error) from None
                 may_have_arrived = may_have_arrived or not isinstance(error, httpx.ConnectError)
-                time.sleep(0.2)
+                time.sleep(_FIRST_DELAY)
                 continue
             if (
                 response.status_code == httpx.codes.SERVICE_UNAVAILABLE
                 and is_idempotent
                 and time.monotonic() < deadline
             ):
-                time.sleep(0.2)
+                wanted = retry_after(response)
+                time.sleep(min(delay if wanted is None else wanted, max(0.0, deadline - time.monotonic())))
+                delay *= 2
                 continue
             was_deleted_before = (
                 may_have_arrived and method == "DELETE" and response.status_code == httpx.codes.NOT_FOUND
@@ -110,6 +115,8 @@ class HttpSession:
     def unreachable_error(self, error: Exception) -> ServiceError:
         """Return the error of a service that cannot be reached."""
         reason = str(error) or type(error).__name__
+        if not self.server.startswith(("http://", "https://")):
+            return ServiceError(f"{self.server!r} is not the address of a service: it starts with http:// or https://")
         return ServiceError(
             f"{self.server} cannot be reached ({reason}): start it with `bln-search serve`, or give --server"
         )
@@ -126,4 +133,10 @@ def _service_error(response: httpx.Response) -> ServiceError:
     if response.status_code == httpx.codes.UNAUTHORIZED:
         lines[0] = f"{response.url.copy_with(raw_path=b'/')}: {lines[0]}"
         lines.append("give a token with --token or BLN_SEARCH_TOKEN; `bln-search token create` makes one")
-    return ServiceError("; ".join(lines), response.status_code, problem)
+    return ServiceError("; ".join(lines), response.status_code, problem, retry_after(response))
+
+
+def retry_after(response: httpx.Response) -> float | None:
+    """Return the seconds of the header Retry-After; None without one, or for a date."""
+    value = response.headers.get("retry-after", "")
+    return float(value) if value.isascii() and value.isdigit() else None

@@ -9,7 +9,7 @@ BlnSearchError
 ├── LedgerError          the database cannot do what a command needs
 │   ├── DamagedRecordError  a record cannot be decoded
 │   ├── UnknownStudyError
-│   ├── AmbiguousStudyError  several accounts have a study of this name
+│   │   └── AmbiguousStudyError  a name belongs to studies of other accounts
 │   ├── StaleAttemptError   an attempt reported after it had ended
 │   ├── StudyBusyError      another process runs this study
 │   ├── LeaseLostError      another process runs the study now, or it was deleted
@@ -34,8 +34,6 @@ Each message says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 
 class BlnSearchError(Exception):
@@ -81,25 +79,19 @@ class DamagedRecordError(LedgerError):
 
 
 class UnknownStudyError(LedgerError):
-    """No study of this name or number is in the database."""
+    """No study of this name or number is in the database.
 
-
-class AmbiguousStudyError(LedgerError):
-    """A name does not select one study, because other accounts have studies of this name.
-
-    Args:
-        name: The name.
-        owners: Owner of the newest study of this name of each account, by the number of the study.
+    Attributes:
+        problem: What is wrong, without what to do.
     """
 
-    def __init__(self, name: str, owners: Mapping[int, str]) -> None:
-        super().__init__(ambiguous_name(name, owners))
+    def __init__(self, problem: str, advice: str = "") -> None:
+        super().__init__(f"{problem}; {advice}" if advice else problem)
+        self.problem = problem
 
 
-def ambiguous_name(name: str, owners: Mapping[int, str]) -> str:
-    """Return the message of a name that does not select one study; arguments as of `AmbiguousStudyError`."""
-    studies = ", ".join(f"{number} of {owner}" for number, owner in sorted(owners.items()))
-    return f"{name!r} does not select one study: give the number instead; studies of this name: {studies}"
+class AmbiguousStudyError(UnknownStudyError):
+    """A name does not determine a study, because studies of other accounts have it: only their numbers do."""
 
 
 class StaleAttemptError(LedgerError):

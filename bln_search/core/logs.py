@@ -9,7 +9,25 @@ from datetime import UTC, datetime
 from bln_search.core.log_files import LogFile, open_log_file
 
 _log = logging.getLogger(__name__)
-_EXTRA_FIELDS = ("request_id", "study_id", "trial", "seconds")
+_EXTRA_FIELDS = ("client", "account", "token_id", "study_id", "trial", "seconds", "request_id")
+
+
+def _extra_values(record: logging.LogRecord) -> dict[str, object]:
+    """Client, account, ids and duration, as far as the record has them."""
+    values = {name: getattr(record, name, None) for name in _EXTRA_FIELDS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+class PlainLinesFormatter(logging.Formatter):
+    """Formats a record as one line of text, with the same values as `JsonLinesFormatter` at its end: `name=value`."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in the base class
+        """The line."""
+        values = [f"{name}={value}" for name, value in _extra_values(record).items()]
+        return " ".join([super().formatMessage(record), *values])
 
 
 class JsonLinesFormatter(logging.Formatter):
@@ -22,7 +40,7 @@ class JsonLinesFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **{name: getattr(record, name) for name in _EXTRA_FIELDS if getattr(record, name, None) is not None},
+            **_extra_values(record),
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
@@ -44,9 +62,8 @@ def configure_logs(log_format: str, level: int = logging.INFO, file: LogFile | N
     if file is not None:
         file_handler = open_log_file(file)
         handlers.append(file_handler)
-    plain_formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     for handler in handlers:
-        handler.setFormatter(JsonLinesFormatter() if log_format == "json" else plain_formatter)
+        handler.setFormatter(JsonLinesFormatter() if log_format == "json" else PlainLinesFormatter())
     logging.basicConfig(level=level, handlers=handlers, force=True)
     for name in ("httpx", "uvicorn.access", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,6 +1,24 @@
-"""The pattern of names of studies and accounts."""
+"""Names of studies and accounts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 """Regular expression of the name of a study or an account."""
+
+
+def ambiguous_name(name: str, newest: Mapping[str, int]) -> str:
+    """Return the message about a name that studies of other accounts have.
+
+    Args:
+        name: The name.
+        newest: Number of the newest study of that name by owner.
+    """
+    studies = ", ".join(f"{study_id} of {owner}" for owner, study_id in sorted(newest.items()))
+    return f"the name {name!r} belongs to studies of other accounts: give the number of one of them: {studies}"
+
+
+def count_noun(count: int, singular: str, plural: str) -> str:
+    """Return a number with its noun: `1 study`, `2 studies`."""
+    return f"{count} {singular if count == 1 else plural}"

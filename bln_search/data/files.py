@@ -94,7 +94,8 @@ def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) ->
     or_archive = f" or the archive {archive.name}" if archive else ""
     raise DataUnavailableError(
         f"{file.name} (or {file.name}.gz, .xz{or_archive}) is not in {searched}: name the folder that holds it with "
-        "--data or BLN_SEARCH_DATA, or download it with `bln-search data fetch NAME`"
+        "--data or BLN_SEARCH_DATA (of `run`, or of the worker), or download it on that machine with "
+        "`bln-search data fetch NAME`"
     )
 
 

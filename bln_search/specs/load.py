@@ -31,13 +31,13 @@ _SCANNERS: tuple[type[Any], ...] = (*([yaml.CSafeLoader] if yaml.__with_libyaml_
 
 def load_study(path: Path) -> StudySpec:
     """Read the study file `path`. Raises SpecError with every problem and its line."""
+    if path.is_dir():
+        raise SpecError(str(path), ["this is a folder; give the path of a study file (*.yaml)"])
     try:
         size = path.stat().st_size
         text = path.read_text(encoding="utf-8") if size <= _MAX_FILE_BYTES else None
     except FileNotFoundError:
         raise SpecError(str(path), ["there is no such file; give the path of a study file (*.yaml)"]) from None
-    except IsADirectoryError:
-        raise SpecError(str(path), ["this is a folder; give the path of a study file (*.yaml)"]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(str(path), [f"the file cannot be read as UTF-8 text: {error}"]) from None
     if text is None:
@@ -73,7 +73,7 @@ def parse_yaml(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, d
         raise SpecError(source, ["the file is empty; a study needs at least name, data, model and arms"])
     value = _Reader(source).value(node)
     if not isinstance(node, yaml.MappingNode):
-        raise SpecError(source, ["a study file consists of `key: value` lines; start with `name:`, without a dash"])
+        raise SpecError(source, ["this is not a study: a study has lines `key: value`, the first one `name: ...`"])
     return node, value
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -13,15 +12,9 @@ from pydantic_core import ErrorDetails
 
 from bln_search.core.errors import SpecError
 from bln_search.core.registry import TEXT_DATA_SETS, corruption_problem, data_problem, model_problem, pair_problem
-from bln_search.specs.arm import ArmSpec
-from bln_search.specs.base import Spec
-from bln_search.specs.condition import ConditionSpec
-from bln_search.specs.data import DataSpec
-from bln_search.specs.layer_search import LayersSpec
-from bln_search.specs.search import SearchSpec
+from bln_search.specs.known_keys import suggest_key
 from bln_search.specs.sizes import oversized_batches
-from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, RankingSpec, StudySpec
-from bln_search.specs.training import TrainingSpec
+from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import boundary_trials, list_planned_trials
 from bln_search.specs.wording import error_message
 
@@ -50,7 +43,13 @@ class Problem:
 
 
 def problems_of(errors: Iterable[ErrorDetails], value: object, schema: type[BaseModel] = StudySpec) -> list[Problem]:
-    """The first MAX_PROBLEMS errors that pydantic reports for `value`, which has the keys of `schema`."""
+    """The first MAX_PROBLEMS errors that pydantic reports.
+
+    Args:
+        errors: The errors.
+        value: The value that was validated.
+        schema: The model that it was validated against; unknown keys are compared with its keys.
+    """
     first = islice((details for details in errors if not _follows_from_another(details)), MAX_PROBLEMS)
     return [_make_problem(details, value, schema) for details in first]
 
@@ -102,7 +101,7 @@ def oversized_batch_problems(study: StudySpec) -> list[Problem]:
 def _make_problem(details: ErrorDetails, value: object, schema: type[BaseModel]) -> Problem:
     location = _locate_value(details["loc"], value)
     if details["type"] == "extra_forbidden":
-        message = f"unknown key{_suggest_key(location, schema)}"
+        message = f"unknown key{suggest_key(schema, location)}"
     elif details["type"] == "missing":
         message = "this key is missing; add it"
     else:
@@ -141,29 +140,3 @@ def _is_tag(part: int | str) -> bool:
     """Is this the tag of a member of a union?"""
     names = ("constant", "steps", "linear", "cosine", "int", "float", "constrained-int", "constrained-float")
     return isinstance(part, str) and (part in names or "[" in part)
-
-
-_SECTIONS: dict[str, type[Spec]] = {
-    "data": DataSpec,
-    "model": ModelSpec,
-    "arms": ArmSpec,
-    "training": TrainingSpec,
-    "evaluation": EvaluationSpec,
-    "ranking": RankingSpec,
-    "search": SearchSpec,
-    "probes": ProbesSpec,
-    "layers": LayersSpec,
-}
-
-
-def _suggest_key(location: Sequence[int | str], schema: type[BaseModel]) -> str:
-    section: type[BaseModel] | None = schema
-    if len(location) > 1:
-        section = _SECTIONS.get(str(location[0])) if schema is StudySpec else None
-    if schema is StudySpec and location[:2] == ["evaluation", "conditions"]:
-        section = ConditionSpec
-    if section is None:
-        return "; remove it"
-    known_keys = [field.alias or name for name, field in section.model_fields.items()]
-    similar_keys = get_close_matches(str(location[-1]), known_keys, n=1)
-    return f"; did you mean `{similar_keys[0]}`?" if similar_keys else f"; known here: {', '.join(known_keys)}"

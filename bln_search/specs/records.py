@@ -32,7 +32,7 @@ class StudyRecord:
         spec: The specification.
         planned: Number of trials that it has in the end.
         reason: Why it failed; None unless it failed.
-        owner: Account that owns it; empty without an owner.
+        owner: Account that owns it; empty for a study of a command.
     """
 
     id: int

@@ -25,6 +25,7 @@ _LOCK_TIMEOUT = 10
 
 _READ_ONLY = "25006"
 _DISK_FULL = "53100"
+_UNDEFINED_TABLE = "42P01"
 _UNAVAILABLE = ("08", _READ_ONLY, "53", "55P03", "57P", "57014")
 """Prefixes of the SQLSTATEs of a Postgres that is temporarily unavailable: connections, read-only, resources, locks,
 shutdown and cancellation."""
@@ -216,6 +217,11 @@ def _translate_error(error: DBAPIError, engine: Engine) -> LedgerError | Storage
         )
     if not operational and ("not a database" in reason or "malformed" in reason):
         return LedgerError(f"{location} is not a database of bln-search: {reason}; give another with --database")
+    if state == _UNDEFINED_TABLE or (operational and "no such table" in reason):
+        return LedgerError(
+            f"the database {location} lacks tables of this version of bln-search: check that it is the right one; "
+            "`bln-search db upgrade` creates them"
+        )
     # SQLite raises InterfaceError for a value of a type that it cannot store
     is_closed = isinstance(error, InterfaceError) and engine.dialect.name != "sqlite"
     if operational or is_closed or error.connection_invalidated or state.startswith(_UNAVAILABLE):

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from bln_search.core.enums import Scope
@@ -181,10 +181,33 @@ class TokenRepository:
             _revoke(session, TokenRow.id == token_id)
             _revoke(session, TokenRow.parent_id == token_id)
 
+    def revoke_account(self, account: str, scope: Scope = Scope.ADMIN) -> int:
+        """Revoke every token of an account and its sessions; a token with a wider scope than `scope` stays valid.
 
-def _revoke(session: Session, condition: ColumnElement[bool]) -> None:
+        Args:
+            account: The account.
+            scope: Scope of the caller.
+
+        Returns:
+            Number of access tokens that were valid and are revoked now.
+
+        Raises:
+            TokenError: there is no such account.
+        """
+        scopes = [other.value for other in Scope if scope.allows(other)]
+        of_account = (TokenRow.account == account, TokenRow.scope.in_(scopes))
+        with self.database.writing() as session:
+            if session.get(AccountRow, account) is None:
+                raise TokenError(f"there is no account {account!r}")
+            valid = (*of_account, TokenRow.kind == TokenKind.ACCESS, *_is_valid(datetime.now(UTC)))
+            count = session.scalar(select(func.count()).select_from(TokenRow).where(*valid)) or 0
+            _revoke(session, *of_account)
+            return count
+
+
+def _revoke(session: Session, *conditions: ColumnElement[bool]) -> None:
     now = datetime.now(UTC)
-    session.execute(update(TokenRow).where(condition, TokenRow.revoked_at.is_(None)).values(revoked_at=now))
+    session.execute(update(TokenRow).where(*conditions, TokenRow.revoked_at.is_(None)).values(revoked_at=now))
 
 
 def _is_valid(now: Any) -> tuple[ColumnElement[bool], ...]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 
 from bln_search.specs.problems import MAX_PROBLEMS, Problem, problems_of
+from bln_search.specs.wording import error_message
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -57,35 +59,29 @@ class ProblemException(Exception):  # noqa: N818 - named as Starlette's HTTPExce
         self.headers = dict(headers or {})
 
 
-def invalid_request(
-    error: RequestValidationError, schema: type[BaseModel], accepted_types: Sequence[str]
-) -> ProblemException:
+def invalid_request(error: RequestValidationError, schema: type[BaseModel] | None) -> ProblemException:
     """Return the problem of a request whose body or parameters FastAPI rejected.
 
     Args:
-        error: The exception of FastAPI.
-        schema: Model of the body.
-        accepted_types: Media types of the body that the route reads.
+        error: What FastAPI rejected.
+        schema: Model of the body; None for a request without one.
     """
-    if isinstance(error.body, bytes):  # FastAPI parses no other media type than JSON
-        detail = f"send the body with `Content-Type: {' or '.join(accepted_types)}`"
-        return ProblemException(415, "media-type", detail)
     problems: list[Problem] = []
-    malformed = False
     for details in islice(error.errors(), MAX_PROBLEMS):
         source, *path = details["loc"]
-        malformed = malformed or details["type"] == "json_invalid"
+        if details["type"] == "json_invalid":
+            return ProblemException(400, "not-json", f"the body is not JSON: {_json_position(details)}")
         if source == "body" and not path and details["type"] == "missing":
             problems.append(Problem((), "the body is empty; send a JSON object"))
-        elif source == "body" and not malformed:
-            located = {**details, "loc": tuple(path)}
-            problems += problems_of([located], error.body, schema)  # type: ignore[list-item]
+        elif source == "body" and schema is not None:
+            problems += problems_of([{**details, "loc": tuple(path)}], error.body, schema)  # type: ignore[typeddict-item]
         else:
-            name = "" if malformed else ".".join(str(part) for part in path)
-            problems.append(Problem((name,) if name else (), str(details["msg"])))
-    if malformed:
-        return ProblemException(400, "not-json", "the body is not JSON", problems)
-    return ProblemException(422, "invalid", _summarize_problems(problems), problems)
+            problems.append(Problem(tuple(path), error_message(details)))
+    return invalid_body(problems)
+
+
+def _json_position(details: Mapping[str, Any]) -> str:
+    return f"{details.get('ctx', {}).get('error', 'it cannot be read')} at character {details['loc'][-1]}"
 
 
 def invalid_body(problems: Sequence[Problem]) -> ProblemException:

@@ -12,15 +12,15 @@ from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.version import VERSION
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.sentences.analysis import analysis_sentences
+from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
-from service.results.missing_analysis import missing_analysis
 from service.routes.results import ArmFilter
 from service.schemas.base import ListPage
-from service.security import ReadableStudy
+from service.security import ReadableStudy, missing_analysis
 
-router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"])
+router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 
 
 class AnalysisOut(BaseModel):

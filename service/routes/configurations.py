@@ -7,11 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from bln_search.core.configuration import Method, all_configurations
+from service.api_route import ApiRoute
 from service.schemas.results import ConfigurationOut
 from service.security import Reader
 from service.serializers import serialize_configuration
 
-router = APIRouter(tags=["configurations"])
+router = APIRouter(tags=["configurations"], route_class=ApiRoute)
 
 
 @router.get("/configurations", operation_id="list_configurations")

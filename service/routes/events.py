@@ -12,13 +12,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from bln_search.storage.events import EventRecord
+from service.api_route import ApiRoute
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 from service.schemas.results import EventList
 from service.security import ReadableStudy, StudyAccess
 from service.serializers import serialize_event
 
-router = APIRouter(prefix="/studies/{study_id:number}", tags=["events"])
+router = APIRouter(prefix="/studies/{study_id:number}", tags=["events"], route_class=ApiRoute)
 _KEEP_ALIVE_SECONDS = 10.0
 """A stream without events sends a comment after this time."""
 

@@ -10,13 +10,13 @@ from pydantic import BaseModel, Field
 from bln_search.core.version import VERSION
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences
+from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_response
 from service.http.problems import ProblemException
-from service.results.missing_analysis import missing_analysis
-from service.security import ReadableStudy
+from service.security import ReadableStudy, missing_analysis
 
-router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"])
+router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 
 
 class LayerSearchOut(BaseModel):

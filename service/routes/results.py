@@ -16,6 +16,7 @@ from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.export import flat_row
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
 from bln_search.specs.condition import CLEAN
+from service.api_route import ApiRoute
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
 from service.http.etags import etag_matches, etag_response
@@ -30,7 +31,7 @@ from service.schemas.results import Curve, Epoch, EvaluationOut, LeaderboardPage
 from service.security import ReadableStudy, StudyAccess
 from service.serializers import serialize_evaluation, serialize_trial
 
-router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"])
+router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 ArmFilter = Annotated[str | None, Query(max_length=32, pattern="^[a-z0-9_-]*$", description="label of an arm")]
 SeedFilter = Annotated[int | None, Query(ge=0, lt=2**32, description="seed of the trial")]
 MethodFilter = Annotated[Method | None, Query(description="normalization of the arm")]

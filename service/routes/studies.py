@@ -9,25 +9,25 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from bln_search.core.errors import CheckpointStoreError
+from bln_search.core.names import NAME_PATTERN
 from bln_search.core.states import StudyState
 from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 from service.admission import admit_study, check_free_space
+from service.api_route import YAML_BODY, ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response, if_match_revision, study_etag
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.http.problems import ProblemException
 from service.plan_estimate import plan_with_estimates
-from service.routes.study_bodies import StudyRoute
 from service.schemas.base import ListPage
 from service.schemas.studies import PlanOut, Study, StudyDetail, StudyUpdate, SubmittedStudy
 from service.security import ReadableStudy, Reader, WritableStudy, Writer, visible_owner
 from service.serializers import serialize_study, serialize_study_detail
 
 _log = logging.getLogger(__name__)
-router = APIRouter(prefix="/studies", tags=["studies"])
-study_router = APIRouter(prefix="/studies", tags=["studies"], route_class=StudyRoute)
+router = APIRouter(prefix="/studies", tags=["studies"], route_class=ApiRoute)
 StudySort = Annotated[
     str,
     Query(pattern="^-?(created|name|priority)$", description="created, name or priority; a minus reverses the order"),
@@ -42,11 +42,17 @@ IdempotencyKey = Annotated[
 ]
 
 
-@study_router.post("", status_code=201, operation_id="submit_study", responses={200: {"model": SubmittedStudy}})
+@router.post(
+    "",
+    status_code=201,
+    operation_id="submit_study",
+    responses={200: {"model": SubmittedStudy}},
+    openapi_extra=YAML_BODY,
+)
 def submit_study(
     study: StudySpec, context: ContextDep, writer: Writer, response: Response, idempotency_key: IdempotencyKey = None
 ) -> SubmittedStudy:
-    """Submit a study, as JSON or as the YAML of a study file. A worker runs it when its turn comes.
+    """Submit a study. A worker runs it when its turn comes.
 
     Idempotent: the same study of the same owner returns the existing study, with status 200 instead of 201.
     """
@@ -60,9 +66,9 @@ def submit_study(
     return SubmittedStudy(**_read_detail(context.ledger, submission.study_id).model_dump(), new=submission.new)
 
 
-@study_router.post("/validate", operation_id="validate_study")
+@router.post("/validate", operation_id="validate_study", openapi_extra=YAML_BODY)
 def validate_study(study: StudySpec, context: ContextDep, _reader: Reader) -> PlanOut:
-    """The plan of a study, JSON or YAML, without submitting it: trials, evaluations, undefined ones, time and bytes."""
+    """The plan of a study, without submitting it: trials, evaluations, undefined ones, time and bytes."""
     return plan_with_estimates(study, admit_study(study, context.settings), context.ledger)
 
 
@@ -73,16 +79,22 @@ def list_studies(
     reader: Reader,
     state: Annotated[list[StudyState] | None, Query(description="only these states", max_length=10)] = None,
     name: Annotated[str | None, Query(max_length=64, pattern="^[a-z0-9_-]*$", description="part of the name")] = None,
+    owner: Annotated[
+        str | None, Query(pattern=NAME_PATTERN, description="only studies of this account; others than yours as admin")
+    ] = None,
     sort: StudySort = "-created",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """Your studies; for an admin, those of all accounts."""
+    if owner not in (None, reader.account) and visible_owner(reader) is not None:
+        raise ProblemException(403, "scope", "only an admin can list studies of other accounts")
+    owner = visible_owner(reader) if owner is None else owner
     states = sorted(selected.value for selected in state or ())
-    list_query: dict[str, Any] = {"list": "studies", "owner": visible_owner(reader), "state": states, "name": name}
+    list_query: dict[str, Any] = {"list": "studies", "owner": owner, "state": states, "name": name}
     key_types = SORT_KEYS[sort.removeprefix("-")]
     page = decode_cursor(cursor, limit, sort, list_query, key_types)
-    version = context.ledger.listing.read_version(visible_owner(reader))
+    version = context.ledger.listing.read_version(owner)
     etag = (
         "list-"
         + hashlib.sha256(repr((list_query, sort, limit, page.after, version, VERSION)).encode()).hexdigest()[:24]
@@ -90,7 +102,7 @@ def list_studies(
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is not None:
         return etag_response(request, body, etag)
-    items = context.ledger.listing.list_studies(page, owner=visible_owner(reader), states=states, name=name)
+    items = context.ledger.listing.list_studies(page, owner=owner, states=states, name=name)
     following_cursor = None
     if len(items) > limit:
         last = items[limit - 1]
@@ -119,7 +131,7 @@ def change_study(
     if (changes.priority or 0) > 0 and study.bearer.scope != "admin":
         raise ProblemException(403, "scope", "priorities above 0 are for admins")
     changed_fields = changes.model_dump(exclude_none=True)
-    context.ledger.queue.update(study.id, changed_fields, if_match_revision(if_match))
+    context.ledger.queue.update(study.id, changed_fields, if_match_revision(if_match), study.bearer.account)
     return _read_detail(context.ledger, study.id)
 
 
@@ -128,7 +140,9 @@ def delete_study(study: WritableStudy, context: ContextDep) -> None:
     """Delete a study with all its results. Cancel a running study first."""
     store = context.settings.checkpoint_store
     try:
-        context.ledger.garbage.remove_unreferenced(store, context.ledger.studies.delete(study.id))
+        files = context.ledger.studies.delete(study.id)
+        _log.info("study %d (%s, owner %s) is deleted by %s", study.id, study.name, study.owner, study.bearer.account)
+        context.ledger.garbage.remove_unreferenced(store, files)
     except (OSError, CheckpointStoreError) as error:
         # the study is deleted; `checkpoints clean` removes the files later
         _log.warning("study %d is deleted, but some of its checkpoints are not: %s", study.id, error)
@@ -137,21 +151,21 @@ def delete_study(study: WritableStudy, context: ContextDep) -> None:
 @router.post("/{study_id:number}/cancel", operation_id="cancel_study")
 def cancel_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Cancel a study. Finished trials are kept; running trials stop within seconds."""
-    context.ledger.queue.cancel(study.id)
+    context.ledger.queue.cancel(study.id, study.bearer.account)
     return _read_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/pause", operation_id="pause_study")
 def pause_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Pause a study until it is resumed. Finished trials are kept."""
-    context.ledger.queue.pause(study.id)
+    context.ledger.queue.pause(study.id, study.bearer.account)
     return _read_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/resume", operation_id="resume_study")
 def resume_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Put a study back into the queue; it continues with its unfinished trials."""
-    context.ledger.queue.resume(study.id, context.settings.most_studies)
+    context.ledger.queue.resume(study.id, context.settings.most_studies, study.bearer.account)
     return _read_detail(context.ledger, study.id)
 
 
@@ -160,7 +174,7 @@ def retry_failed(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Run the failed trials of a failed study again."""
     if study.state != StudyState.FAILED:
         raise ProblemException(409, "not-now", f"the study is {study.state}: only a failed study can be retried")
-    context.ledger.queue.resume(study.id, context.settings.most_studies)
+    context.ledger.queue.resume(study.id, context.settings.most_studies, study.bearer.account)
     return _read_detail(context.ledger, study.id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -10,14 +11,16 @@ from fastapi import APIRouter, Path, Request, Response
 from bln_search.core.enums import Scope
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.tokens import TokenInfo, TokenKind
+from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.http.problems import ProblemException
-from service.schemas.access import Session, SignIn, TokenCreate, TokenCreated, TokenOut
+from service.schemas.access import RevokedTokens, Session, SignIn, TokenCreate, TokenCreated, TokenOut, TokenRevocation
 from service.schemas.base import ListPage
 from service.security import COOKIE, Reader, Writer, check_same_site, visible_owner
 
-router = APIRouter(tags=["access"])
+_log = logging.getLogger(__name__)
+router = APIRouter(tags=["access"], route_class=ApiRoute)
 _SORT = "-created"
 
 
@@ -52,6 +55,7 @@ def create_token(body: TokenCreate, context: ContextDep, writer: Writer) -> Toke
     )  # a token does not outlive the one that created it
     expiry = min((limit for limit in (requested_expiry, creator_expiry) if limit is not None), default=None)
     secret, info = context.ledger.tokens.create(account, body.scope, body.label, expires_at=expiry)
+    _log.info("token %d of %s with the scope %s is created by %s", info.id, account, body.scope, writer.account)
     return TokenCreated(**TokenOut.model_validate(info).model_dump(), secret=secret)
 
 
@@ -63,6 +67,20 @@ def revoke_token(
     if not 0 < token_id < 2**31:
         raise ProblemException(404, "not-found", f"there is no token {token_id}")
     context.ledger.tokens.revoke(token_id, visible_owner(writer), writer.scope)
+    _log.info("token %d is revoked by %s", token_id, writer.account)
+
+
+@router.post("/tokens/revoke", operation_id="revoke_tokens")
+def revoke_tokens(body: TokenRevocation, context: ContextDep, writer: Writer) -> RevokedTokens:
+    """Revoke all tokens of an account and its browser sessions, the token of this request included.
+
+    Tokens whose scope exceeds yours stay valid.
+    """
+    if body.account != writer.account and writer.scope is not Scope.ADMIN:
+        raise ProblemException(403, "scope", "only an admin can revoke tokens of other accounts")
+    revoked = context.ledger.tokens.revoke_account(body.account, writer.scope)
+    _log.info("%d tokens of %s are revoked by %s", revoked, body.account, writer.account)
+    return RevokedTokens(account=body.account, revoked=revoked)
 
 
 @router.post("/session", operation_id="sign_in")
@@ -78,6 +96,7 @@ def sign_in(request: Request, body: SignIn, context: ContextDep, response: Respo
             401, "no-token", "this token is unknown, revoked or expired", headers={"WWW-Authenticate": "Bearer"}
         )
     context.rate_limiter.count(f"account {bearer.account}")
+    request.state.bearer = bearer
     lifetime = timedelta(hours=context.settings.session_hours)
     response.set_cookie(
         COOKIE,

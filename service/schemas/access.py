@@ -22,7 +22,7 @@ class TokenCreate(BaseModel):
     label: Annotated[str, StringConstraints(max_length=64), NO_NUL] = ""
     scope: Scope = Scope.READ
     account: Name | None = None
-    days: Days = Field(default=None, description="days until it expires; by default never")
+    days: Days = Field(default=None, description="days until it expires; by default those of the token that creates it")
 
     @field_validator("label")
     @classmethod
@@ -48,6 +48,21 @@ class TokenCreated(TokenOut):
     """A new token. secret: returned only once."""
 
     secret: str
+
+
+class TokenRevocation(BaseModel):
+    """The account whose tokens are revoked. Only admins may name another account than their own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    account: Name
+
+
+class RevokedTokens(BaseModel):
+    """Revoked tokens of an account."""
+
+    account: str
+    revoked: int = Field(description="access tokens that were valid until now")
 
 
 class SignIn(BaseModel):

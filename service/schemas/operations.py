@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Health(BaseModel):
@@ -20,6 +21,24 @@ class Readiness(BaseModel):
     schema_revision: str | None
     workers: int
     detail: str
+
+
+class WorkerOut(BaseModel):
+    """A worker process."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str = Field(description="machine, process and start")
+    device: str
+    version: str
+    started_at: datetime
+    heartbeat_at: datetime
+
+
+class WorkerList(BaseModel):
+    """Worker processes."""
+
+    items: list[WorkerOut]
 
 
 class Version(BaseModel):

@@ -14,3 +14,10 @@ def test_status_is_a_record(invoke, in_every_format, home):
     assert str(home) in printed.json["database"]
     assert printed.jsonl == [printed.json]
     assert printed.csv == [printed.json]
+
+
+def test_upgrade_says_whether_it_did_anything(invoke, home):
+    assert [words in invoke("db", "upgrade").stdout for words in ("tables are created", "nothing to upgrade")] == [
+        True,
+        True,
+    ]

@@ -93,10 +93,10 @@ def test_unknown_code_and_study_without_results_are_rejected():
     ("room", "arguments"), [(export, ["export", "small", "--output", "out"]), (verification, ["verify", "small"])]
 )
 def test_interrupt_reports_that_nothing_was_written(room, arguments, monkeypatch, capsys):
-    def interrupted(_):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, "open_ledger", interrupted)
+    monkeypatch.setattr(room, "open_database", interrupted)
     monkeypatch.setattr(sys, "argv", ["bln-search", *arguments])
     with pytest.raises(SystemExit) as end:
         main.main()

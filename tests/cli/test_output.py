@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
@@ -50,13 +51,31 @@ def printed(table, width=80):
     return out.getvalue()
 
 
-def test_numbers_are_right_aligned_and_names_are_folded():
+def test_numbers_are_right_aligned_and_long_names_are_shortened():
     text = printed(make_records_table(ROWS, tuple(ROWS[0])))
     assert "reason" not in text
-    assert "…" not in text
     first, second = (line for line in text.splitlines() if line.startswith(("bln", "ln")))
     assert first.index("0.1234") + len("0.1234") == second.index("10.5000") + len("10.5000")
     assert max(map(len, text.splitlines())) <= 80
-    column = first.index("0000000")
-    name = "".join(line[column:].strip() for line in text.splitlines()[2:])
-    assert name == f"{0:064x}.safetensors{1:064x}.safetensors"
+    assert first.split()[-1] == f"{0:064x}"[:23] + "…"
+    assert f"{1:064x}.safetensors" in printed(make_records_table(ROWS, tuple(ROWS[0])), width=200)
+
+
+def test_optional_columns_are_dropped_in_their_order_and_named():
+    rows = [{"name": "a" * 20, "owner": "b" * 20, "state": "running", "created": "2026-11-24T11:14:35+00:00"}]
+    text = printed(make_records_table(rows, tuple(rows[0]), optional=("created", "owner")), width=60)
+    assert "created" not in text.splitlines()[0]
+    assert "b" * 20 in text
+    assert "Not shown at 60 columns: created" in text
+
+
+def test_times_are_printed_to_the_minute_in_one_cell():
+    moment = datetime(2026, 11, 24, 11, 14, 35, 123, tzinfo=UTC)
+    text = printed(make_records_table([{"at": moment.isoformat()}], ("at",)), width=20)
+    assert text.splitlines()[-1].strip() == f"{moment.astimezone():%Y-%m-%d %H:%M}"
+
+
+def test_messages_are_wrapped_on_a_terminal_only():
+    code = "from bln_search.cli.output import errors; errors.print('word ' * 60, end='')"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stderr == "word " * 60

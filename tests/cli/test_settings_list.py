@@ -24,3 +24,9 @@ def test_a_secret_is_not_printed(records, invoke, monkeypatch):
     for output in (str(by_name), invoke("settings").stdout):
         assert "bln_secret" not in output
         assert "hidden" not in output
+
+
+def test_default_paths_are_printed(records, home):
+    by_name = {record["variable"]: record["value"] for record in records("settings")}
+    for name in ("DATABASE", "CHECKPOINTS", "DATA"):
+        assert str(home) in by_name[f"BLN_SEARCH_{name}"]

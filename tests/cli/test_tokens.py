@@ -26,3 +26,24 @@ def test_expiry_and_revocation_are_told(world, invoke, records):
     assert invoke("token", "revoke", newest["id"]).exit_code == 0
     assert records("token", "list")[0]["revoked_at"] is not None
     assert "revoked" in invoke("token", "list").stdout
+
+
+@pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
+def test_all_tokens_of_an_account_are_revoked(from_service, world, invoke, service):
+    revoked = invoke("token", "revoke", "--account", "ada", *(service if from_service else ()))
+    assert revoked.exit_code == 0
+    assert all(token.revoked_at for token in world.ledger.tokens.list_tokens("ada"))
+    assert not any(token.revoked_at for token in world.ledger.tokens.list_tokens("bob"))
+
+
+@pytest.mark.parametrize("words", [(), ("1", "--account", "ada")])
+def test_revocation_needs_a_number_or_an_account(words, world, invoke):
+    assert invoke("token", "revoke", *words).exit_code == 2
+    assert not any(token.revoked_at for token in world.ledger.tokens.list_tokens(None))
+
+
+def test_new_token_names_its_database_and_warns_if_it_is_new(home, invoke):
+    first, second = (invoke("token", "create") for _ in range(2))
+    assert [str(home) in created.stderr for created in (first, second)] == [True, True]
+    assert ["warning: " in created.stderr for created in (first, second)] == [True, False]
+    assert all(created.stdout.startswith("bln_") for created in (first, second))

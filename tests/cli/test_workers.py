@@ -15,6 +15,8 @@ from bln_search.settings import load_settings
 from bln_search.storage.leases import WORKER_TIMEOUT
 from bln_search.storage.ledger import open_ledger
 
+HEADER = "name,device,version,started_at,heartbeat_at\n"
+
 
 @pytest.fixture
 def ledger():
@@ -29,14 +31,14 @@ def call(*arguments):
 
 
 def test_here_fails_without_a_worker(ledger):
-    assert call() == (0, "")
-    assert call("--here") == (1, "")
+    assert call("--format", "csv") == (0, HEADER)
+    assert call("--here", "--format", "csv") == (1, HEADER)
 
 
 def test_here_ignores_workers_of_other_machines(ledger):
     ledger.workers.record_heartbeat("elsewhere/1/2.00", "cpu", "0")
-    assert "elsewhere/1/2.00  cpu  0" in call()[1]
-    assert call("--here") == (1, "")
+    assert ["elsewhere/1/2.00", "cpu", "0"] in [line.split()[:3] for line in call()[1].splitlines()]
+    assert call("--here", "--format", "csv") == (1, HEADER)
 
 
 def test_here_succeeds_until_the_worker_times_out(ledger):
@@ -49,7 +51,7 @@ def test_here_succeeds_until_the_worker_times_out(ledger):
     clock = ledger.database.clock
     ledger.database.clock = lambda: clock() - WORKER_TIMEOUT - timedelta(seconds=1)
     ledger.workers.record_heartbeat(name, "cpu", "0")
-    assert call("--here") == (1, "")
+    assert call("--here", "--format", "csv") == (1, HEADER)
 
 
 def test_workers_are_records(ledger):
@@ -64,3 +66,19 @@ def test_ray_options_need_the_ray_executor(option):
     result = CliRunner().invoke(app, ["worker", "--once", *option])
     assert result.exit_code == 2
     assert "these options need --executor ray" in " ".join(re.sub(r"\x1b\[[0-9;]*m|│", " ", result.stderr).split())
+
+
+def test_workers_of_a_service_are_listed(world, records, service, monkeypatch):
+    world.ledger.workers.record_heartbeat("elsewhere/1/2.00", "cpu", "0")
+    by_option = records("workers", *service)
+    assert [record["name"] for record in by_option] == ["elsewhere/1/2.00"]
+    _, server, _, token = service
+    monkeypatch.setenv("BLN_SEARCH_SERVER", server)
+    monkeypatch.setenv("BLN_SEARCH_TOKEN", token)
+    assert records("workers") == by_option
+
+
+def test_database_without_tables_is_one_clear_error(home, invoke):
+    failed = invoke("workers")
+    assert failed.exit_code == 1
+    assert "`bln-search db upgrade`" in str(failed.exception)

@@ -160,7 +160,7 @@ class Numbers(Other):
             "/studies/5": {"id": 5, "name": "mine"},
             "/studies/2": studies[1],
             "/studies": {"items": studies},
-            "/session": {"account": "ada", "scope": "write"},
+            "/session": {"account": "ada"},
         }.get(path)
         answer = {"detail": "no such", "errors": []} if content is None else {"next_cursor": None, **content}
         self.send_response(404 if content is None else 200)

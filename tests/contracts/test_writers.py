@@ -40,7 +40,7 @@ def test_concurrent_events_are_numbered_without_gaps(ledger):
     assert reads > 1
     events = ledger.events.list_events(study_id)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
-    epochs = [(event.data["attempt"], event.data["epoch"]) for event in events if event.kind == "epoch"]
+    epochs = [(event.trial_id, event.data["attempt"], event.data["epoch"]) for event in events if event.kind == "epoch"]
     assert len(epochs) == len(set(epochs)) == WRITERS * REPORTS
 
 

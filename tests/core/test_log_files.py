@@ -115,7 +115,7 @@ def test_standard_error_and_file_have_the_same_lines(logs, tmp_path, capsys, log
     if log_format == "json":
         assert json.loads(second)["study_id"] == 3
     else:
-        assert second.endswith("INFO a line")
+        assert second.endswith("INFO a line study_id=3")
 
 
 def test_no_file_is_written_by_default(logs, tmp_path, monkeypatch, capsys):

@@ -213,8 +213,7 @@ def request_of(words):
     (url,) = [word for word in words if word.startswith("http")]
     if "-X" in words:
         return words[words.index("-X") + 1], re.sub(r"^\w+://[^/]+", "", url)
-    has_body = "-d" in words or "--data-binary" in words
-    return "POST" if has_body else "GET", re.sub(r"^\w+://[^/]+", "", url)
+    return "POST" if {"-d", "--data-binary"} & set(words) else "GET", re.sub(r"^\w+://[^/]+", "", url)
 
 
 def check_request(method, address):

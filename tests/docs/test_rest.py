@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,11 @@ from tests.end_to_end.service import Service
 PAGE = PAGES["rest.md"]
 ADDRESS = "http://127.0.0.1:8000"
 pytestmark = pytest.mark.xdist_group("rest by example")  # one service, whose first study is that of curl
+
+
+def with_own_commands() -> str:
+    """Return a search path that begins with the commands of this environment, activated or not."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +40,7 @@ def test_with_curl(service, tmp_path):
         text=True,
         timeout=240,
         cwd=tmp_path,
-        env={**os.environ, "BLN_SEARCH_HOME": str(service.home)},
+        env={**os.environ, "BLN_SEARCH_HOME": str(service.home), "PATH": with_own_commands()},
     )
     assert process.returncode == 0, process.stdout + process.stderr
     assert '"trials":2' in process.stdout

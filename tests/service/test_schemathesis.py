@@ -50,6 +50,8 @@ def before_call(context, case, kwargs):
     # It finds its own token in the list, ends it, and would be let in nowhere from then on.
     if case.path_parameters and str(case.path_parameters.get("token_id")) == "{OWN_TOKEN}":
         case.path_parameters["token_id"] = 1
+    if case.path.endswith("/tokens/revoke") and isinstance(case.body, dict) and case.body.get("account") == "ada":
+        case.body["account"] = "nobody"
 """
 PHASES = "examples,coverage,fuzzing,stateful" if "BLN_SEARCH_EXAMPLES" in os.environ else "fuzzing,stateful"
 

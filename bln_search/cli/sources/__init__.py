@@ -1,15 +1,8 @@
 """Sources of studies for the commands: the local database, or a service."""
 
-from bln_search.cli.sources.base import (
-    ALL_STUDIES,
-    FOLLOWED_STATES,
-    StudyFilter,
-    StudySource,
-    describe_study,
-    study_fields,
-)
+from bln_search.cli.sources.base import ALL_STUDIES, FOLLOWED_STATES, StudyFilter, StudySource, study_fields
 from bln_search.cli.sources.database import LedgerSource
-from bln_search.cli.sources.opening import DEFAULT_SERVER, find_in_database, open_client, open_source, service_address
+from bln_search.cli.sources.opening import DEFAULT_SERVER, open_client, open_database, open_source, service_address
 from bln_search.cli.sources.service import ServiceSource
 
 __all__ = [
@@ -20,9 +13,8 @@ __all__ = [
     "ServiceSource",
     "StudyFilter",
     "StudySource",
-    "describe_study",
-    "find_in_database",
     "open_client",
+    "open_database",
     "open_source",
     "service_address",
     "study_fields",

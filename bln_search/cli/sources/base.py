@@ -26,11 +26,13 @@ class StudyFilter:
     Attributes:
         states: Allowed states; empty for all.
         name: Text that the name contains; None for any name.
+        owner: Account that owns the study; None for any.
         limit: Largest number of studies; None for all.
     """
 
     states: tuple[StudyState, ...] = ()
     name: str | None = None
+    owner: str | None = None
     limit: int | None = None
 
 
@@ -44,7 +46,7 @@ class StudySource(Protocol):
         """Return the fields of every study that passes the filter, newest first."""
 
     def find(self, name_or_id: str) -> StudyRecord:
-        """Return the study with this number, or the newest with this name."""
+        """Return the study with this number, or your newest one with this name."""
 
     def trials(self, study_id: int) -> list[TrialRecord]:
         """Return the trials of a study."""
@@ -84,17 +86,12 @@ class StudySource(Protocol):
         """Return the revision of the database schema; None if it is unknown."""
 
 
-def describe_study(study_id: int, name: str, owner: str) -> str:
-    """Return number, name and owner of a study for messages; `owner` is empty for a study without one."""
-    return f"study {study_id} ({name}{f', owner {owner}' if owner else ''})"
-
-
 def study_fields(study: StudyRecord) -> dict[str, object]:
     """Return the fields of a study for a list."""
     return {
         "id": study.id,
         "name": study.name,
-        "owner": study.owner or None,
+        "owner": study.owner,
         "state": study.state.value,
         "trials": study.planned,
         "finished": sum(study.trials.get(state, 0) for state in ENDED),

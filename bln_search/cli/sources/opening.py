@@ -15,7 +15,6 @@ from bln_search.cli.sources.service import ServiceSource
 from bln_search.core.errors import MissingPackageError, UnknownStudyError
 from bln_search.core.urls import redact_password
 from bln_search.settings import Settings, load_settings
-from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger, open_ledger
 
 if TYPE_CHECKING:
@@ -38,27 +37,24 @@ def open_source(database: str | None, server: str | None, token: str | None) -> 
         yield LedgerSource(ledger)
 
 
-def find_in_database(ledger: Ledger, study: str, database: str | None, settings: Settings) -> StudyRecord:
-    """Return a study for a command that reads the database only.
+@contextmanager
+def open_database(database: str | None, settings: Settings) -> Iterator[Ledger]:
+    """Open the database, for a command that no service can answer.
 
     Args:
-        ledger: The ledger.
-        study: Name or number of the study.
-        database: URL given on the command line.
-        settings: A server in them means that the user may expect the study of a service.
-
-    Raises:
-        UnknownStudyError: There is no such study.
+        database: URL given on the command line; by default that of the settings.
+        settings: If they name a service, the error of an unknown study says that it is not used.
     """
-    try:
-        return ledger.studies.find(study)
-    except UnknownStudyError as error:
-        if database is not None or settings.server is None:
-            raise
-        raise UnknownStudyError(
-            f"{error}. This command reads the database, not the service {redact_password(settings.server)}: "
-            "run it on the machine of the database, or give --database"
-        ) from None
+    with closing(open_ledger(database or settings.database_url)) as ledger:
+        try:
+            yield ledger
+        except UnknownStudyError as error:
+            if database is not None or settings.server is None:
+                raise
+            raise UnknownStudyError(
+                f"{error.problem}: this command uses the database, not the service {redact_password(settings.server)} "
+                "of BLN_SEARCH_SERVER; run it on the machine of the database"
+            ) from None
 
 
 def service_address(database: str | None, server: str | None, settings: Settings) -> str | None:

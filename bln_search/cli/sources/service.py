@@ -35,11 +35,15 @@ class ServiceSource:
 
     def list_studies(self, study_filter: StudyFilter = ALL_STUDIES) -> list[dict[str, object]]:
         """Return the fields of every study that passes the filter, newest first."""
-        filters = {"state": [state.value for state in study_filter.states] or None, "name": study_filter.name}
+        filters = {
+            "state": [state.value for state in study_filter.states] or None,
+            "name": study_filter.name,
+            "owner": study_filter.owner,
+        }
         return [_study_fields_of_json(study) for study in islice(self.client.studies(**filters), study_filter.limit)]
 
     def find(self, name_or_id: str) -> StudyRecord:
-        """Return the study with this number, or the newest with this name."""
+        """Return the study with this number, or your newest one with this name."""
         return _study_of_json(self.client.study(name_or_id))
 
     def trials(self, study_id: int) -> list[TrialRecord]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Annotated
 
 import typer
 
 from bln_search.cli.environment import make_environment
+from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
     DatabaseOption,
     DataOption,
@@ -20,19 +20,18 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import DocumentFormat, Format, errors, results
+from bln_search.cli.output import DocumentFormat, Format, errors, print_error, results
 from bln_search.cli.progress_lines import line_printer
-from bln_search.cli.sources import find_in_database, open_source
+from bln_search.cli.sources import FOLLOWED_STATES, open_database, open_source
 from bln_search.cli.studies.leaderboard import study_title
 from bln_search.cli.studies.probe_records import print_probes
-from bln_search.core.errors import LedgerError
+from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.terminal.comparison import comparison_table
 from bln_search.reports.terminal.result import ResultLines
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import ProbesSpec
-from bln_search.storage.ledger import open_ledger
 
 
 def analyze(
@@ -54,13 +53,22 @@ def analyze(
 def load_analysis(
     study: str, database: str | None, server: str | None, token: str | None
 ) -> tuple[StudyRecord, Analysis]:
-    """Return a study and its analysis. Raises LedgerError if there is no analysis yet."""
+    """Return a study and its analysis. Exits with code 1 if there is no analysis yet."""
     with open_source(database, server, token) as source:
         study_record = source.find(study)
         analysis = source.analysis(study_record, allow_incomplete=True)
     if analysis is None:
-        raise LedgerError(f"study {study_record.name} is not analyzed yet: the service analyzes it when it is complete")
+        print_error(_absence_reason(study_record))
+        raise typer.Exit(ExitCode.FAILED)
     return study_record, analysis
+
+
+def _absence_reason(study: StudyRecord) -> str:
+    """Return why a service has no analysis of a study, and what to do."""
+    if study.state is StudyState.COMPLETE:
+        return f"study {study.id} ({study.name}) is complete and not analyzed yet: a worker analyzes it; try again"
+    hint = "" if study.state in FOLLOWED_STATES else f"; `bln-search resume {study.id}` queues it again"
+    return f"study {study.id} ({study.name}) is {study.state}, and only a complete study is analyzed{hint}"
 
 
 def _print_analysis(analysis: Analysis, title: str, *, details: bool) -> None:
@@ -98,8 +106,8 @@ def probe(
         raise typer.BadParameter("choose what to measure: --batch-sizes 1,25,100 or --reshuffles 5", param_hint="probe")
     settings = load_settings()
     probes = ProbesSpec(batch_sizes=sizes, reshuffles=reshuffles)
-    with closing(open_ledger(database or settings.database_url)) as ledger:
-        study_record = find_in_database(ledger, study, database, settings)
+    with open_database(database, settings) as ledger:
+        study_record = ledger.studies.find(study)
         environment = make_environment(settings, data, device)
         result_count = probe_study(ledger, study_record.id, environment, probes, line_printer(quiet=quiet))
         compute_analysis(ledger, study_record.id, None)

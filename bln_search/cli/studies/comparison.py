@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import DatabaseOption, EvaluatedSplit, FormatOption, LimitOption, ServerOption, TokenOption
-from bln_search.cli.output import Format, results
+from bln_search.cli.output import Format, errors, results
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources import StudySource, open_source
 from bln_search.core.enums import Split
@@ -75,6 +75,7 @@ def compare(
     """
     with open_source(database, server, token) as source:
         compared = _read_studies(source, studies, Split(split))
+    _warn_about_data([study.study for study in compared])
     rows, found = match_rows([study.losses for study in compared], _row_limit(limit, output_format))
     if output_format is Format.TABLE:
         _print_tables(compared, rows, found, split)
@@ -88,7 +89,7 @@ def _read_studies(source: StudySource, names: Sequence[str], split: Split) -> li
     """Return the studies in the order of their names. Raises BadParameter unless there are two to six."""
     studies = {study.id: study for study in (source.find(name) for name in names)}
     if not 2 <= len(studies) <= _MAX_STUDIES:
-        raise typer.BadParameter(f"choose two to {_MAX_STUDIES} different studies", param_hint="STUDY")
+        raise typer.BadParameter(f"choose 2 to {_MAX_STUDIES} different studies", param_hint="STUDY")
     compared = []
     for study in studies.values():
         analysis = source.analysis(study)
@@ -96,6 +97,24 @@ def _read_studies(source: StudySource, names: Sequence[str], split: Split) -> li
         recommended = None if recommendation is None else recommendation.key
         compared.append(ComparedStudy(study, source.losses(study, split), recommended))
     return compared
+
+
+def _warn_about_data(studies: Sequence[StudyRecord]) -> None:
+    """Print a warning for every study whose data differ from those of the first one."""
+    first, *others = studies
+    for study in others:
+        differing = [
+            name
+            for name, value in study.spec.data.model_dump().items()
+            if value != first.spec.data.model_dump().get(name)
+        ]
+        if differing:
+            errors.print(
+                f"warning: studies {first.id} and {study.id} differ in data ({', '.join(differing)}): their losses "
+                "are not those of the same examples",
+                markup=False,
+                highlight=False,
+            )
 
 
 def _row_limit(limit: int | None, output_format: Format) -> int | None:

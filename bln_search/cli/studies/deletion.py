@@ -9,7 +9,8 @@ import typer
 
 from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import errors
-from bln_search.cli.sources import describe_study, open_client, service_address
+from bln_search.cli.sources import open_client, service_address
+from bln_search.cli.studies.wording import study_label
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import Ledger, open_ledger
@@ -31,24 +32,24 @@ def delete(
     if service is not None:
         with open_client(service, token, settings) as client:
             found = client.study(study)
-            description = describe_study(found["id"], found["name"], found["owner"])
-            _confirm(description, yes=yes)
+            label = study_label(found["id"], found["name"], found["owner"])
+            _confirm(label, yes=yes)
             client.delete(found["id"])
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
             record = ledger.studies.find(study)
-            description = describe_study(record.id, record.name, record.owner)
-            _confirm(description, yes=yes)
+            label = study_label(record.id, record.name, record.owner)
+            _confirm(label, yes=yes)
             _delete_of_database(
                 ledger, record.id, settings, is_other_database=database not in (None, settings.database_url)
             )
-    errors.print(f"{description} is deleted", highlight=False)
+    errors.print(f"{label} is deleted", markup=False, highlight=False)
 
 
-def _confirm(description: str, *, yes: bool) -> None:
+def _confirm(label: str, *, yes: bool) -> None:
     """Ask for confirmation. Raises Abort without one."""
     if not yes:
-        typer.confirm(f"delete {description} with all its results?", abort=True)
+        typer.confirm(f"delete {label} with all its results?", abort=True)
 
 
 def _delete_of_database(ledger: Ledger, study_id: int, settings: Settings, *, is_other_database: bool) -> None:
@@ -72,5 +73,4 @@ def _delete_of_database(ledger: Ledger, study_id: int, settings: Settings, *, is
             f"{len(files)} checkpoint files are not removed ({reason}): `bln-search checkpoints clean` removes them",
             markup=False,
             highlight=False,
-            soft_wrap=True,
         )

@@ -66,6 +66,8 @@ def event_message(event: EventRecord) -> str:
     if event.kind == EPOCH:
         return _epoch_message(data)
     kind = event.kind.replace("_", " ")
+    if "account" in data:
+        kind = f"{kind} by {data['account']}"
     if "reason" in data:
         return f"{kind}: {data['reason']}"
     details = [f"{name.replace('_', ' ')} {data[name]}" for name in ("attempt", "epoch", "evaluations") if name in data]

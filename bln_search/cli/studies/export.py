@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +20,7 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import DocumentFormat, results
 from bln_search.cli.progress_lines import line_printer
-from bln_search.cli.sources import LedgerSource, find_in_database
+from bln_search.cli.sources import LedgerSource, open_database
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ExportError
@@ -30,7 +29,7 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord, TrialRecord
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger
 from bln_search.storage.results.evaluations import EvaluationRecord
 
 if TYPE_CHECKING:
@@ -75,8 +74,8 @@ def export(
 ) -> None:
     """Write a trained network with its configuration into a folder: weights, PyTorch and ONNX programs, model card."""
     settings = load_settings()
-    with report_nothing_written(), closing(open_ledger(database or settings.database_url)) as ledger:
-        study_record = find_in_database(ledger, study, database, settings)
+    with report_nothing_written(), open_database(database, settings) as ledger:
+        study_record = ledger.studies.find(study)
         board = ledger.results.rank_study(study_record.id, study_record.spec)
         if config == RECOMMENDED:
             if (estimate, arm, batch_size, parameters) != (None, None, None, None):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -21,14 +20,13 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import Format, errors
 from bln_search.cli.progress_lines import line_printer
-from bln_search.cli.sources import find_in_database
+from bln_search.cli.sources import open_database
 from bln_search.cli.studies.layers import print_results
 from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.core.errors import DataError, ModelError
 from bln_search.settings import load_settings
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.study import StudySpec
-from bln_search.storage.ledger import open_ledger
 
 
 def search_layers(
@@ -67,8 +65,8 @@ def search_layers(
     from bln_search.worker.layer_search import search_layers as search_networks
 
     settings = load_settings()
-    with closing(open_ledger(database or settings.database_url)) as ledger:
-        study_record = find_in_database(ledger, study, database, settings)
+    with open_database(database, settings) as ledger:
+        study_record = ledger.studies.find(study)
         options = {
             "search": search,
             "estimate": estimate,

@@ -16,8 +16,9 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, errors, results
+from bln_search.cli.output import Format, print_error, results
 from bln_search.cli.records import print_records
+from bln_search.cli.sources import service_address
 from bln_search.cli.studies.analysis import load_analysis
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
@@ -26,6 +27,7 @@ from bln_search.reports.page.per_layer import layer_effects_table
 from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences, result_label
 from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 from bln_search.reports.terminal.per_layer import layer_table
+from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 
 _TABLE_ROWS = 10
@@ -47,7 +49,8 @@ def layers(
     """Show the best per-layer configurations, their confirmation, and the effect of each switch in each layer."""
     study_record, analysis = load_analysis(study, database, server, token)
     if not analysis.layers:
-        errors.print(_absence_reason(study_record, analysis), soft_wrap=True, markup=False, highlight=False)
+        is_remote = service_address(database, server, load_settings()) is not None
+        print_error(_absence_reason(study_record, analysis, is_remote=is_remote))
         raise typer.Exit(ExitCode.FAILED)
     print_results(study_record.name, analysis.layers, output_format, limit)
 
@@ -98,9 +101,10 @@ def _row_records(result: PerLayerResult) -> list[dict[str, object]]:
     ]
 
 
-def _absence_reason(study: StudyRecord, analysis: Analysis) -> str:
+def _absence_reason(study: StudyRecord, analysis: Analysis, *, is_remote: bool) -> str:
     """Return why there is no result and what to do."""
-    hint = f"`bln-search search-layers {study.id}` searches them"
+    where = " on the machine of the database" if is_remote else ""
+    hint = f"`bln-search search-layers {study.id}`{where} searches them"
     if study.spec.layers is None:
         return f"study {study.name} has no section `layers`: its per-layer configurations were not searched; {hint}"
     if analysis.layers_reason is not None:

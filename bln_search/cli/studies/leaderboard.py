@@ -112,7 +112,7 @@ def print_leaderboard(
     elif not board.rows:
         hint = "; `bln-search run` resumes it" if study.state is StudyState.INTERRUPTED else ""
         hint += _older_hint(source, study)
-        errors.print(f"study {study.name} is {study.state} and has no result yet{hint}", soft_wrap=True)
+        errors.print(f"study {study.name} is {study.state} and has no result yet{hint}")
     else:
         _print_table(results, result)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -18,14 +16,13 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, print_table, results, short_timestamp
-from bln_search.cli.records import Record, print_records
+from bln_search.cli.output import Format, results
+from bln_search.cli.records import print_records
 from bln_search.cli.sources import StudyFilter, open_source, study_fields
 from bln_search.core.states import StudyState
 from bln_search.specs.records import TrialRecord
 
 _STUDY_COLUMNS = ("id", "name", "owner", "state", "trials", "finished", "failed", "created")
-_STATES = ", ".join(StudyState)
 _TRIAL_COLUMNS = (
     "trial",
     "arm",
@@ -38,7 +35,13 @@ _TRIAL_COLUMNS = (
     "checkpoint",
     "reason",
 )
+_OPTIONAL_STUDY_COLUMNS = ("created", "failed", "owner")
+_OPTIONAL_TRIAL_COLUMNS = ("checkpoint", "judged under", "epoch", "reason")
+"""Columns that a narrow terminal does not show, the least important first."""
+
 _CHECKPOINT_FIELDS = ("file", "sha256", "epoch", "judged_under", "validation_loss", "provenance", "snapshots")
+
+_STATES = ", ".join(StudyState)
 
 
 def list_studies(
@@ -47,24 +50,23 @@ def list_studies(
     token: TokenOption = None,
     state: Annotated[
         list[StudyState] | None,
-        typer.Option("--state", metavar="STATE", help=f"Only studies in this state; repeatable: {_STATES}."),
+        typer.Option("--state", metavar="STATE", help=f"Only studies in this state: {_STATES}; repeatable."),
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="TEXT", help="Only studies whose names contain this text.")
+    ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option("--owner", metavar="NAME", help="Only studies of this account; of a service as admin only."),
     ] = None,
     limit: LimitOption = None,
     output_format: FormatOption = Format.TABLE,
 ) -> None:
     """List the studies of the database, or of a service, newest first."""
-    study_filter = StudyFilter(tuple(state or ()), name, limit)
+    study_filter = StudyFilter(tuple(state or ()), name, owner, limit)
     with open_source(database, server, token) as source:
         records = source.list_studies(study_filter)
-    print_records(records, _STUDY_COLUMNS, output_format, partial(_print_studies, records))
-
-
-def _print_studies(records: Sequence[Record]) -> None:
-    rows = [{**record, "created": short_timestamp(record["created"])} for record in records]
-    print_table(rows, _STUDY_COLUMNS)
+    print_records(records, _STUDY_COLUMNS, output_format, optional=_OPTIONAL_STUDY_COLUMNS)
 
 
 def show(
@@ -87,13 +89,13 @@ def show(
         results.print_json(json.dumps(document))
         return
     if output_format is Format.TABLE:
-        owner = f", owner {record.owner}" if record.owner else ""
-        results.print(
-            f"{record.name} (study {record.id}{owner}, {record.state}) {record.spec.title}".strip(), markup=False
-        )
+        owner = f"owner {record.owner}, " if record.owner else ""
+        title = f"{record.name} (study {record.id}, {owner}{record.state}) {record.spec.title}".strip()
+        results.print(title, markup=False, soft_wrap=True)
         if record.reason:
             results.print(f"reason: {record.reason}", markup=False, soft_wrap=True)
-    print_records([_trial_row(trial) for trial in trials], _TRIAL_COLUMNS, output_format)
+    rows = [_trial_row(trial) for trial in trials]
+    print_records(rows, _TRIAL_COLUMNS, output_format, optional=_OPTIONAL_TRIAL_COLUMNS)
 
 
 def _trial_row(trial: TrialRecord) -> dict[str, object]:

@@ -187,7 +187,7 @@ class PlainProgress:
         return "; ".join(part for part in parts if part)
 
     def _print(self, line: str) -> None:
-        errors.print(f"[{self.clock() - self.start:7.1f} s] {line}", markup=False, highlight=False, soft_wrap=True)
+        errors.print(f"[{self.clock() - self.start:7.1f} s] {line}", markup=False, highlight=False)
 
 
 _ENDING_EVENTS = {"trial_finished": True, "trial_diverged": True, "trial_pruned": True, "attempt_failed": False}

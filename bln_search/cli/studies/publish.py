@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from bln_search.cli.options import DatabaseOption, OutputOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import check_output_path, errors, write_file, write_output
-from bln_search.cli.sources import LedgerSource, StudySource, find_in_database, open_source
+from bln_search.cli.sources import LedgerSource, StudySource, open_database, open_source
 from bln_search.core.errors import MissingPackageError
 from bln_search.ranking.leaderboard import rank_rows
 from bln_search.reports.charts.curves import TrialCurve
@@ -20,7 +19,6 @@ from bln_search.reports.manifest import manifest, manifest_json
 from bln_search.reports.page import ReportContext
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord, TrialRecord
-from bln_search.storage.ledger import open_ledger
 from bln_search.storage.pagination import Page
 
 _MAX_CURVES = 60
@@ -59,11 +57,11 @@ def report(
         raise MissingPackageError(error.name, "web") from None
     plotly_script()
     check_output_path(output)
-    with closing(open_ledger(database or load_settings().database_url)) as ledger:
-        context = report_context(LedgerSource(ledger), find_in_database(ledger, study, database, load_settings()))
+    with open_database(database, load_settings()) as ledger:
+        context = report_context(LedgerSource(ledger), ledger.studies.find(study))
     content = study_page(context).encode()
     write_file(output, content)
-    errors.print(f"{output}: {len(content) / 1e6:.1f} MB", highlight=False, markup=False, soft_wrap=True)
+    errors.print(f"{output}: {len(content) / 1e6:.1f} MB", highlight=False, markup=False)
 
 
 def report_context(source: LedgerSource, study: StudyRecord) -> ReportContext:

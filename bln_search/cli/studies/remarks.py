@@ -12,11 +12,11 @@ from bln_search.specs.records import TrialRecord
 def print_remarks(remarks: Iterable[str]) -> None:
     """Print remarks about a data set."""
     for remark in remarks:
-        errors.print(remark, markup=False, highlight=False, soft_wrap=True)
+        errors.print(remark, markup=False, highlight=False)
 
 
 def print_failures(trials: Iterable[TrialRecord]) -> None:
     """Print the failed trials with their reasons."""
     for trial in trials:
         if trial.state is TrialState.FAILED:
-            errors.print(f"failed: {trial.arm} seed {trial.seed}: {trial.reason}", markup=False, soft_wrap=True)
+            errors.print(f"failed: {trial.arm} seed {trial.seed}: {trial.reason}", markup=False)

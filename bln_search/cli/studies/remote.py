@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -20,15 +19,17 @@ from bln_search.cli.options import (
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.records import print_record
-from bln_search.cli.sources import ServiceSource, describe_study, open_client
+from bln_search.cli.sources import ServiceSource, open_client
 from bln_search.cli.studies.events import EPOCH, TrialLabels, event_line
 from bln_search.cli.studies.leaderboard import print_leaderboard
 from bln_search.cli.studies.progress import EventProgress
 from bln_search.cli.studies.remarks import print_failures
-from bln_search.core.states import StopRequest, StudyState
+from bln_search.cli.studies.wording import state_text, study_label
+from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study
 
+_SUBMITTED_FIELDS = ("id", "name", "owner", "state", "new")
 _ANALYSIS_TIMEOUT = 600.0
 """Seconds to wait for the analysis of a complete study; a per-layer search may precede it."""
 
@@ -48,12 +49,12 @@ def submit(
     with open_client(server, token, load_settings()) as client:
         accepted = client.submit(study)
         status = "submitted" if accepted["new"] else "already submitted"
-        line_printer(quiet=quiet)(f"{_describe(accepted)}: {status}, {_state_text(accepted)}")
+        line_printer(quiet=quiet)(f"{_label(accepted)}: {status}, {state_text(accepted['state'], accepted['request'])}")
         if wait:
             _watch_study(ServiceSource(client), accepted["id"], output_format, quiet=quiet)
         else:
-            record = {name: accepted[name] for name in ("id", "name", "owner", "state", "new")}
-            print_record(record, output_format, partial(results.print, str(accepted["id"]), highlight=False))
+            record = {name: accepted[name] for name in _SUBMITTED_FIELDS}
+            print_record(record, output_format, lambda: results.print(str(accepted["id"]), highlight=False))
 
 
 def watch(
@@ -63,18 +64,23 @@ def watch(
     output_format: FormatOption = Format.TABLE,
     quiet: QuietOption = False,
 ) -> None:
-    """Follow a study to its end, then print its ranked table."""
+    """Follow a study until it ends, or is paused or interrupted; then print its ranked table.
+
+    Ctrl-C ends the command only: the study continues. The exit code is 5 if a trial has no result.
+    """
     with open_client(server, token, load_settings()) as client:
         _watch_study(ServiceSource(client), client.study(study)["id"], output_format, quiet=quiet)
 
 
 def _watch_study(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
-    """Follow a study; Ctrl-C ends the command, not the study."""
+    """Follow a study as `_follow_to_end`. Ctrl-C says that the study continues."""
     try:
         _follow_to_end(source, study_id, output_format, quiet=quiet)
     except KeyboardInterrupt:
-        text = f"stopped following; study {study_id} continues; `bln-search watch {study_id}` follows it again"
-        errors.print(text, soft_wrap=True, highlight=False)
+        errors.print(
+            f"stopped following; study {study_id} continues; `bln-search watch {study_id}` follows it again",
+            highlight=False,
+        )
         raise Interrupted(ExitCode.INTERRUPTED) from None
 
 
@@ -107,7 +113,6 @@ def _wait_for_analysis(source: ServiceSource, study_id: int, print_line: Callabl
         errors.print(
             f"no worker has analyzed the study within {_ANALYSIS_TIMEOUT:.0f} s; `bln-search analyze {study_id}` shows "
             "the analysis later",
-            soft_wrap=True,
             highlight=False,
         )
 
@@ -136,15 +141,9 @@ def _control_study(method: str, study: str, server: str | None, token: str | Non
     """Call a method of the client that controls a study."""
     with open_client(server, token, load_settings()) as client:
         changed = getattr(client, method)(client.study(study)["id"])
-    errors.print(f"{_describe(changed)}: {_state_text(changed)}", highlight=False)
+    errors.print(f"{_label(changed)} {state_text(changed['state'], changed['request'])}", markup=False, highlight=False)
 
 
-def _state_text(study: Mapping[str, Any]) -> str:
-    """Return the state of a study and what was requested."""
-    requested = {StopRequest.PAUSE: ", pause requested", StopRequest.CANCEL: ", cancellation requested"}
-    state = "waits in the queue" if study["state"] == StudyState.ACCEPTED else study["state"]
-    return f"{state}{requested[study['request']] if study['request'] else ''}"
-
-
-def _describe(study: Mapping[str, Any]) -> str:
-    return describe_study(study["id"], study["name"], study["owner"])
+def _label(study: Mapping[str, Any]) -> str:
+    """Return number, name and owner of a study of the service."""
+    return study_label(study["id"], study["name"], study["owner"])

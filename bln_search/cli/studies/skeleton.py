@@ -66,7 +66,7 @@ def init(
         raise OutputError(f"{output} exists already: choose another file with --output")
     check_output_path(output)
     write_file(output, SKELETON.format(name=_study_name(output)).encode())
-    errors.print(f"{output}: run it with `bln-search run {output}`", markup=False, highlight=False, soft_wrap=True)
+    errors.print(f"{output}: run it with `bln-search run {output}`", markup=False, highlight=False)
 
 
 def _study_name(path: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -15,12 +14,12 @@ from bln_search.cli.exit_codes import ExitCode, report_nothing_written
 from bln_search.cli.options import DatabaseOption, DataOption, FormatOption, StudyArgument
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.records import Record, print_records
-from bln_search.cli.sources import find_in_database
+from bln_search.cli.sources import open_database
 from bln_search.core.errors import DataError, LedgerError, ModelError
 from bln_search.core.states import TrialState
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord, TrialRecord
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger
 
 if TYPE_CHECKING:
     from bln_search.execution.environment import ExecutionEnvironment
@@ -96,8 +95,8 @@ def verify(
         data=data or settings.data_folder, cache=settings.cache, checkpoints=settings.checkpoint_store
     )
     reproductions = []
-    with report_nothing_written(), closing(open_ledger(database or settings.database_url)) as ledger:
-        study_record = find_in_database(ledger, study, database, settings)
+    with report_nothing_written(), open_database(database, settings) as ledger:
+        study_record = ledger.studies.find(study)
         trials = ledger.trials.list_trials(study_record.id)
         trials_with_network = [trial for trial in trials if trial.checkpoint is not None and trial.freed_at is None]
         if trials_with_network:
@@ -109,7 +108,7 @@ def verify(
     summary = _sum_reproductions(reproductions, without_checkpoint=len(trials) - len(trials_with_network))
     _print(study_record, summary, reproductions, output_format)
     if not any(reproduction.compared or reproduction.problem for reproduction in reproductions):
-        errors.print(f"study {study_record.name} has no evaluation yet; run it with `bln-search run`", soft_wrap=True)
+        errors.print(f"study {study_record.name} has no evaluation yet; run it with `bln-search run`")
         raise typer.Exit(ExitCode.FAILED)
     if summary["verdict"] == Verdict.DIFFERENT:
         raise typer.Exit(ExitCode.FAILED)

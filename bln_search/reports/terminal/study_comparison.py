@@ -11,6 +11,11 @@ from bln_search.reports.formatting import format_interval, format_signed_interva
 from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 from bln_search.specs.space import format_point_json
 
+_LEGEND = (
+    "Losses are means over seeds, ± is half of their 95 % confidence interval. Differences are losses minus those of "
+    "the first study, ± is half of their 95 % interval: paired by seed if the seeds are the same, otherwise Welch's."
+)
+
 
 def recommended_table(
     studies: Sequence[str],
@@ -36,10 +41,12 @@ def recommended_table(
         Column("recommended row", ["–" if row is None else row_label(row) for row in rows]),
         Column(f"{split} loss", [format_interval(loss) for loss in losses], CellKind.NUMBER),
         Column(
-            "less the first (95 %)", [_format_difference(difference) for difference in differences], CellKind.NUMBER
+            "difference to the first (95 %)",
+            [_format_difference(difference) for difference in differences],
+            CellKind.NUMBER,
         ),
     ]
-    return FittedTable(columns, "Recommended rows")
+    return FittedTable(columns, "Recommended rows", notes=[_LEGEND])
 
 
 def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: str) -> FittedTable:
@@ -55,8 +62,8 @@ def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: 
         columns.append(Column(study, [format_interval(row.losses[index]) for row in rows], CellKind.NUMBER))
         if index:
             differences = [_format_difference(row.differences[index]) for row in rows]
-            columns.append(Column("less the first (95 %)", differences, CellKind.NUMBER))
-    return FittedTable(columns, f"Shared rows, {split} loss")
+            columns.append(Column("difference to the first (95 %)", differences, CellKind.NUMBER))
+    return FittedTable(columns, f"Shared rows, {split} loss", notes=[_LEGEND])
 
 
 def row_label(key: RowKey) -> str:

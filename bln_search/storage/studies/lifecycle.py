@@ -44,12 +44,30 @@ def accept_study(session: Session, study: StudySpec, now: datetime, owner: str =
     session.add(row)
     session.flush()
     session.add_all(make_trial_rows(trials, row.id))
-    append_event(session, row.id, now, "study_accepted", {"digest": study.digest})
+    append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **by_account(owner or None)})
     return row.id, True
 
 
-def set_study_state(session: Session, study: StudyRow, state: StudyState, now: datetime) -> None:
-    """Change the state of a study. Raises TransitionError where `state` cannot follow the present one."""
+def by_account(account: str | None) -> dict[str, str]:
+    """The part of the data of an event that names the account whose request it records; empty for None."""
+    return {} if account is None else {"account": account}
+
+
+def set_study_state(
+    session: Session, study: StudyRow, state: StudyState, now: datetime, account: str | None = None
+) -> None:
+    """Change the state of a study.
+
+    Args:
+        session: An open session.
+        study: The study.
+        state: The new state.
+        now: Time of the change.
+        account: Account that requested the change; None for a process.
+
+    Raises:
+        TransitionError: `state` cannot follow the present one.
+    """
     check_transition(StudyState(study.state), state)
     study.state = state
     study.revision += 1
@@ -58,7 +76,7 @@ def set_study_state(session: Session, study: StudyRow, state: StudyState, now: d
         study.ended_at = None
     elif state in _END_STATES:
         study.ended_at = now
-    data = {} if study.reason is None else {"reason": study.reason}
+    data = {**({} if study.reason is None else {"reason": study.reason}), **by_account(account)}
     append_event(session, study.id, now, f"study_{state}", data)
 
 

@@ -15,7 +15,7 @@ from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
-from bln_search.storage.studies.lifecycle import accept_study, lock_study, set_study_state
+from bln_search.storage.studies.lifecycle import accept_study, by_account, lock_study, set_study_state
 from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow
 from bln_search.storage.trials.attempts import AttemptRepository
 
@@ -136,16 +136,21 @@ class StudyQueue:
                     study.reason = f"{study.losses} workers died on this study, one after another, without a result"
                 set_study_state(session, study, state, now)
 
-    def pause(self, study_id: int) -> None:
+    def pause(self, study_id: int, account: str | None = None) -> None:
         """Pause a study, as `request`."""
-        self.request(study_id, StopRequest.PAUSE)
+        self.request(study_id, StopRequest.PAUSE, account)
 
-    def cancel(self, study_id: int) -> None:
+    def cancel(self, study_id: int, account: str | None = None) -> None:
         """Cancel a study, as `request`."""
-        self.request(study_id, StopRequest.CANCEL)
+        self.request(study_id, StopRequest.CANCEL, account)
 
-    def request(self, study_id: int, request: StopRequest) -> None:
+    def request(self, study_id: int, request: StopRequest, account: str | None = None) -> None:
         """Pause or cancel a study: now if no worker runs it; otherwise its worker does so within seconds. Idempotent.
+
+        Args:
+            study_id: The study.
+            request: What its worker shall do.
+            account: Account that requests it, for the event; None if it is unknown.
 
         Raises:
             UnknownStudyError: There is no such study.
@@ -158,14 +163,19 @@ class StudyQueue:
                 return
             check_transition(StudyState(study.state), state)
             if study.state != StudyState.RUNNING:
-                set_study_state(session, study, state, self.database.now(session))
+                set_study_state(session, study, state, self.database.now(session), account)
             elif study.request != request:
                 study.request = request
                 study.revision += 1
-                append_event(session, study_id, self.database.now(session), f"{request}_requested", {})
+                append_event(session, study_id, self.database.now(session), f"{request}_requested", by_account(account))
 
-    def resume(self, study_id: int, limit: int | None = None) -> None:
+    def resume(self, study_id: int, limit: int | None = None, account: str | None = None) -> None:
         """Return a study to the queue, with its failed trials; or withdraw a request that is still pending.
+
+        Args:
+            study_id: The study.
+            limit: Largest number of studies of its owner, as in `submit`.
+            account: Account that requests it, for the event; None if it is unknown.
 
         Raises:
             UnknownStudyError: There is no such study.
@@ -176,23 +186,26 @@ class StudyQueue:
             if study.state == StudyState.RUNNING and study.request is not None:
                 study.request = None
                 study.revision += 1
-                append_event(session, study_id, self.database.now(session), "request_withdrawn", {})
+                append_event(session, study_id, self.database.now(session), "request_withdrawn", by_account(account))
             elif not study.owner:
                 raise StudyBusyError("this study belongs to a command, not to the queue: `bln-search run` resumes it")
             elif study.state not in (StudyState.ACCEPTED, StudyState.RUNNING):
                 check_transition(StudyState(study.state), StudyState.ACCEPTED)
                 was_paused = study.state == StudyState.PAUSED
                 study.reason, study.losses = None, 0
-                set_study_state(session, study, StudyState.ACCEPTED, self.database.now(session))
+                set_study_state(session, study, StudyState.ACCEPTED, self.database.now(session), account)
                 _check_limit(session, study.owner, None if was_paused else limit)
 
-    def update(self, study_id: int, changes: dict[str, str | int], revision: int | None = None) -> None:
+    def update(
+        self, study_id: int, changes: dict[str, str | int], revision: int | None = None, account: str | None = None
+    ) -> None:
         """Change the name, title, notes or priority of a study.
 
         Args:
             study_id: The study.
             changes: New values by column.
             revision: Revision that the study must have; None for any.
+            account: Account that requests it, for the event; None if it is unknown.
 
         Raises:
             UnknownStudyError: there is no such study.
@@ -215,7 +228,7 @@ class StudyQueue:
                 setattr(study, name, value)
             if effective:
                 study.revision += 1
-                data = {"fields": sorted(effective)}
+                data = {"fields": sorted(effective), **by_account(account)}
                 append_event(session, study_id, self.database.now(session), "study_changed", data)
 
 

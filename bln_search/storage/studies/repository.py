@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import Select, bindparam, select
+from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import AmbiguousStudyError, LeaseLostError, StudyBusyError, UnknownStudyError
+from bln_search.core.names import ambiguous_name
 from bln_search.core.states import ENDED, StopRequest, StudyState, TrialState
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import StudySpec
@@ -67,7 +68,7 @@ class StudyRepository:
     def find(self, name_or_id: str) -> StudyRecord:
         """The study of that id, otherwise the newest one of that name.
 
-        A name first means the studies without an owner, which belong to the commands on this database.
+        Studies of commands, which have no owner, come before those of accounts.
 
         Raises:
             UnknownStudyError: there is no such study.
@@ -77,7 +78,7 @@ class StudyRepository:
             row = _find_row(session, name_or_id)
             if row is None:
                 raise UnknownStudyError(
-                    f"there is no study {name_or_id!r} in {self.database}; `bln-search list` prints the existing ones"
+                    f"there is no study {name_or_id!r} in {self.database}", "`bln-search list` prints the existing ones"
                 )
             return _make_study(row, count_trials(session, [row.id]).get(row.id, {}))
 
@@ -265,15 +266,12 @@ def _find_row(session: Session, name_or_id: str) -> StudyRow | None:
         row = session.get(StudyRow, int(name_or_id))
         if row is not None:
             return row
-    query = select(StudyRow).where(StudyRow.name == name_or_id).order_by(StudyRow.id.desc())
-    newest_by_owner: dict[str, StudyRow] = {}
-    for row in session.scalars(query):
-        newest_by_owner.setdefault(row.owner, row)
-    if "" in newest_by_owner:
-        return newest_by_owner[""]
-    if len(newest_by_owner) > 1:
-        raise AmbiguousStudyError(name_or_id, {row.id: owner for owner, row in newest_by_owner.items()})
-    return next(iter(newest_by_owner.values()), None)
+    named = select(StudyRow.owner, func.max(StudyRow.id).label("newest")).where(StudyRow.name == name_or_id)
+    newest = {row.owner: row.newest for row in session.execute(named.group_by(StudyRow.owner))}
+    if len(newest) > 1 and "" not in newest:
+        raise AmbiguousStudyError(ambiguous_name(name_or_id, newest))
+    study_id = newest.get("") or next(iter(newest.values()), None)
+    return None if study_id is None else session.get(StudyRow, study_id)
 
 
 def _make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:

@@ -83,8 +83,8 @@ class AttemptRepository:
     def record_epochs(self, token: int, records: Sequence[EpochRecord]) -> None:
         """Record finished epochs of training."""
         with self.database.writing() as session:
-            _, trial = _get_running(session, token)
-            data = [{"attempt": token, **asdict(record)} for record in records]
+            attempt, trial = _get_running(session, token)
+            data = [{"attempt": attempt.number, **asdict(record)} for record in records]
             append_events(session, trial.study_id, self.database.now(session), "epoch", data, trial.id)
 
     def record_checkpoint(self, token: int, record: CheckpointRecord) -> None:

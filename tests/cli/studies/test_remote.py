@@ -62,29 +62,57 @@ def test_submitting_prints_the_number_of_the_study(words, world, invoke, service
     assert (sent.stderr == "") == bool(words)
 
 
-def test_submitting_prints_a_record_in_json(world, invoke, service, tmp_path):
-    file = tmp_path / "study.yaml"
-    file.write_text("name: sent\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\n")
-    first, second = (json.loads(invoke("submit", file, "--format", "json", *service).stdout) for _ in range(2))
-    assert first == {"id": first["id"], "name": "sent", "owner": "ada", "state": "accepted", "new": True}
-    assert second == {**first, "new": False}
+def test_submission_is_a_record(world, invoke, service, tmp_path):
+    (tmp_path / "study.yaml").write_text(
+        "name: sent\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\n"
+    )
+    sent, again = (
+        json.loads(invoke("submit", tmp_path / "study.yaml", "--format", "json", *service).stdout) for _ in range(2)
+    )
+    assert sent == {"id": sent["id"], "name": "sent", "owner": "ada", "state": "accepted", "new": True}
+    assert again == {**sent, "new": False}
 
 
-def test_interrupting_a_watch_says_that_the_study_continues(world, invoke, service, monkeypatch):
-    def interrupt(*_):
+def test_interrupt_of_watch_says_that_the_study_continues(world, invoke, service, monkeypatch):
+    study_id = world.queue.submit(study("waiting"), "ada").study_id
+
+    def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(remote.ServiceSource, "follow_events", interrupt)
-    study_id = world.queue.submit(study("waiting"), "ada").study_id
-    watched = invoke("watch", "waiting", *service)
-    assert watched.exit_code == 130
-    assert f"`bln-search watch {study_id}`" in watched.stderr
-    assert world.ledger.studies.get(study_id).state == "accepted"
+    monkeypatch.setattr(remote.ServiceSource, "follow_events", interrupted)
+    stopped = invoke("watch", study_id, *service)
+    assert stopped.exit_code == 130
+    assert f"`bln-search watch {study_id}`" in stopped.stderr
+    assert "finished trials" not in stopped.stderr
 
 
-def test_a_command_of_the_database_names_the_service_it_ignores(world, invoke, monkeypatch, tmp_path):
-    monkeypatch.setenv("BLN_SEARCH_SERVER", "http://elsewhere:8000")
-    for words in (("verify", "absent"), ("report", "absent", "-o", tmp_path / "page.html")):
-        error = invoke(*words).exception
-        assert isinstance(error, UnknownStudyError)
-        assert "http://elsewhere:8000" in str(error)
+def test_control_of_a_study_names_its_state_and_its_request(world, invoke, service):
+    study_id = world.queue.submit(study("mine"), "ada").study_id
+    assert "waits in the queue" in invoke("resume", study_id, *service).stderr
+    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    assert "is running, a pause is requested" in invoke("pause", study_id, *service).stderr
+    world.ledger.studies.finish(study_id, runner="host/1/0")
+    assert "is cancelled" in invoke("cancel", study_id, *service).stderr
+    refused = invoke("pause", study_id, *service)
+    assert "cannot pause a cancelled study; `bln-search resume`" in str(refused.exception)
+
+
+def test_analysis_of_a_failed_study_is_an_error_that_names_the_state(world, invoke, service):
+    study_id = world.queue.submit(study("failing"), "ada").study_id
+    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    world.ledger.studies.fail(study_id, "host/1/0", "no memory")
+    failed = invoke("analyze", study_id, *service)
+    assert failed.exit_code == 1
+    assert failed.stderr.startswith("error: ")
+    assert "is failed" in failed.stderr
+
+
+def test_commands_of_the_database_say_that_they_use_no_service(world, invoke, monkeypatch, tmp_path):
+    monkeypatch.setenv("BLN_SEARCH_SERVER", "http://service.example:8000")
+    for words in (("verify", "second"), ("export", "second", "--output", tmp_path / "x"), ("search-layers", "second")):
+        failed = invoke(*words)
+        assert isinstance(failed.exception, UnknownStudyError)
+        assert "http://service.example:8000" in str(failed.exception)
+        assert "bln-search list" not in str(failed.exception)
+    without = invoke("verify", "second", "--database", world.settings.database_url)
+    assert "service.example" not in str(without.exception)

@@ -24,6 +24,7 @@ READ = {
     "list_events",
     "list_configurations",
     "list_tokens",
+    "list_workers",
     "get_session",
     "sign_out",
 }
@@ -37,6 +38,7 @@ WRITE = {
     "retry_failed",
     "create_token",
     "revoke_token",
+    "revoke_tokens",
 }
 BODIES = {
     "submit_study": body("new"),
@@ -55,9 +57,10 @@ def operations(app):
     ]
 
 
-def send_request(client, operation, method, path, study_id, headers=None):
+def send_request(client, operation, method, path, study_id, headers=None, account="nobody"):
+    content = {"account": account} if operation == "revoke_tokens" else BODIES.get(operation)
     address = path.format(study_id=study_id, checkpoint_id=1, token_id=10**6)
-    return client.request(method, address, json=BODIES.get(operation), headers=headers)
+    return client.request(method, address, json=content, headers=headers)
 
 
 def test_every_operation_has_an_access_rule(world):
@@ -85,8 +88,9 @@ def test_scope_limits_operations_and_hides_other_accounts(world, account, scope)
         pytest.skip("only root is an admin")
     study_id = world.complete()
     every = [operation for operation in operations(world.app) if operation[0] not in OPEN]
-    for operation, method, path in sorted(every, key=lambda entry: entry[0] == "delete_study"):
-        answer = send_request(world.client(account, scope), operation, method, path, study_id)
+    last = ("delete_study", "revoke_tokens")
+    for operation, method, path in sorted(every, key=lambda entry: last.index(entry[0]) if entry[0] in last else -1):
+        answer = send_request(world.client(account, scope), operation, method, path, study_id, account=account)
         foreign = "{study_id}" in path and account == "bob"
         if foreign:
             assert answer.status_code == 404, operation
@@ -104,12 +108,15 @@ def test_scope_limits_operations_and_hides_other_accounts(world, account, scope)
 def test_lists_show_own_studies_and_all_to_an_admin(world):
     ada_id, bob_id = world.complete("a", "ada"), world.complete("b", "bob")
 
-    def list_ids(client):
-        return {item["id"] for item in client.get("/api/v1/studies").json()["items"]}
+    def list_ids(client, **parameters):
+        return {item["id"] for item in client.get("/api/v1/studies", params=parameters).json()["items"]}
 
     assert list_ids(world.client("ada", Scope.READ)) == {ada_id}
     assert list_ids(world.client("bob", Scope.READ)) == {bob_id}
     assert list_ids(world.client("root", Scope.ADMIN)) == {ada_id, bob_id}
+    assert list_ids(world.client("root", Scope.ADMIN), owner="bob") == {bob_id}
+    assert list_ids(world.client("bob", Scope.READ), owner="bob") == {bob_id}
+    assert world.client("bob", Scope.READ).get("/api/v1/studies?owner=ada").status_code == 403
 
 
 def test_positive_priority_needs_an_admin(world):

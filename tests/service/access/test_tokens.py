@@ -84,3 +84,21 @@ def test_token_cannot_revoke_wider_or_create_longer_tokens(world):
     )
     assert datetime.fromisoformat(document["expires_at"]) == expiry
     assert world.client(None, Authorization=f"Bearer {wide}").get("/api/v1/studies").status_code == 200
+
+
+def test_all_tokens_of_an_account_are_revoked_at_once(world):
+    created = world.client().post("/api/v1/tokens", json={"scope": "read"}).json()["secret"]
+    browser = world.client(None, Origin="http://testserver")
+    browser.post("/api/v1/session", json={"token": created})
+    assert world.client("bob").post("/api/v1/tokens/revoke", json={"account": "ada"}).status_code == 403
+    answer = world.client("root", Scope.ADMIN).post("/api/v1/tokens/revoke", json={"account": "ada"})
+    assert answer.json() == {"account": "ada", "revoked": 3}
+    for client in (world.client(), world.client(None, Authorization=f"Bearer {created}"), browser):
+        assert client.get("/api/v1/studies").status_code == 401
+    assert world.client("bob").get("/api/v1/studies").status_code == 200
+
+
+def test_writer_revokes_no_admin_token_of_the_account(world):
+    wide, _ = world.ledger.tokens.create("ada", Scope.ADMIN)
+    assert world.client().post("/api/v1/tokens/revoke", json={"account": "ada"}).json()["revoked"] == 2
+    assert world.client(None, Authorization=f"Bearer {wide}").get("/api/v1/studies").status_code == 200

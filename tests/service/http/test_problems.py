@@ -16,6 +16,7 @@ from service.app import make_app
 from service.http.problems import MEDIA_TYPE
 from tests.support.service_world import World, body
 
+JSON_HEADERS = {"Content-Type": "application/json"}
 FIELDS = {"type", "title", "status", "detail", "instance", "request_id", "errors"}
 
 
@@ -170,9 +171,7 @@ KEYS = ("name", "title", "data", "model", "arms", "training", "seeds", "evaluati
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ANYTHING)
 def test_any_json_gets_a_plan_or_a_problem(shared, content):
-    response = shared.client().post(
-        "/api/v1/studies/validate", content=json.dumps(content), headers={"Content-Type": "application/json"}
-    )
+    response = shared.client().post("/api/v1/studies/validate", content=json.dumps(content), headers=JSON_HEADERS)
     assert is_problem(response)["status"] in (400, 422)
 
 
@@ -184,9 +183,7 @@ def test_any_change_of_a_study_gets_a_plan_or_a_problem(shared, changes, key, in
     content = {**body(), **changes}
     if isinstance(content.get(key), dict):
         content[key] = {**content[key], name: inner}
-    response = shared.client().post(
-        "/api/v1/studies/validate", content=json.dumps(content), headers={"Content-Type": "application/json"}
-    )
+    response = shared.client().post("/api/v1/studies/validate", content=json.dumps(content), headers=JSON_HEADERS)
     if response.status_code != 200:
         assert is_problem(response)["status"] in (400, 422)
 
@@ -208,9 +205,7 @@ def test_space_of_any_size_is_answered(client):
     ):
         key = "model.widths" if dimension["kind"] == "choice" else "training.epochs"
         content = body(space={key: dimension}, search={"sampler": "random", "trials": 2})
-        response = client.post(
-            "/api/v1/studies/validate", content=json.dumps(content), headers={"Content-Type": "application/json"}
-        )
+        response = client.post("/api/v1/studies/validate", json=content)
         assert is_problem(response)["status"] == 422
 
 

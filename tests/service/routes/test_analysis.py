@@ -8,7 +8,7 @@ from bln_search.core.enums import ProbeKind, Scope
 from bln_search.reports.sentences.recommendation import recommendation_text
 from bln_search.worker.analysis import compute_analysis
 from tests.support.probes import probe, store_probes
-from tests.support.service_world import study
+from tests.support.service_world import body
 
 NAMES = ("variance", "differences", "critical-difference", "batch-sizes", "epochs", "company", "latencies")
 
@@ -30,6 +30,20 @@ def test_analysis_is_404_until_a_worker_computed_it(world, client):
         "Group"
         not in world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text
     )
+
+
+@pytest.mark.parametrize("path", ["analysis", "layers"])
+def test_analysis_of_an_unfinished_study_names_its_state(world, client, path):
+    study_id = client.post("/api/v1/studies", json=body()).json()["id"]
+    waiting = client.get(f"/api/v1/studies/{study_id}/{path}")
+    assert waiting.json()["type"] == "urn:bln-search:problem:not-analysed"
+    assert int(waiting.headers["retry-after"]) > 1
+    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    world.ledger.studies.fail(study_id, "host/1/0", "no memory")
+    failed = client.get(f"/api/v1/studies/{study_id}/{path}")
+    assert (failed.status_code, failed.json()["type"]) == (404, "urn:bln-search:problem:no-analysis")
+    assert "failed" in failed.json()["detail"]
+    assert "retry-after" not in failed.headers
 
 
 def test_analysis_is_the_stored_one_with_sentences(client, analysed):
@@ -101,15 +115,3 @@ def test_probes_are_paginated_and_hidden_from_other_accounts(world, client, anal
     assert client.get(address, params={"kind": "epoch"}).json()["items"] == []
     assert client.get(address, params={"kind": "nothing"}).status_code == 422
     assert world.client("bob").get(address).status_code == 404
-
-
-@pytest.mark.parametrize("path", ["analysis", "layers"])
-def test_a_stopped_study_has_no_analysis_to_wait_for(world, client, path):
-    study_id = world.queue.submit(study("stopped"), "ada").study_id
-    waiting = client.get(f"/api/v1/studies/{study_id}/{path}")
-    assert waiting.json()["type"] == "urn:bln-search:problem:not-analysed"
-    world.queue.cancel(study_id)
-    response = client.get(f"/api/v1/studies/{study_id}/{path}")
-    assert (response.status_code, response.json()["type"]) == (404, "urn:bln-search:problem:no-analysis")
-    assert "retry-after" not in response.headers
-    assert "cancelled" in response.json()["detail"]
