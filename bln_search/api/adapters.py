@@ -17,7 +17,7 @@ from bln_search.core.errors import BlnSearchError, DataError, ModelError
 from bln_search.evaluation.adapted_network import AdaptedNetwork, Forward
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.independence import check_one_pass_inputs
-from bln_search.evaluation.inputs import Inputs, describe_inputs, describe_value, structured_inputs
+from bln_search.evaluation.inputs import Inputs, describe_inputs, describe_value, plain_tensor, structured_inputs
 from bln_search.evaluation.row_evaluator import check_output
 from bln_search.evaluation.scoring import Score, score_examples
 from bln_search.norms.network_layers import evaluation_mode, find_norms, mini_batch_statistics
@@ -109,7 +109,7 @@ class BatchAdapter:
         value = find_inputs(batch, self._target, name, with_targets=targets is not None) if is_default else batch
         if isinstance(value, Tensor):
             _check_examples(value, name, examples)
-            return value.to(self.device, copy=True)
+            return plain_tensor(value).to(self.device, copy=True)
         self._is_structured = True
         inputs = structured_inputs(value, examples)
         lengths = {len(tensor) for tensor in inputs.tensors if tensor.ndim}
@@ -131,7 +131,7 @@ class BatchAdapter:
                 f"torch.utils.data.DataLoader does; it yields {describe_value(batch)}"
             )
         _check_examples(targets, name)
-        return self._inputs(batch, name, targets), targets.to(self.device, copy=True)
+        return self._inputs(batch, name, targets), plain_tensor(targets).to(self.device, copy=True)
 
     def _outputs(self, inputs: Inputs, name: str) -> Tensor:
         """Outputs of the network for inputs, with mini-batch statistics."""
