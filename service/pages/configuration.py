@@ -20,6 +20,7 @@ from service.http.problems import ProblemException
 from service.pages.leaderboard import display_row
 from service.pages.rendering.templates import page
 from service.pages.rendering.viewer import viewer_context
+from service.pages.uses import configuration_uses
 from service.routes.results import ArmFilter
 from service.security import ReadableStudy, Reader
 from service.serializers import serialize_configuration
@@ -75,6 +76,7 @@ def configuration_page(
         others=[display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
         ranked_on=board.leaderboard.ranked_on,
         wins=_find_won_conditions(board, selected),
+        uses=configuration_uses(str(request.base_url).rstrip("/"), study.id, study.name, first),
         checkpoints=context.ledger.checkpoints.list_for_row(study.id, first.arm, first.point)[:_MAX_CHECKPOINTS],
     )
 

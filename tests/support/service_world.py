@@ -24,11 +24,11 @@ HTML_HEADERS = {"Accept": "text/html"}
 """Headers of a browser that requests a page."""
 
 
-def study(name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2, conditions="[]"):
+def study(name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2, conditions="[]", batch_sizes="null"):
     return parse_study(
         f"name: {name}\ntitle: A study\ndata: {{name: digits}}\nmodel: {{name: mlp, widths: [8]}}\narms: {arms}\n"
         f"seeds: {list(seeds)}\ntraining: {{epochs: {epochs}, batch_size: 25}}\n"
-        f"evaluation: {{conditions: {conditions}}}\n"
+        f"evaluation: {{conditions: {conditions}, batch_sizes: {batch_sizes}}}\n"
     )
 
 
@@ -68,7 +68,12 @@ def finish_trial(ledger, trial, worker="host/1/0"):
     ledger.attempts.record_checkpoint(
         token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, {"seed": 0})
     )
-    ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed, conditions=trial.spec.condition_names))
+    evaluations = [
+        evaluation
+        for batch_size in trial.spec.batch_sizes
+        for evaluation in make_evaluations(trial.spec.seed, batch_size, trial.spec.condition_names)
+    ]
+    ledger.attempts.finish_trial(token, evaluations)
 
 
 @cache
