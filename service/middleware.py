@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.context import Context
 from service.exception_handlers import internal_error_response, problem_response
+from service.http.page_compression import PageCompression
 from service.http.problems import ProblemException
 from service.http.request_ids import new_request_id
 from service.http.throttle import THROTTLE_DELAY, Throttle
@@ -55,7 +56,7 @@ class RequestMiddleware:
     """The outermost middleware of the application."""
 
     def __init__(self, app: ASGIApp, context: Context) -> None:
-        self.app = app
+        self.app = PageCompression(app, API)
         self.context = context
         self._pending_requests = 0
         self._throttle = Throttle(_UNLIMITED_PER_SECOND)
