@@ -202,8 +202,8 @@ PlannedRow = tuple[InferenceConfiguration, str | None]
 def planned_rows(trial: TrialSpec) -> tuple[PlannedRow, ...]:
     """Configurations × estimates, each followed by its blends.
 
-    A configuration that reads no population value has one row, without an estimate. A method without statistics over the
-    mini-batch has no blends.
+    A configuration that reads no population value has one row, without an estimate. A method without statistics over
+    the mini-batch has no blends.
     """
     rows: list[PlannedRow] = []
     for configuration in all_configurations(trial.arm.method):
