@@ -153,7 +153,7 @@ def read_description(folder: Path) -> ExportDescription | NetworkDescription:
     if not isinstance(number, int) or number not in _DESCRIPTIONS:
         raise DataError(
             f"{path} is of format {number!r}, this version of bln-search reads "
-            f"{' and '.join(map(str, _DESCRIPTIONS))}: install the version that wrote it, or export the network again"
+            f"{', '.join(map(str, _DESCRIPTIONS))}: install the version that wrote it, or export the network again"
         )
     try:
         return _DESCRIPTIONS[number].model_validate_json(json.dumps(content))
