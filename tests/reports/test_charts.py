@@ -109,11 +109,12 @@ def test_ranks_compare_conditions_with_equal_configurations():
 
 def test_ranks_compare_blends_only_without_other_pairs():
     blended = losses(codes=[code.blended for code in WORDS])
-    blends = {condition(f"frozen@{weight}"): blended for weight in ("0.1", "0.5", "N16")}
+    labels = ("frozen@0.1", "frozen@0.5", "frozen@N16")
+    blends = {EvaluationSetting("bln", "", label, 25): blended for label in labels}
     both = rank_chart({condition(): losses(), condition("epoch"): losses(), **blends})
     assert {row["condition"] for row in both.rows} == {"frozen", "epoch"}
     one = rank_chart({condition(): losses(), **blends})
-    assert {row["condition"] for row in one.rows} == {"frozen@0.1", "frozen@0.5", "frozen@N16"}
+    assert {row["condition"] for row in one.rows} == set(labels)
 
 
 def test_heat_map_of_blends_names_their_letter():

@@ -71,5 +71,7 @@ def test_changed_weight_is_refused_and_documented(trained, tmp_path):
     content = json.loads(file.read_text())
     content["row"]["estimate"] = "frozen@N8"
     file.write_text(json.dumps(content))
-    with pytest.raises(bln_search.DataError, match="says BBFF with weight N8, the layer .* under BBFF with weight N16"):
+    with pytest.raises(
+        bln_search.DataError, match=r"says BBFF with weight N8, the layer .* under BBFF with weight N16"
+    ):
         bln_search.load(tmp_path / "out")
