@@ -76,7 +76,7 @@ def write_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: s
         "format_version": str(FORMAT_VERSION),
         "bln_search": VERSION,
         "tables": description,
-        "sha256": content_sha256(description, store.tensors),
+        "sha256": content_sha256(VERSION, description, store.tensors),
     }
     try:
         write_atomically(file, save(store.tensors, metadata), mode=0o644)

@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from bln_search.core.blend import parse_estimate
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.ranking.grouping import losses_by_condition
 from bln_search.reports.charts.chart import condition_labels
@@ -20,6 +19,7 @@ from service.http.problems import ProblemException
 from service.pages.leaderboard import EstimateChoice, display_row
 from service.pages.rendering.templates import page
 from service.pages.rendering.viewer import viewer_context
+from service.pages.uses import configuration_uses
 from service.routes.results import ArmFilter
 from service.security import ReadableStudy, Reader
 from service.serializers import serialize_configuration
@@ -72,20 +72,12 @@ def configuration_page(
         method=method,
         display_row=display_row(first, board, groups),
         parameters=format_point_json(first.point),
-        blend=_blend_literal(first.estimate),
         others=[display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
         ranked_on=board.leaderboard.ranked_on,
         wins=_find_won_conditions(board, selected),
+        uses=configuration_uses(str(request.base_url).rstrip("/"), study.id, study.name, first),
         checkpoints=context.ledger.checkpoints.list_for_row(study.id, first.arm, first.point)[:_MAX_CHECKPOINTS],
     )
-
-
-def _blend_literal(estimate: str | None) -> str | None:
-    """Return the weight of a blended row as Python code: `0.1`, `'N16'`; None for other rows."""
-    blend = None if estimate is None else parse_estimate(estimate)[1]
-    if blend is None:
-        return None
-    return repr(str(blend)) if blend.is_prior else repr(blend.value)
 
 
 def _find_won_conditions(board: CachedLeaderboard, configuration: InferenceConfiguration) -> list[str]:

@@ -15,8 +15,8 @@ from bln_search.reports.charts.curves import TrialCurve
 from bln_search.reports.page import SECTIONS, ReportContext, Section
 from bln_search.reports.page.blocks import MAX_TABLE_ROWS, Paragraph, Picture
 from bln_search.reports.page.html import study_page
-from bln_search.reports.page.specification import spec_yaml
 from bln_search.specs import parse_study
+from bln_search.specs.study_yaml import study_yaml
 from tests.reports.pages import ParsedPage, make_report_context, random_evaluations
 from tests.reports.studies import study, trial
 
@@ -102,7 +102,7 @@ search: {sampler: random, trials: 2}
 @pytest.mark.parametrize("extra_text", ["", SPACE, "evaluation: {batch_sizes: [1, 25], correction: total}"])
 def test_study_file_on_the_page_is_parsed_to_the_same_study(extra_text):
     spec = study(HOSTILE, extra_text).spec
-    assert parse_study(spec_yaml(spec)).digest == spec.digest
+    assert parse_study(study_yaml(spec)).digest == spec.digest
 
 
 @pytest.mark.slow

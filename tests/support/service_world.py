@@ -24,11 +24,13 @@ HTML_HEADERS = {"Accept": "text/html"}
 """Headers of a browser that requests a page."""
 
 
-def study(name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2, conditions="[]", blends="[]"):
+def study(
+    name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2, conditions="[]", batch_sizes="null", blends="[]"
+):
     return parse_study(
         f"name: {name}\ntitle: A study\ndata: {{name: digits}}\nmodel: {{name: mlp, widths: [8]}}\narms: {arms}\n"
         f"seeds: {list(seeds)}\ntraining: {{epochs: {epochs}, batch_size: 25}}\n"
-        f"evaluation: {{conditions: {conditions}, blends: {blends}}}\n"
+        f"evaluation: {{conditions: {conditions}, batch_sizes: {batch_sizes}, blends: {blends}}}\n"
     )
 
 
@@ -74,9 +76,12 @@ def finish_trial(ledger, trial, worker="host/1/0"):
         token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, {"seed": 0})
     )
     rows = planned_rows(trial.spec) if trial.spec.blends else BLN_ROWS
-    ledger.attempts.finish_trial(
-        token, make_evaluations(trial.spec.seed, conditions=trial.spec.condition_names, rows=rows)
-    )
+    evaluations = [
+        evaluation
+        for batch_size in trial.spec.batch_sizes
+        for evaluation in make_evaluations(trial.spec.seed, batch_size, trial.spec.condition_names, rows)
+    ]
+    ledger.attempts.finish_trial(token, evaluations)
 
 
 @cache

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import yaml
-
 from bln_search.reports.page.blocks import Block, Code, Facts, Paragraph, Section
 from bln_search.reports.page.context import ReportContext
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.condition import ConditionSpec
 from bln_search.specs.study import StudySpec
+from bln_search.specs.study_yaml import study_yaml
 
 _MAX_LISTED_NUMBERS = 20
 
@@ -19,13 +18,7 @@ def specification_section(context: ReportContext) -> Section:
     blocks: list[Block] = [Facts(list(_specification_rows(spec)))]
     if context.notes:
         blocks.append(Paragraph(f"Notes: {context.notes}"))
-    return Section("specification", "Specification", [*blocks, Code(spec_yaml(spec), folded="The study file")])
-
-
-def spec_yaml(spec: StudySpec) -> str:
-    """The study as a study file."""
-    fields = spec.model_dump(mode="json", exclude_none=True)
-    return str(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100))
+    return Section("specification", "Specification", [*blocks, Code(study_yaml(spec), folded="The study file")])
 
 
 def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from html import unescape
 
 import pytest
 
@@ -85,7 +86,10 @@ def test_pages_show_and_filter_blended_rows(world, study_id, board):
     page = browser.get(f"/studies/{study_id}/configurations/BBFF", params=query).text
     assert "population estimate frozen@N16" in page
     assert '<p class="big">dependent</p>' in page
-    assert "blends=[&#39;N16&#39;]" in page
+    code = unescape(page)
+    assert "validation_loader, blends=['N16'])" in code
+    assert "--config BBFF --arm bln --batch-size 25 --estimate frozen@N16" in code
+    assert "estimate='frozen@N16').rows" in code
     assert browser.get(f"/studies/{study_id}/configurations/BBFF", params={"estimate": "?"}).status_code == 422
 
 
