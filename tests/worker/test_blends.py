@@ -126,6 +126,16 @@ def test_every_condition_has_the_blended_rows(finished):
     assert all(Split.TEST in row.conditions.by_condition["gaussian_noise-5"] for row in blended)
 
 
+def test_weights_that_are_equal_at_a_batch_size_share_a_rank(finished):
+    ledger, study_id, _ = finished
+    ranks = {}
+    for row in ledger.results.rank_study(study_id, SPEC).rows:
+        if row.configuration.uses_blend:
+            ranks.setdefault((row.arm, row.configuration, row.batch_size), set()).add(row.rank)
+    assert {len(values) for (_, _, size), values in ranks.items() if size == 16} == {1}  # 16/(16 + 16) is 0.5
+    assert {len(values) for (_, _, size), values in ranks.items() if size == 10} == {2}
+
+
 def test_evaluation_from_the_checkpoint_is_identical(finished):
     ledger, study_id, environment = finished
     trial = ledger.trials.list_trials(study_id)[0]
