@@ -92,6 +92,7 @@ _SOURCES = {
     "T": "from the population",
     "F": "from the data at hand",
     "M": "from the memory of recent training mini-batches",
+    "B": "from a blend of the population and the data at hand",
 }
 
 

@@ -8,11 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from bln_search.core.blend import Blend
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import TEXT_DATA_SETS
 from bln_search.specs.arm import ArmSpec, reject_memory
 from bln_search.specs.base import Spec, check_storable, require_unique
+from bln_search.specs.blend import BlendWeight
 from bln_search.specs.condition import ConditionSpec
 from bln_search.specs.data import DataSpec, Standardization
 from bln_search.specs.layer_search import LayersSpec
@@ -98,20 +100,28 @@ class EvaluationSpec(Spec):
         batch_sizes: Inference mini-batch sizes, one row each; by default that of training; none larger than a split.
         conditions: Corruptions of the images; each adds a validation and a test set on which every row is evaluated.
             The clean images rank the rows.
+        blends: Weights α of the population in further rows with blended statistics, α·population + (1 − α)·mini-batch:
+            numbers between 0 and 1, or `N16` for α = 16/(16 + m) with mini-batches of m.
     """
 
-    added_later = frozenset({"conditions"})
+    added_later = frozenset({"conditions", "blends"})
 
     population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
     correction: Correction = Correction.BESSEL
     per_slot: bool = False
     batch_sizes: BatchSizes | None = None
     conditions: tuple[ConditionSpec, ...] = Field(default=(), max_length=64)
+    blends: tuple[BlendWeight, ...] = Field(default=(), max_length=32)
 
     @field_validator("population")
     @classmethod
     def _check_population(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
         return reject_memory(require_unique(value, "population"))
+
+    @field_validator("blends")
+    @classmethod
+    def _check_blends(cls, value: tuple[Blend, ...]) -> tuple[Blend, ...]:
+        return require_unique(value, "blends")
 
     @field_validator("conditions")
     @classmethod
@@ -225,6 +235,16 @@ class StudySpec(Spec):
     def _check_selection_configurations(self) -> StudySpec:
         for arm in self.arms:
             check_selection_configuration(arm, self.evaluation)
+        return self
+
+    @model_validator(mode="after")
+    def _check_blended_methods(self) -> StudySpec:
+        has_batch_statistics = any(arm.method.has_batch_statistics for arm in self.arms)
+        if self.evaluation.blends and not has_batch_statistics and "arm" not in (self.space or {}):
+            raise ValueError(
+                "evaluation: blends: no arm has statistics over the mini-batch, which a blend combines with the "
+                "population: remove blends, or add an arm with bn, bln, mbn or brn"
+            )
         return self
 
     @model_validator(mode="after")

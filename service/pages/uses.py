@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
+from bln_search.core.blend import parse_estimate
 from bln_search.ranking.leaderboard import LeaderboardRow
 from service.pages.rendering.templates import url_with_query
 
@@ -46,11 +47,21 @@ def configuration_uses(server: str, study_id: int, study_name: str, row: Leaderb
 
 
 def _network_code(row: LeaderboardRow) -> str:
+    blend = _blend_literal(row.estimate)
+    blends = "" if blend is None else f", blends=[{blend}]"
     return (
         "import bln_search\n\n"
-        "ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader)\n"
+        f"ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader{blends})\n"
         f'bln_search.apply_configuration(model, ranked["{row.configuration}"])'
     )
+
+
+def _blend_literal(estimate: str | None) -> str | None:
+    """Return the weight of a blended row as Python code: `0.1`, `'N16'`; None for other rows."""
+    blend = None if estimate is None else parse_estimate(estimate)[1]
+    if blend is None:
+        return None
+    return repr(str(blend)) if blend.is_prior else repr(blend.value)
 
 
 def _export_command(study_id: int, study_name: str, row: LeaderboardRow) -> str:
@@ -64,10 +75,11 @@ def _export_command(study_id: int, study_name: str, row: LeaderboardRow) -> str:
 
 
 def _client_code(server: str, study_id: int, row: LeaderboardRow) -> str:
+    estimate = "" if _blend_literal(row.estimate) is None else f", estimate={row.estimate!r}"
     return (
         "import os\n\nfrom bln_search.client import Client\n\n"
         f'with Client("{server}", os.environ["BLN_SEARCH_TOKEN"]) as client:\n'
-        f"    rows = client.leaderboard({study_id}, arm={row.arm!r}, batch_size={row.batch_size}).rows\n"
+        f"    rows = client.leaderboard({study_id}, arm={row.arm!r}, batch_size={row.batch_size}{estimate}).rows\n"
         f'row = next(row for row in rows if str(row.configuration) == "{row.configuration}")'
     )
 

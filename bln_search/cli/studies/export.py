@@ -14,7 +14,6 @@ from bln_search.cli.options import (
     DatabaseOption,
     DataOption,
     DocumentFormatOption,
-    NamedEstimate,
     QuietOption,
     StudyArgument,
 )
@@ -55,7 +54,12 @@ def export(
     config: Annotated[
         str, typer.Option("--config", metavar="CODE", help="`recommended`, `best`, or four letters such as TTFF.")
     ] = RECOMMENDED,
-    estimate: Annotated[NamedEstimate | None, typer.Option(help="Population estimate of the row.")] = None,
+    estimate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL", help="Population estimate of the row: frozen, epoch, moving, or a blend: frozen@0.1."
+        ),
+    ] = None,
     arm: Annotated[str | None, typer.Option("--arm", metavar="ARM", help="Arm of the row.")] = None,
     batch_size: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Inference mini-batch size of the row.")
