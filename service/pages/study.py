@@ -8,11 +8,15 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from bln_search.core.enums import StudyKind
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from bln_search.specs.external import ExternalSpec
 from bln_search.specs.space import format_point_json
+from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
+from bln_search.storage.listing.studies import StudyItemWithSpec
 from bln_search.storage.listing.trials import TrialStatus
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
@@ -46,6 +50,7 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
         viewer=viewer_context(study.bearer),
         study=serialize_study(listed),
         per_layer=analysis is not None and bool(analysis.layers),
+        external=_find_external(listed),
         spec=json.dumps(json.loads(listed.spec_json), indent=1, ensure_ascii=False),
         last=listed.last_event,
         events=events,
@@ -98,6 +103,13 @@ def leading_rows(
         "ranked_on": board.leaderboard.ranked_on.value if board else None,
         "warning": leaderboard_warning(board.leaderboard) if board else None,
     }
+
+
+def _find_external(study: StudyItemWithSpec) -> ExternalSpec | None:
+    """Return the networks of a study with external results; None for other studies."""
+    if study.kind != StudyKind.EXTERNAL:
+        return None
+    return StudySpec.model_validate_json(study.spec_json).external
 
 
 def _trial_grid(ledger: Ledger, study_id: int) -> dict[str, Any]:

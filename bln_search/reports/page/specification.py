@@ -8,6 +8,7 @@ from bln_search.reports.page.blocks import Block, Code, Facts, Paragraph, Sectio
 from bln_search.reports.page.context import ReportContext
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.condition import ConditionSpec
+from bln_search.specs.external import ExternalSpec
 from bln_search.specs.study import StudySpec
 
 _MAX_LISTED_NUMBERS = 20
@@ -28,7 +29,22 @@ def spec_yaml(spec: StudySpec) -> str:
     return str(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100))
 
 
+def _external_rows(spec: StudySpec, external: ExternalSpec) -> list[tuple[str, str]]:
+    """Facts about networks that were trained elsewhere, whose training is unknown."""
+    examples = ", ".join(f"{count:,} of {split}" for split, count in external.examples.items())
+    return [
+        ("Data", f"{spec.data.name}; examples: {examples}"),
+        ("Network", spec.model.name),
+        ("Method", spec.arms[0].method.value),
+        ("Networks", f"{', '.join(network.name for network in external.networks)}, trained and evaluated elsewhere"),
+        ("Evaluation", f"mini-batches of {_number_list(spec.evaluation.batch_sizes or ())}"),
+        ("Ranked on", f"mean {spec.ranking.split} loss over networks"),
+    ]
+
+
 def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:
+    if spec.external is not None:
+        return _external_rows(spec, spec.external)
     training, evaluation = spec.training, spec.evaluation
     sizes = evaluation.batch_sizes or (training.batch_size,)
     facts = [
