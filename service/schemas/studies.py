@@ -29,7 +29,9 @@ class Study(BaseModel):
     id: int
     name: str
     title: str
-    kind: StudyKind = Field(description="trained here, or external: only results were submitted")
+    kind: StudyKind = Field(
+        default=StudyKind.TRAINED, description="trained here, or external: only results were submitted"
+    )
     state: StudyState
     request: StopRequest | None = Field(description="pause or cancel that was requested and is not done yet")
     reason: str | None = Field(description="why the study cannot continue")

@@ -12,8 +12,15 @@ from bln_search.specs.study import StudySpec
 from tests.support.external_results import make_results, results_body
 
 MEASURED = {
-    **{"network": 0, "configuration": "TTFF", "estimate": "frozen", "batch_size": 4, "split": "validation"},
-    **{"state": "measured", "loss": 1.0, "losses": "AA==", "correct": "AA=="},
+    "network": 0,
+    "configuration": "TTFF",
+    "estimate": "frozen",
+    "batch_size": 4,
+    "split": "validation",
+    "state": "measured",
+    "loss": 1.0,
+    "losses": "AA==",
+    "correct": "AA==",
 }
 
 

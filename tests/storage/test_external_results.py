@@ -105,7 +105,9 @@ def test_digest_is_independent_of_order_and_compression():
     reordered = results.model_copy(update={"evaluations": results.evaluations[::-1]})
     stored = [
         each.model_copy(
-            update={"losses": each.losses and to_base64(zlib.compress(zlib.decompress(base64.b64decode(each.losses)), 0))}
+            update={
+                "losses": each.losses and to_base64(zlib.compress(zlib.decompress(base64.b64decode(each.losses)), 0))
+            }
         )
         for each in results.evaluations
     ]

@@ -21,10 +21,11 @@ _SUBMITTED_FIELDS = ("id", "name", "owner", "state", "new")
 
 def submit_results(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `ranked.save` wrote.")],
-    name: Annotated[str, typer.Option("--name", help="Name of the study.")],
-    title: Annotated[str, typer.Option("--title", help="Title for display.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the study.")],
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title for display.")] = "",
     condition: Annotated[
-        str | None, typer.Option("--condition", help="The condition to submit, of a table with several.")
+        str | None,
+        typer.Option("--condition", metavar="NAME", help="The condition to submit, of a table with several."),
     ] = None,
     server: ServiceOption = None,
     token: TokenOption = None,
