@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 
 from bln_search.api.equal_rows import DistinctRows, distinct_rows
+from bln_search.api.external_results import Description, external_results
 from bln_search.api.figures import plotly_figure
 from bln_search.api.metric_columns import rows_by_metric, with_metric_columns
 from bln_search.api.metrics import MetricValues, split_values
@@ -39,6 +40,7 @@ from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.result import summarize
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
+from bln_search.specs.external_results import ExternalResults
 
 
 @dataclass(frozen=True, repr=False)
@@ -327,6 +329,22 @@ class RankedConfigurations(RecordTable):
             StorageFullError: The disk is full.
         """
         return write_tables([{None: table} for table in self.single_tables], path)
+
+    def external_results(self, name: str, **description: Unpack[Description]) -> ExternalResults:
+        """The results without population values, to submit them to a service: `Client.submit_results`.
+
+        Values of `metrics=` are not part of them.
+
+        Args:
+            name: Name of the study: small letters, digits, `-` and `_`, at most 64 characters.
+            description: What the table does not contain: `title`; `data` and `model`, their names for display;
+                `network_names`, one for each network; `method`, if several methods have these configurations, as `bn`
+                and `brn`.
+
+        Raises:
+            ModelError: The results cannot be submitted: the score has no correctness, or an argument is invalid.
+        """
+        return external_results(self, name, **description)
 
     def __repr__(self) -> str:
         best = self.table.best

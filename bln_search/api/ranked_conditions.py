@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from bln_search.api.batch_size_summary import BatchSizeSummary
 from bln_search.api.condition_recommendation import ConditionRecommendation, recommend_over_conditions
@@ -75,6 +75,13 @@ class RankedConditions(RecordTable):
     def rows(self) -> ConditionRows:
         """The rows of the printed table."""
         return condition_rows(self.conditions)
+
+    def external_results(self, name: str) -> NoReturn:
+        """Raise ModelError: a study with external results has one condition."""
+        raise ModelError(
+            f"a study with results of your own networks has one condition: submit one as {name!r}, as in "
+            f"ranked[{next(iter(self.conditions))!r}]"
+        )
 
     def at_batch_size(self, batch_size: int) -> RankedConditions:
         """The tables of one inference mini-batch size; regrets are those among its own rows.

@@ -6,17 +6,26 @@ import hashlib
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
 
 from bln_search.core.blend import Blend
-from bln_search.core.enums import Correction, PopulationEstimate, Split
+from bln_search.core.enums import Correction, PopulationEstimate, Split, StudyKind
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import TEXT_DATA_SETS
 from bln_search.specs.arm import ArmSpec, reject_memory
-from bln_search.specs.base import Spec, check_storable, require_unique
+from bln_search.specs.base import Spec, check_storable, omit_defaults_added_later, require_unique
 from bln_search.specs.blend import BlendWeight
 from bln_search.specs.condition import ConditionSpec
 from bln_search.specs.data import DataSpec, Standardization
+from bln_search.specs.external import ExternalSpec
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.search import Sampler, SearchSpec, points_per_arm
 from bln_search.specs.space import SECTIONS, ChoiceDimension, Space
@@ -181,9 +190,11 @@ class StudySpec(Spec):
         search: Search algorithm for the space; without it every point is trained.
         probes: Further measurements besides the leaderboard.
         layers: Search of per-layer configurations.
+        external: Networks that were trained elsewhere and whose results were submitted; a service sets it.
     """
 
-    added_later = frozenset({"space", "search", "probes", "layers"})
+    added_later = frozenset({"space", "search", "probes", "layers", "external"})
+    set_by_service = frozenset({"external"})
 
     name: str = Field(pattern=NAME_PATTERN)
     title: str = Field(default="", max_length=300)
@@ -198,6 +209,23 @@ class StudySpec(Spec):
     search: SearchSpec | None = None
     probes: ProbesSpec | None = None
     layers: LayersSpec | None = None
+    external: SkipJsonSchema[ExternalSpec | None] = None
+
+    @property
+    def kind(self) -> StudyKind:
+        """Whether bln-search trains the networks of the study, or their results were submitted."""
+        return StudyKind.TRAINED if self.external is None else StudyKind.EXTERNAL
+
+    @model_serializer(mode="wrap")
+    def _omit_what_is_unknown(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Of a study with external results, leave out everything that was not submitted, such as training."""
+        values = omit_defaults_added_later(self, serialize(self))
+        if self.external is not None:
+            values["data"], values["model"] = {"name": self.data.name}, {"name": self.model.name}
+            values["arms"] = [{"method": arm["method"], "name": arm["name"]} for arm in values["arms"]]
+            values["evaluation"] = {name: values["evaluation"][name] for name in ("per_slot", "batch_sizes")}
+            values.pop("training", None)
+        return values
 
     @property
     def sampled(self) -> bool:

@@ -35,6 +35,7 @@ def probe_study(
     Raises:
         DataError: no network is trained, or a checkpoint is not on this machine.
     """
+    ledger.studies.get(study_id).require_networks()
     trained = ledger.trials.list_trained(study_id)
     available = [trial for trial in trained if trial.freed_at is None]
     if len(available) < len(trained):

@@ -97,6 +97,7 @@ def verify(
     reproductions = []
     with report_nothing_written(), open_database(database, settings) as ledger:
         study_record = ledger.studies.find(study)
+        study_record.require_networks()
         trials = ledger.trials.list_trials(study_record.id)
         trials_with_network = [trial for trial in trials if trial.checkpoint is not None and trial.freed_at is None]
         if trials_with_network:
