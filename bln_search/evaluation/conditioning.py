@@ -96,23 +96,18 @@ class IllConditionedRows:
             return None
         return self._in_working_precision(next(self.double.outputs(group, [row]))[0])
 
-    def plain_outputs_in_double(self, row: int, batch: MiniBatch) -> Tensor | None:
-        """Do the same as `outputs_in_double` with a plain forward pass of a mini-batch."""
-        if row not in self.rows or self.double is None:
-            return None
-        return self._in_working_precision(self.double.plain_outputs(row, batch[0])[: len(batch[1])])
+    def plain_outputs_in_double(self, batch: MiniBatch) -> dict[int, Tensor]:
+        """Return outputs (n, ...) of each ill-conditioned row by plain forward passes in double precision."""
+        if self.double is None:
+            return {}
+        inputs, targets = batch
+        return {
+            row: self._in_working_precision(self.double.plain_outputs(row, inputs)[: len(targets)]) for row in self.rows
+        }
 
     def _in_working_precision(self, outputs: Tensor) -> Tensor:
         assert self.double is not None
         return outputs.to(self.double.dtype) if outputs.is_floating_point() else outputs
-
-    def recompute_plain_scores_in_double(self, batch: MiniBatch, losses: Tensor, correct: Tensor) -> Scores:
-        """Do the same as `recompute_scores_in_double` with plain forward passes of a mini-batch."""
-        if self.double is not None:
-            for row in self.rows:
-                exact = self.double.plain_scores(row, batch)
-                losses[row], correct[row] = exact[0].to(losses.dtype), exact[1]
-        return losses, correct
 
     def _different_rows(self, losses: Tensor, exact: Tensor) -> dict[int, str]:
         descriptions = {}

@@ -76,7 +76,8 @@ class RowEvaluator:
     def plain_scores(self, row: int, batch: MiniBatch) -> Scores:
         """Return losses and correctness (n,) of a mini-batch by one forward pass in a row."""
         inputs, targets = batch
-        return self.score_outputs(self.plain_outputs(row, inputs)[: len(targets)], targets)
+        outputs = self.plain_outputs(row, inputs)[: len(targets)]
+        return self.score_outputs(outputs, targets)
 
     def score_outputs(self, outputs: Tensor, targets: Tensor) -> Scores:
         """Return losses and correctness (n,) of outputs (n, ...), converted to `dtype`."""
@@ -188,7 +189,8 @@ def configured_row(row: RowSpec, populations: Populations) -> Iterator[None]:
     try:
         for layer, estimates in populations.items():
             configuration = layer_configuration(row.configuration, row.estimate, estimates)
-            layer.configure(configuration, select_population(configuration, row.estimate, estimates), row.blend)
+            population = select_population(configuration, row.estimate, estimates)
+            layer.configure(configuration, population, row.blend)
         yield
     finally:
         for layer, state in saved.items():

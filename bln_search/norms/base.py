@@ -27,7 +27,7 @@ from bln_search.core.errors import ModelError
 from bln_search.norms.axes import Axes, find_axes
 from bln_search.norms.formula_variant import FormulaVariant
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.statistics import LayerPopulation, PopulationPair, population_pair
+from bln_search.norms.statistics import LayerPopulation, population_pair
 from bln_search.norms.unequal_epsilon import UnequalEpsilon
 
 _BUFFERS = {
@@ -239,8 +239,9 @@ class NormalizationBase(nn.Module):
                 statistic for statistic in self.method.statistics if not restricted.source(statistic).reads_population
             )
             self.from_memory = not_population if restricted.uses_memory else frozenset()
-            self._set_buffers(BATCH_STATISTICS, population.batch)
-            self._set_buffers(FEATURE_STATISTICS, population.feature)
+            for statistic, value in population.values.items():
+                buffer = None if value is None else value.to(self.weight.device, self.statistics_dtype, copy=True)
+                setattr(self, _BUFFERS[statistic], buffer)
             self.population_outdated = False
 
     def drop_unused_populations(self) -> None:
@@ -248,12 +249,6 @@ class NormalizationBase(nn.Module):
         for statistic, name in _BUFFERS.items():
             if not self.configuration.source(statistic).is_stored:
                 setattr(self, name, None)
-
-    def _set_buffers(self, statistics: tuple[Statistic, Statistic], pair: PopulationPair | None) -> None:
-        values = (None, None) if pair is None else (pair.mean, pair.deviation)
-        for statistic, value in zip(statistics, values, strict=True):
-            buffer = None if value is None else value.to(self.weight.device, self.statistics_dtype, copy=True)
-            setattr(self, _BUFFERS[statistic], buffer)
 
     def layer_state(self) -> LayerState:
         """Return the configuration and the population values, for `restore`."""
