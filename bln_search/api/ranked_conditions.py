@@ -181,18 +181,7 @@ class RankedConditions(RecordTable):
         return plotly_figure(condition_heat_map(labels, list(self.conditions), losses))
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write all tables with outcomes and population values to a file, atomically; `load_ranked` reads it.
-
-        Args:
-            path: The file; without a suffix it gets `.safetensors`.
-
-        Returns:
-            The file.
-
-        Raises:
-            OutputError: The file cannot be written.
-            StorageFullError: The disk is full.
-        """
+        """Write all tables to a file, as `RankedConfigurations.save` does."""
         count = len(next(iter(self.conditions.values())).single_tables)
         networks: list[dict[str | None, RankedConfigurations]] = [
             {name: table.single_tables[index] for name, table in self.conditions.items()} for index in range(count)

@@ -49,7 +49,7 @@ def probe_study(
     for number, trial in enumerate(available, start=1):
         checkpoint = trial.require_checkpoint()
         with load_trained_network(trial.spec, checkpoint, environment) as loaded:
-            probes = probe_trial(loaded, spec, checkpoint.snapshots, environment)
+            probes = probe_trial(loaded, spec, environment)
         ledger.probes.replace(trial.id, checkpoint.sha256, kinds, probes)
         count += len(probes)
         on_progress(f"{trial.spec.label}: {len(probes)} figures ({number}/{len(available)})")
