@@ -194,8 +194,12 @@ class NormalizationBase(nn.Module):
             slots = self.axes(moments.feature.mean.ndim).slots
             pooled_axes = tuple(axis for axis in slots if axis != 0) if per_slot else slots
             feature_moments = moments.feature.pooled_over(pooled_axes) if pooled_axes else moments.feature
-            feature = population_pair(feature_moments, moments.batch_size, self.formula_variant, correction)
+            feature = population_pair(feature_moments, self.feature_count(moments), self.formula_variant, correction)
         return LayerPopulation(batch, feature)
+
+    def feature_count(self, moments: LayerMoments) -> int:
+        """Return n in the correction n/(n-1) of the feature deviation: the mini-batch size (BLN paper, Eq. 21)."""
+        return moments.batch_size
 
     def configure(
         self,
