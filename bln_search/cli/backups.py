@@ -105,10 +105,10 @@ def restore(
     settings = load_settings()
     archive = Archive(source)
     manifest = archive.read_manifest(moment)
-    written = 0
+    written = replaced = 0
     with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:
         if not dry_run:
-            ledger.backups.check_restore_target(overwrite=overwrite)
+            replaced = ledger.backups.check_restore_target(overwrite=overwrite)
         with verify_backup(
             archive, manifest, settings.home, _print_warning, without_damaged=without_damaged
         ) as backup_files:
@@ -123,12 +123,14 @@ def restore(
     else:
         text = (
             f"{summary} ({written} written, {len(manifest.checkpoints) - written} stored already), restored; "
+            f"{count_noun(replaced, 'study', 'studies')} of the database replaced; "
             f"{count_noun(backup_files.running, 'study waits', 'studies wait')} to resume"
         )
     record = {
         **_backup_record(manifest),
         "restored": not dry_run,
         "written": written,
+        "replaced_studies": replaced,
         "waiting_studies": backup_files.running,
     }
     print_record(record, output_format, partial(print_line, text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from pydantic import SecretStr
 from rich.padding import Padding
@@ -31,6 +32,7 @@ def _setting_records(settings: Settings) -> list[Record]:
         "database": settings.database_url,
         "checkpoints": settings.checkpoint_store,
         "data": settings.data_folder,
+        "studies": Path("studies").absolute(),
     }
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)

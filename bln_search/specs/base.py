@@ -92,6 +92,7 @@ Entry = TypeVar("Entry")
 
 def require_unique(values: tuple[Entry, ...], name: str) -> tuple[Entry, ...]:
     """Return the values. Raises ValueError if a value is repeated."""
-    if len(set(values)) < len(values):
-        raise ValueError(f"{name} has a value twice: write each value once")
+    repeated = next((value for position, value in enumerate(values) if value in values[:position]), None)
+    if repeated is not None:
+        raise ValueError(f"{name} has the value {repeated} more than once: write each value once")
     return values

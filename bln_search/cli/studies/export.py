@@ -17,7 +17,7 @@ from bln_search.cli.options import (
     QuietOption,
     StudyArgument,
 )
-from bln_search.cli.output import DocumentFormat, results
+from bln_search.cli.output import DocumentFormat
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import LedgerSource, open_database
 from bln_search.core.configuration import InferenceConfiguration
@@ -101,12 +101,9 @@ def export(
         description, parity = export_network(trained, settings.checkpoint_store, data_set, output, overwrite=overwrite)
     if output_format is DocumentFormat.TABLE:
         layers_text = "folded into affine steps" if description.folded else "normalization layers not folded"
-        results.print(
+        print_line(
             f"{output}: {trained.label}, {layers_text}; PyTorch and ONNX programs differ by at most "
-            f"{parity.largest_difference:.1e}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
+            f"{parity.largest_difference:.1e}"
         )
     else:
         typer.echo(json.dumps({"folder": str(output), "row": trained.label, "parity": parity.as_json()}))

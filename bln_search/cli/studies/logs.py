@@ -16,7 +16,7 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, results
+from bln_search.cli.output import Format, print_line
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import FOLLOWED_STATES, StudySource, open_source
 from bln_search.cli.studies.events import EVENT_COLUMNS, TrialLabels, event_line, event_record

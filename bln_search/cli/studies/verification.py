@@ -12,7 +12,7 @@ import typer
 
 from bln_search.cli.exit_codes import ExitCode, report_nothing_written
 from bln_search.cli.options import DatabaseOption, DataOption, FormatOption, StudyArgument
-from bln_search.cli.output import Format, errors, results
+from bln_search.cli.output import Format, errors, print_line
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources import open_database
 from bln_search.core.errors import DataError, LedgerError, ModelError

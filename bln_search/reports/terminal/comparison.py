@@ -53,8 +53,8 @@ def comparison_table(
             "difference to the best (95 %)",
             differences,
             CellKind.NUMBER,
-            legend=f"difference to the best: loss ({CROSS_ENTROPY}) minus that of the best row, with the 95 % confidence "
-            "interval of this pair alone",
+            legend=f"difference to the best: loss ({CROSS_ENTROPY}) minus that of the best row, with the 95 % "
+            "confidence interval of this pair alone",
         ),
         Column(
             "p (Holm)",
