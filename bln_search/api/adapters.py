@@ -17,7 +17,14 @@ from bln_search.core.errors import BlnSearchError, DataError, ModelError
 from bln_search.evaluation.adapted_network import AdaptedNetwork, Forward
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.independence import check_one_pass_inputs
-from bln_search.evaluation.inputs import Inputs, describe_inputs, describe_value, structured_inputs
+from bln_search.evaluation.inputs import (
+    Inputs,
+    can_slice,
+    describe_inputs,
+    describe_value,
+    plain_tensor,
+    structured_inputs,
+)
 from bln_search.evaluation.row_evaluator import check_output
 from bln_search.evaluation.scoring import Score, score_examples
 from bln_search.norms.network_layers import evaluation_mode, find_norms, mini_batch_statistics
@@ -67,17 +74,31 @@ class BatchAdapter:
             check_targets(score, targets, name)
             yield inputs, targets
 
-    def peek_populations(self, loaders: Mapping[str, Loader]) -> dict[str, Loader]:
-        """Loaders with the same mini-batches, of which the first are checked. Raises DataError if there is none."""
+    def peek_populations(self, loaders: Mapping[str, Loader], *, per_slot: bool) -> dict[str, Loader]:
+        """Loaders with the same mini-batches, of which the first are checked.
+
+        Args:
+            loaders: The loaders by the name of the population.
+            per_slot: Feature populations have a value for each slot of the mini-batch.
+
+        Raises:
+            DataError: There is no mini-batch, or it has no slots with `per_slot`.
+        """
         return {
-            name: self._peek_population(loader, population_argument(name, loaders)) for name, loader in loaders.items()
+            name: self._peek_population(loader, population_argument(name, loaders), per_slot=per_slot)
+            for name, loader in loaders.items()
         }
 
-    def _peek_population(self, loader: Loader, name: str) -> Loader:
+    def _peek_population(self, loader: Loader, name: str, *, per_slot: bool) -> Loader:
         peeked = _PeekedLoader(loader, name)
         if peeked.is_empty:
             raise DataError(f"{name} yields no mini-batch: population values need at least one")
-        self._inputs(peeked.first, name)
+        inputs = self._inputs(peeked.first, name)
+        if per_slot and not can_slice(inputs):
+            raise DataError(
+                f"per_slot=True needs the examples on the first axis of every tensor; {name} yields "
+                f"{describe_inputs(inputs)}: use per_slot=False"
+            )
         return peeked
 
     def peek_scored(self, loader: Loader, name: str, score: Score, *, one_pass: bool) -> Loader:
@@ -109,7 +130,7 @@ class BatchAdapter:
         value = find_inputs(batch, self._target, name, with_targets=targets is not None) if is_default else batch
         if isinstance(value, Tensor):
             _check_examples(value, name, examples)
-            return value.to(self.device, copy=True)
+            return plain_tensor(value).to(self.device, copy=True)
         self._is_structured = True
         inputs = structured_inputs(value, examples)
         lengths = {len(tensor) for tensor in inputs.tensors if tensor.ndim}
@@ -131,7 +152,7 @@ class BatchAdapter:
                 f"torch.utils.data.DataLoader does; it yields {describe_value(batch)}"
             )
         _check_examples(targets, name)
-        return self._inputs(batch, name, targets), targets.to(self.device, copy=True)
+        return self._inputs(batch, name, targets), plain_tensor(targets).to(self.device, copy=True)
 
     def _outputs(self, inputs: Inputs, name: str) -> Tensor:
         """Outputs of the network for inputs, with mini-batch statistics."""

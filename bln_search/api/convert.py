@@ -23,7 +23,7 @@ from bln_search.core.enums import Semantics, parse_enum
 from bln_search.core.errors import ModelError
 from bln_search.norms import Normalization
 from bln_search.norms.padding import ZeroPaddingHook
-from bln_search.norms.replacement import NormFactory, registered_class, replace_layer
+from bln_search.norms.replacement import NormFactory, NotReplaced, registered_class, replace_layer
 
 Modules = Sequence[tuple[str, nn.Module]]
 """Modules of a network with their names; a module that is used twice has two."""
@@ -116,7 +116,7 @@ def _make_replacements(
             continue
         fallback = _nearest_parameter(network, module) if not module.state_dict() else None
         replacement = replace_layer(module, replace(factory, training=module.training, fallback=fallback))
-        if isinstance(replacement, str):
+        if isinstance(replacement, NotReplaced):
             kept[module] = kept_layer(name, module, replacement)
         else:
             replacement_of[module] = replacement

@@ -208,7 +208,7 @@ def _evaluate_network(
     """The ranked table of each condition; populations are collected once."""
     layers = find_norms(network)
     adapter = BatchAdapter(network, options.forward, options.target, next(network.parameters()).device)
-    loaders = adapter.peek_populations(loaders)
+    loaders = adapter.peek_populations(loaders, per_slot=options.per_slot)
     peeked = [
         condition.map_loaders(
             lambda loader, argument: adapter.peek_scored(loader, argument, options.scoring, one_pass=options.one_pass)

@@ -9,19 +9,17 @@ import torch
 from torch import nn
 
 from bln_search.norms import Normalization
-from bln_search.norms.replacement import class_path, registered_class
-
-_OTHER_STATISTICS = "its statistics have no counterpart in BatchNorm or LayerNorm"
+from bln_search.norms.replacement import KEPT, OTHER_STATISTICS, NotReplaced, class_path, registered_class
 
 _REASONS: dict[type[nn.Module], str] = {
-    nn.GroupNorm: _OTHER_STATISTICS,
-    nn.InstanceNorm1d: _OTHER_STATISTICS,
-    nn.InstanceNorm2d: _OTHER_STATISTICS,
-    nn.InstanceNorm3d: _OTHER_STATISTICS,
+    nn.GroupNorm: OTHER_STATISTICS,
     nn.RMSNorm: "it does not subtract a mean",
     nn.LazyBatchNorm1d: "it has no parameters before its first mini-batch",
     nn.LazyBatchNorm2d: "it has no parameters before its first mini-batch",
     nn.LazyBatchNorm3d: "it has no parameters before its first mini-batch",
+    nn.LazyInstanceNorm1d: "it has no parameters before its first mini-batch",
+    nn.LazyInstanceNorm2d: "it has no parameters before its first mini-batch",
+    nn.LazyInstanceNorm3d: "it has no parameters before its first mini-batch",
 }
 """Why layers of torch are kept. Lazy layers change their class with the first mini-batch."""
 
@@ -34,7 +32,7 @@ class UnconvertedLayer:
         name: Its name in the network.
         path: Path of its class.
         reason: Why it is not replaced.
-        is_variant: Whether it is of a class that is replaced, or of a subclass of one.
+        is_variant: Whether it is a variant of layers that are replaced.
     """
 
     name: str
@@ -48,11 +46,11 @@ class UnconvertedLayer:
         return f"layer {self.name or 'itself'} is a {self.path}, which is not replaced: {self.reason}"
 
 
-def kept_layer(name: str, layer: nn.Module, reason: str | None = None) -> UnconvertedLayer:
+def kept_layer(name: str, layer: nn.Module, not_replaced: NotReplaced | None = None) -> UnconvertedLayer:
     """Return the description of a layer; by default with the reason for its class."""
-    path = _path(layer)
-    is_variant = registered_class(layer) is not None
-    return UnconvertedLayer(name, path, reason or _reason(layer), is_variant)
+    if not_replaced is None:
+        return UnconvertedLayer(name, _path(layer), _reason(layer), is_variant=False)
+    return UnconvertedLayer(name, _path(layer), not_replaced.reason, not_replaced.has_counterpart)
 
 
 def is_other_norm(module: nn.Module) -> bool:
@@ -106,6 +104,9 @@ def _reason(layer: nn.Module) -> str:
     for kind, reason in _REASONS.items():
         if isinstance(layer, kind):
             return reason
+    for kind in type(layer).__mro__:
+        if class_path(kind) in KEPT:
+            return KEPT[class_path(kind)]
     name = type(layer).__name__.lower()
     is_root_mean_square = "rms" in name or name.endswith("t5layernorm")  # the name of T5 and its relatives
     return _REASONS[nn.RMSNorm] if is_root_mean_square else "no replacement is registered for its class"

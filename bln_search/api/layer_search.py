@@ -133,7 +133,7 @@ def search_layers(
     layers = find_norms(network)
     kept = find_fixed_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
     adapter = BatchAdapter(network, forward, target, next(network.parameters()).device)
-    train_loaders = adapter.peek_populations(named_populations(train_loader))
+    train_loaders = adapter.peek_populations(named_populations(train_loader), per_slot=per_slot)
     validation_loader = adapter.peek_scored(validation_loader, "validation_loader", scoring, one_pass=False)
     if test_loader is not None:
         test_loader = adapter.peek_scored(test_loader, "test_loader", scoring, one_pass=False)

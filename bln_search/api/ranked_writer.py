@@ -55,18 +55,11 @@ class WritableTable(Protocol):
 
 
 def write_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: str | PathLike[str]) -> Path:
-    """Write the tables of each network under each condition to a file, atomically.
+    """Write the tables of each network under each condition; file and errors as of `RankedConfigurations.save`.
 
     Args:
         networks: The tables of each network, by condition; a single condition may be without a name, None.
-        path: The file; without a suffix it gets `.safetensors`.
-
-    Returns:
-        The file.
-
-    Raises:
-        OutputError: The file cannot be written.
-        StorageFullError: The disk is full.
+        path: The file.
     """
     file = add_missing_suffix(path)
     store = TensorStore()

@@ -113,4 +113,4 @@ def _print_summary(record: Record) -> None:
         parts.append(f"{record['too_recent']} are too recent")
     if record["unknown"]:
         parts.append(f"{record['unknown']} are unknown and kept")
-    results.print("; ".join(parts), markup=False, highlight=False, soft_wrap=True)
+    print_line("; ".join(parts))

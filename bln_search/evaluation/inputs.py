@@ -85,6 +85,17 @@ def structured_inputs(value: Any, examples: int | None = None) -> StructuredInpu
     return StructuredInputs(tuple(tensors), structure, examples, lengths == {examples} and not _has_objects(structure))
 
 
+def plain_tensor(value: Tensor) -> Tensor:
+    """Return a tensor without its subclass, as MONAI's MetaTensor, which copies and slices its metadata too.
+
+    A subclass that has no storage of its own, as a nested or distributed tensor, stays as it is.
+    """
+    if type(value) is Tensor or type(value).__torch_dispatch__ is not Tensor.__torch_dispatch__:
+        return value
+    with torch._C.DisableTorchFunctionSubclass():
+        return value.as_subclass(Tensor)
+
+
 @overload
 def map_tensors(function: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor: ...
 
@@ -222,7 +233,7 @@ def _same_mapping(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
 def _take_tensors(value: Any, tensors: list[Tensor]) -> Any:
     """Append the tensors of `value` to `tensors`; return its structure."""
     if isinstance(value, Tensor):
-        tensors.append(value)
+        tensors.append(plain_tensor(value))
         return _TensorIndex(len(tensors) - 1)
     fields = take_fields(value)
     if fields is None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.inputs import Inputs
+from bln_search.evaluation.inputs import Inputs, can_slice
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
 from bln_search.norms.network_layers import (
     MomentsByEstimate,
@@ -41,8 +41,9 @@ def collect_frozen_moments(
     """Collect the moments of each normalization layer over training mini-batches with fixed weights.
 
     The network runs in evaluation mode (no dropout), with all statistics from the mini-batch, as in BLN's Algorithm 2.
-    Mini-batches smaller than the largest are excluded, and so are layers that the network does not use in evaluation
-    mode. The network is not changed. Warns (UserWarning) where most mini-batches are excluded.
+    Mini-batches smaller than the largest are excluded, unless their examples are not on the first axis, as in batches
+    of graphs. Layers that the network does not use in evaluation mode are excluded. The network is not changed. Warns
+    (UserWarning) where most mini-batches are excluded.
 
     Args:
         network: the trained network.
@@ -64,6 +65,8 @@ def collect_frozen_moments(
         for name, layer in layers.items():
             accumulators[layer].name = name
         for x in inputs:
+            for accumulator in accumulators.values():
+                accumulator.includes_all_sizes = accumulator.includes_all_sizes or not can_slice(x)
             network(x.clone())
     reached = {name: layer for name, layer in layers.items() if not accumulators[layer].is_empty}
     if not reached:

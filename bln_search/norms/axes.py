@@ -32,6 +32,11 @@ class Axes:
         return tuple(axis for axis in range(self.ndim) if axis != self.feature)
 
     @property
+    def example(self) -> tuple[int, ...]:
+        """The axes over which a feature statistic is averaged."""
+        return (self.feature,)
+
+    @property
     def slots(self) -> tuple[int, ...]:
         """The axes over which a feature statistic is pooled for its population value."""
         return self.batch
@@ -39,6 +44,21 @@ class Axes:
     def features_shape(self, num_features: int) -> tuple[int, ...]:
         """Return the shape in which a vector over features broadcasts against an input."""
         return tuple(num_features if axis == self.feature else 1 for axis in range(self.ndim))
+
+
+@dataclass(frozen=True)
+class InstanceAxes(Axes):
+    """Axes of instance normalization: the feature statistics of an example are over positions, one for each channel."""
+
+    @property
+    def example(self) -> tuple[int, ...]:
+        """The axes of the positions."""
+        return tuple(axis for axis in range(1, self.ndim) if axis != self.feature)
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The axis of the examples."""
+        return (0,)
 
 
 @lru_cache(maxsize=256)

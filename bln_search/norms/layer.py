@@ -76,9 +76,7 @@ class Normalization(NormalizationBase):
             )
         if self.has_feature_statistics:
             branches.append(
-                self._normalize_branch(
-                    x, (axes.feature,), feature_weight, configuration, FEATURE_STATISTICS, statistics
-                )
+                self._normalize_branch(x, axes.example, feature_weight, configuration, FEATURE_STATISTICS, statistics)
             )
         self._record(statistics, x)
         shape = axes.features_shape(self.num_features)

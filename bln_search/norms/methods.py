@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any, Unpack
+from typing import Any
 
-import torch
-from torch import Tensor
-
-from bln_search.core.configuration import InferenceConfiguration, Method, Statistic, mini_batch_configuration
-from bln_search.core.enums import PopulationEstimate, Semantics
+from bln_search.core.configuration import Method, mini_batch_configuration
+from bln_search.core.enums import Semantics
 from bln_search.norms.brn import BRN
 from bln_search.norms.formula_variant import BLN_VARIANTS, BN_VARIANTS, WEIGHT_EPSILON
-from bln_search.norms.layer import LayerOptions, Normalization
+from bln_search.norms.layer import Normalization
 from bln_search.norms.mbn import MBN
-from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.statistics import Moments
-
-_ALREADY_CORRECTED = 2**62
-"""n in n/(n-1) for a variance that is corrected already: the factor is exactly one in double precision."""
+from bln_search.norms.running_statistics import RunningStatisticsLayer
 
 
 class BLN(Normalization):
@@ -37,7 +30,7 @@ class BLN(Normalization):
         return (1 - (1 / batch_size + WEIGHT_EPSILON)) / root, (1 / batch_size - WEIGHT_EPSILON) / root
 
 
-class BN(Normalization):
+class BN(RunningStatisticsLayer):
     """Batch normalization with one source for each statistic; values pooled over samples and positions.
 
     The population variance is n/(n-1)·E[σ²], n the number of values averaged in a mini-batch.
@@ -46,44 +39,10 @@ class BN(Normalization):
 
     method = Method.BN
     formula_variants = BN_VARIANTS
-    requires_layer_estimate = False
-    dynamic_buffers = (*Normalization.dynamic_buffers, "running")
-    running: Tensor | None
-    """Moving averages of mean and corrected variance (2, d) of the torch layer that this one replaced."""
-
-    def __init__(self, num_features: int, **layer: Unpack[LayerOptions]) -> None:
-        super().__init__(num_features, **layer)
-        self.register_buffer("running", None)
-        self._shape: torch.Size | None = None
-
-    @property
-    def matches_replaced_layer(self) -> bool:
-        """Whether it uses the replaced layer's running statistics or, where that had none, the mini-batch."""
-        if self.running is None:
-            return self.replaces_torch_layer and self.configuration == mini_batch_configuration(self.method)
-        mean = self.configured_value(Statistic.BATCH_MEAN)
-        uses_running = mean is not None and torch.equal(mean.flatten(), self.running[0].to(mean.dtype))
-        return self.replaces_torch_layer and uses_running and self.configuration == InferenceConfiguration("TT--")
 
     def branch_weights(self, batch_size: int) -> tuple[float, float]:  # noqa: ARG002 - independent of the batch size
         """Return weight one for the mini-batch branch."""
         return 1.0, 0.0
-
-    def history_estimates(self) -> dict[str, LayerMoments]:
-        """Return the moving averages of the replaced layer; empty once this layer is trained."""
-        if self.running is None:
-            return {}
-        shape = self._shape or (1, self.num_features)  # before the first forward pass
-        mean, variance = (value.double().view(shape) for value in self.running)
-        moments = Moments(mean, torch.zeros_like(mean), torch.sqrt(variance + self.formula_variant.epsilon), variance)
-        return {PopulationEstimate.MOVING: LayerMoments(moments, None, self.batch_size or 1, _ALREADY_CORRECTED)}
-
-    def _record(self, statistics: list[Tensor], x: Tensor) -> None:
-        if self.training:
-            self.running = None
-        elif statistics:
-            self._shape = statistics[0].shape
-        super()._record(statistics, x)
 
 
 class LN(Normalization):

@@ -37,7 +37,9 @@ class MomentAccumulator:
 
     The moving average with decay δ gives the i-th last mini-batch the weight δ^i and divides by the sum of the weights.
     The variance over mini-batches is updated around the current mean (West 1979), which avoids cancellation where means
-    are far from zero. Mini-batches smaller than the largest are excluded: their statistics differ.
+    are far from zero. Mini-batches smaller than the largest are excluded: their statistics differ. With
+    `includes_all_sizes` they are not, and feature statistics, which then differ in their number, are pooled over the
+    first axis of each mini-batch.
 
     Args:
         decay: δ of the moving average; None for the mean over all mini-batches.
@@ -46,6 +48,8 @@ class MomentAccumulator:
     Attributes:
         batches_seen: number of mini-batches passed to `update`.
         batches_included: number of mini-batches in the averages.
+        includes_all_sizes: the first axis does not hold the examples of the mini-batch, as with the nodes of graphs.
+            The sizes in `moments` are then means over the mini-batches.
     """
 
     def __init__(self, decay: float | None = None, *, in_evaluation: bool = False) -> None:
@@ -56,6 +60,8 @@ class MomentAccumulator:
         self.values_per_batch = 0
         self.batches_seen = 0
         self.batches_included = 0
+        self.includes_all_sizes = False
+        self._sizes_sum = [0, 0]
         self._weight = 0.0
         self._sum: Tensor | None = None
         self._scatter: Tensor | None = None
@@ -67,12 +73,17 @@ class MomentAccumulator:
         Raises:
             ModelError: the shape of a statistic differs from that of an earlier mini-batch.
         """
-        vector = torch.cat([value.detach().flatten() for value in statistics]).double()
         self.batches_seen += 1
-        if batch_size < self.batch_size:
+        if self.includes_all_sizes:
+            statistics, variances_inside = _pool_first_axis(statistics)
+            self._sizes_sum = [self._sizes_sum[0] + batch_size, self._sizes_sum[1] + values_per_batch]
+            batch_size, values_per_batch = (round(total / self.batches_seen) for total in self._sizes_sum)
+        elif batch_size < self.batch_size:
             return
+        vector = _flatten(statistics)
         shapes = [value.shape for value in statistics]
-        if self._sum is None or self._scatter is None or batch_size > self.batch_size:
+        is_larger = batch_size > self.batch_size and not self.includes_all_sizes
+        if self._sum is None or self._scatter is None or is_larger:
             self.batch_size, self.values_per_batch, self._shapes = batch_size, values_per_batch, shapes
             self._weight, self.batches_included = 0.0, 0
             self._sum, self._scatter = torch.zeros_like(vector), torch.zeros_like(vector)
@@ -88,6 +99,9 @@ class MomentAccumulator:
         if old_weight > 0:
             distance = vector - self._sum / self._weight
             self._scatter.mul_(keep).addcmul_(distance, distance, value=add * old_weight / (old_weight + add))
+        if self.includes_all_sizes:
+            self.batch_size, self.values_per_batch = batch_size, values_per_batch
+            self._scatter.add_(_flatten(variances_inside), alpha=add)
         self.batches_included += 1
         self._weight = old_weight + add
         self._sum.mul_(keep).add_(vector, alpha=add)
@@ -115,6 +129,19 @@ class MomentAccumulator:
         batch = pairs.pop(0) if has_batch_statistics else None
         feature = pairs.pop(0) if has_feature_statistics else None
         return LayerMoments(batch, feature, self.batch_size, self.values_per_batch)
+
+
+def _flatten(statistics: list[Tensor]) -> Tensor:
+    """One vector of all values, in double precision."""
+    return torch.cat([value.detach().flatten() for value in statistics]).double()
+
+
+def _pool_first_axis(statistics: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """Means of statistics over the first axis, which is kept with length one, and their variances over it."""
+    doubles = [value.detach().double() for value in statistics]
+    return [value.mean(0, keepdim=True) for value in doubles], [
+        value.var(0, correction=0, keepdim=True) for value in doubles
+    ]
 
 
 class HasAccumulators(Protocol):

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from torch import nn
 
 from bln_search.core.configuration import (
-    BATCH_STATISTICS,
     InferenceConfiguration,
     Method,
     Source,
+    Statistic,
     all_configurations,
     mini_batch_configuration,
 )
@@ -123,8 +123,17 @@ def row_before_conversion(layers: Mapping[str, Normalization], reached: Containe
     from_batch = mini_batch_configuration(network_method(layers))
     if not any(layer.configuration.uses_population for layer in used):
         return RowSpec(from_batch, None)
-    batch = Source.POPULATION * len(BATCH_STATISTICS)
-    return RowSpec(InferenceConfiguration(batch + from_batch.code[len(batch) :]), PopulationEstimate.MOVING)
+    running = {statistic for layer in used for statistic in population_statistics(layer.configuration)}
+    letters = [
+        str(Source.POPULATION) if statistic in running else letter
+        for statistic, letter in zip(Statistic, from_batch.code, strict=True)
+    ]
+    return RowSpec(InferenceConfiguration("".join(letters)), PopulationEstimate.MOVING)
+
+
+def population_statistics(configuration: InferenceConfiguration) -> set[Statistic]:
+    """Return the statistics that come from the population, alone or blended."""
+    return {statistic for statistic, source in configuration.sources.items() if source.reads_population}
 
 
 @contextmanager

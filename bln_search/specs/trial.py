@@ -14,8 +14,9 @@ from bln_search.core.errors import SpecError
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
+from bln_search.specs.model import ModelSpec
 from bln_search.specs.space import Point, format_point, grid, grid_size
-from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, StudySpec, check_selection_configuration
+from bln_search.specs.study import EvaluationSpec, ProbesSpec, StudySpec, check_selection_configuration
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.wording import error_message
 

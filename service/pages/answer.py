@@ -86,7 +86,8 @@ def _answer(
 
 
 def _more_seeds(comparison: Comparison) -> int | None:
+    """Seeds to add; None where they cannot separate the first two rows, or only a number too large to name can."""
     required = comparison.required_seeds
-    if required is not None and required.limited_by_examples:
+    if required is not None and required.seeds is None:
         return None
     return additional_seeds(comparison) or _DEFAULT_MORE_SEEDS

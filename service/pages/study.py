@@ -7,15 +7,17 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from bln_search.core.enums import StudyKind
 from bln_search.core.states import StudyState, TrialState
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from bln_search.specs.external import ExternalSpec
 from bln_search.specs.space import format_point_json
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import study_yaml
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.listing.studies import StudyListItem
+from bln_search.storage.listing.studies import StudyItemWithSpec
 from bln_search.storage.listing.trials import TrialStatus
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
@@ -56,6 +58,7 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
         study=serialize_study(listed),
         per_layer=analysis is not None and bool(analysis.layers),
         spec=study_yaml(StudySpec.model_validate_json(listed.spec_json)),
+        external=_find_external(listed),
         banner=_banner(context, listed),
         last=listed.last_event,
         events=events,
@@ -152,7 +155,7 @@ def answer_values(
     }
 
 
-def _banner(context: Context, listed: StudyListItem) -> dict[str, str] | None:
+def _banner(context: Context, listed: StudyItemWithSpec) -> dict[str, str] | None:
     """Return what a user must know first: no worker, a failed study, or a complete one without a usable network."""
     trials = listed.trials
     unusable = trials.get(TrialState.DIVERGED, 0) + trials.get(TrialState.FAILED, 0)
@@ -166,6 +169,13 @@ def _banner(context: Context, listed: StudyListItem) -> dict[str, str] | None:
     if is_waiting and not context.ledger.workers.list_live():
         return {"kind": "worker", "text": "No worker is running, so this study waits."}
     return None
+
+
+def _find_external(study: StudyItemWithSpec) -> ExternalSpec | None:
+    """Return the networks of a study with external results; None for other studies."""
+    if study.kind != StudyKind.EXTERNAL:
+        return None
+    return StudySpec.model_validate_json(study.spec_json).external
 
 
 def _trial_grid(ledger: Ledger, study_id: int) -> dict[str, Any]:

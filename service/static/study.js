@@ -95,6 +95,7 @@ function refreshBadge(place, state) {
 function actions(state) {
   for (const button of document.querySelectorAll("#actions [data-action]")) {
     button.disabled = !button.dataset.for.split(" ").includes(state);
+    button.hidden = button.disabled;
   }
 }
 
@@ -247,6 +248,7 @@ document.getElementById("actions")?.addEventListener("click", async (event) => {
       return;
     }
     stand(await (await send(`${api}/${action}`, "POST")).json());
+    document.querySelector("#actions [data-action]:not([hidden])")?.focus(); // the button that had it is gone
     alarm("");
     if (over) {
       over = false;

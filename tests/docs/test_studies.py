@@ -15,7 +15,8 @@ from bench.documents.reference import study_file
 from bln_search.core.registry import DATA_SETS, MODELS
 from bln_search.models.factory import MODELS as FACTORIES
 from bln_search.specs.arm import ArmSpec
-from bln_search.specs.study import ModelSpec, StudySpec
+from bln_search.specs.model import ModelSpec
+from bln_search.specs.study import StudySpec
 from bln_search.specs.training import ConstantRate
 from tests.docs.pages import PAGES, written
 

@@ -190,6 +190,7 @@ def _load_trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, s
     """Return the row with the checkpoint of `seed`; by default the seed with the lowest validation loss."""
     from bln_search.api import TrainedRow
 
+    study.require_networks()
     evaluations = [record for record in ledger.results.list_evaluations(study.id) if _is_result_of(record, row)]
     losses = {
         record.seed: record.evaluation.loss

@@ -64,7 +64,7 @@ def _print(events: Sequence[EventRecord], labels: TrialLabels, output_format: Fo
         print_records([event_record(event, labels) for event in events], EVENT_COLUMNS, output_format)
         return
     for event in events:
-        results.print(event_line(event, labels), markup=False, highlight=False, soft_wrap=True)
+        print_line(event_line(event, labels))
 
 
 def _print_new_events(

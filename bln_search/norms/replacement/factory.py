@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
-from bln_search.core.configuration import InferenceConfiguration, Method
+from bln_search.core.configuration import Method
 from bln_search.core.enums import Semantics
 from bln_search.core.errors import ModelError
+from bln_search.norms.instance import InstanceNorm
 from bln_search.norms.layer import Normalization
 from bln_search.norms.methods import BN, make_norm
 from bln_search.norms.replacement.wrappers import MergedAxesNorm
-from bln_search.norms.statistics import LayerPopulation, PopulationPair
+
+OTHER_STATISTICS = "its statistics have no counterpart in BatchNorm or LayerNorm"
+"""Why a layer stays whose statistics are neither those of a mini-batch nor those of the features of an example."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class NormFactory:
         )
         self._set_parameters(norm, weight, bias, running_mean)
         if isinstance(norm, BN) and keeps_outputs and running_mean is not None and running_var is not None:
-            _set_running_statistics(norm, running_mean, running_var)
+            norm.set_running_statistics(running_mean, running_var)
         norm.replaces_torch_layer = keeps_outputs
         return norm.train(self.training)
 
@@ -114,6 +116,22 @@ class NormFactory:
         )
         return norm if len(shape) == 1 else MergedAxesNorm(norm, shape)
 
+    def instance_norm(self, layer: nn.Module) -> nn.Module | str:
+        """Replace a layer with the attributes of `nn.InstanceNorm2d`: channels on axis 1, positions on the next axes.
+
+        Returns:
+            The new layer; or the reason why the layer stays: it has no running statistics, or `convert` was not called
+            with `method="same"`.
+        """
+        mean, variance = _tensor(layer, "running_mean"), _tensor(layer, "running_var")
+        if mean is None or variance is None or self.method is not None:
+            return OTHER_STATISTICS
+        norm = InstanceNorm(layer.num_features, epsilon=layer.eps, batch_size=self.batch_size)  # type: ignore[arg-type]
+        self._set_parameters(norm, _tensor(layer, "weight"), _tensor(layer, "bias"), mean)
+        norm.set_running_statistics(mean, variance)
+        norm.replaces_torch_layer = True
+        return norm.train(self.training)
+
     def _set_parameters(
         self, norm: Normalization, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None
     ) -> None:
@@ -134,20 +152,13 @@ class NormFactory:
                 self.parameters[source] = parameter
 
 
-ReplaceFunction = Callable[[nn.Module, NormFactory], nn.Module]
-"""Returns the replacement of a layer. Raises ModelError, with the reason, if this layer cannot be replaced."""
+ReplaceFunction = Callable[[nn.Module, NormFactory], nn.Module | str]
+"""Returns the replacement of a layer, or a text: the reason why a layer of this kind has no counterpart and stays.
+
+Raises ModelError, with the reason, if this layer cannot be replaced.
+"""
 
 
 def _tensor(layer: nn.Module, name: str) -> Tensor | None:
     value: Tensor | None = getattr(layer, name)
     return value
-
-
-def _set_running_statistics(norm: BN, mean: Tensor, variance: Tensor) -> None:
-    """Set running statistics of a replaced layer as population values; the configuration TT-- reads them."""
-    norm.running = torch.stack([mean, variance])
-    deviation = torch.sqrt(variance + norm.formula_variant.epsilon)
-    norm.configure(
-        InferenceConfiguration("TT--"),
-        LayerPopulation(PopulationPair(mean.unsqueeze(0), deviation.unsqueeze(0)), None),
-    )

@@ -1,4 +1,4 @@
-"""Replacements of normalization layers of torch, torchvision, timm and transformers, by the path of the class.
+"""Replacements of normalization layers of torch and other libraries, by the path of the class.
 
 No library is imported: a network that has such a layer has imported it. Each function keeps the formula of the class.
 timm's `fast norm` option, which computes in half precision under autocast, is not kept.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from torch import nn
 
 from bln_search.norms.replacement.factory import NormFactory, ReplaceFunction
-from bln_search.norms.replacement.wrappers import NormWithActivation
+from bln_search.norms.replacement.wrappers import NodeNorm, NormWithActivation
 
 
 def replace_batch_norm(layer: nn.Module, factory: NormFactory) -> nn.Module:
@@ -49,12 +49,59 @@ def replace_layer_norm_of_format(layer: nn.Module, factory: NormFactory) -> nn.M
     return factory.layer_norm(layer, feature_axis=1 if layer.data_format == "channels_first" else -1)
 
 
+def replace_instance_norm(layer: nn.Module, factory: NormFactory) -> nn.Module | str:
+    """Replace instance normalization with running statistics; without them there is no source to choose."""
+    return factory.instance_norm(layer)
+
+
+def replace_wrapped_batch_norm(layer: nn.Module, factory: NormFactory) -> nn.Module:
+    """Replace batch normalization over the nodes of a mini-batch of graphs, which holds a layer of torch.
+
+    With `allow_single_element` the old layer uses its running statistics for a single node in training mode; the new
+    layer uses the statistics of the mini-batch.
+    """
+    return factory.batch_norm(layer.module)  # type: ignore[arg-type]
+
+
+def replace_node_norm(layer: nn.Module, factory: NormFactory) -> nn.Module | str:
+    """Replace layer normalization of each node over its channels; that of whole graphs stays."""
+    if layer.mode != "node":
+        return GRAPH_STATISTICS
+    norm = factory.make(
+        "ln",
+        layer.in_channels,  # type: ignore[arg-type]
+        epsilon=layer.eps,  # type: ignore[arg-type]
+        weight=layer.weight,  # type: ignore[arg-type]
+        bias=layer.bias,  # type: ignore[arg-type]
+        feature_axis=-1,
+    )
+    return NodeNorm(norm)
+
+
+GRAPH_STATISTICS = "its statistics are those of the nodes of each graph, which no layer of bln_search computes"
+KEPT: Mapping[str, str] = {
+    "torch_geometric.nn.norm.instance_norm.InstanceNorm": GRAPH_STATISTICS,
+    "torch_geometric.nn.norm.graph_norm.GraphNorm": GRAPH_STATISTICS,
+    "torch_geometric.nn.norm.pair_norm.PairNorm": GRAPH_STATISTICS,
+    "torch_geometric.nn.norm.mean_subtraction_norm.MeanSubtractionNorm": "it does not divide by a deviation",
+    "torch_geometric.nn.norm.graph_size_norm.GraphSizeNorm": "it divides by the size of the graph, not by a deviation",
+    "torch_geometric.nn.norm.msg_norm.MessageNorm": "it divides by norms of vectors and has no population values",
+    "torch_geometric.nn.norm.batch_norm.HeteroBatchNorm": "it has separate statistics for each type of node",
+    "torch_geometric.nn.norm.layer_norm.HeteroLayerNorm": "it has separate parameters for each type of node",
+}
+"""Why layers of libraries stay, by the path of the class."""
+
 BUILT_IN: Mapping[str, ReplaceFunction] = {
     "torch.nn.BatchNorm1d": replace_batch_norm,
     "torch.nn.BatchNorm2d": replace_batch_norm,
     "torch.nn.BatchNorm3d": replace_batch_norm,
     "torch.nn.SyncBatchNorm": replace_batch_norm,
     "torch.nn.LayerNorm": replace_layer_norm,
+    "torch.nn.InstanceNorm1d": replace_instance_norm,
+    "torch.nn.InstanceNorm2d": replace_instance_norm,
+    "torch.nn.InstanceNorm3d": replace_instance_norm,
+    "torch_geometric.nn.norm.batch_norm.BatchNorm": replace_wrapped_batch_norm,
+    "torch_geometric.nn.norm.layer_norm.LayerNorm": replace_node_norm,
     "torchvision.models.convnext.LayerNorm2d": replace_layer_norm_2d,
     "timm.layers.norm.LayerNorm": replace_layer_norm,
     "timm.layers.norm.LayerNormFp32": replace_layer_norm,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import nn
 
 from bln_search.core.errors import ModelError
@@ -28,8 +30,9 @@ def register_norm_layer(layer_class: type[nn.Module] | str, replace: ReplaceFunc
     Args:
         layer_class: The class, or its path, as in `own_library.norms.OwnNorm`: then its library is not imported.
         replace: Function of the layer and of a `NormFactory`. It returns a new layer of the factory, or a module that
-            contains one, and does not change the old layer. It raises ModelError, with the reason, for a layer that
-            cannot be replaced.
+            contains one, and does not change the old layer. For a layer without a counterpart it returns a text, the
+            reason: `convert` keeps the layer, as it keeps `nn.GroupNorm`. It raises ModelError, with the reason, for
+            another layer that cannot be replaced.
 
     Raises:
         ModelError: The class is built in or no class of modules, or `replace` is not a function.
@@ -62,7 +65,20 @@ def registered_class(layer: nn.Module) -> type[nn.Module] | None:
     return next((kind for kind in type(layer).__mro__ if _is_registered(class_path(kind))), None)
 
 
-def replace_layer(layer: nn.Module, factory: NormFactory) -> nn.Module | str:
+@dataclass(frozen=True)
+class NotReplaced:
+    """Why a layer is not replaced.
+
+    Attributes:
+        reason: The reason, a part of a sentence.
+        has_counterpart: Whether other layers of its class are replaced, and this one is a variant of them.
+    """
+
+    reason: str
+    has_counterpart: bool = True
+
+
+def replace_layer(layer: nn.Module, factory: NormFactory) -> nn.Module | NotReplaced:
     """Return the replacement of a layer, or the reason why it cannot be replaced.
 
     Raises:
@@ -70,16 +86,19 @@ def replace_layer(layer: nn.Module, factory: NormFactory) -> nn.Module | str:
     """
     kind = registered_class(layer)
     if kind is None:
-        return "no replacement is registered for it"
+        return NotReplaced("no replacement is registered for it")
     if getattr(layer.forward, "__func__", None) is not kind.forward:
-        return f"its forward pass is not that of {class_path(kind)}"
+        stays_anyway = issubclass(kind, nn.modules.instancenorm._InstanceNorm)
+        return NotReplaced(f"its forward pass is not that of {class_path(kind)}", has_counterpart=not stays_anyway)
     path = class_path(kind)
     try:
         replacement = _load_function(path)(layer, factory)
     except ModelError as error:
-        return str(error)
+        return NotReplaced(str(error))
     except Exception as error:
         raise ModelError(f"the function registered for {path} failed: {type(error).__name__}: {error}") from error
+    if isinstance(replacement, str):
+        return NotReplaced(replacement, has_counterpart=False)
     modules = replacement.modules() if isinstance(replacement, nn.Module) else ()
     if not any(isinstance(module, Normalization) for module in modules):
         raise ModelError(

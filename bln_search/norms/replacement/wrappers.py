@@ -45,6 +45,26 @@ class NormWithActivation(WrappedNorm):
         return output
 
 
+class NodeNorm(WrappedNorm):
+    """Normalization of each node of a mini-batch of graphs, called like the layers of PyTorch Geometric.
+
+    Args:
+        norm: A normalization layer over the channels.
+
+    Input and output: (nodes, channels).
+    """
+
+    def forward(
+        self,
+        x: Tensor,
+        batch: Tensor | None = None,  # noqa: ARG002 - nodes are normalized one by one
+        batch_size: int | None = None,  # noqa: ARG002
+    ) -> Tensor:
+        """Return the normalized nodes; the graphs that they belong to do not matter."""
+        output: Tensor = self.norm(x)
+        return output
+
+
 class MergedAxesNorm(WrappedNorm):
     """Layer normalization over several last axes, merged to one feature axis.
 

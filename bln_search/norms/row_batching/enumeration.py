@@ -29,9 +29,12 @@ def enumerate_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedT
     sources = x.batch_layout.plan.layer_sources.get(layer)
     if sources is None:
         sources = x.batch_layout.plan.layer_sources[layer] = resolve_sources(layer, x.batch_layout.plan, x)
-    if x.copies == 1:
+    is_factored = axes.example == (axes.feature,)
+    if x.copies == 1 and is_factored:
         return LazyRowTensor.of(_normalize_shared_input(layer, untag(x), x.batch_layout, sources), x.batch_layout)
-    return tag_rows(_normalize_each_row(layer, untag(x), x.batch_layout, sources), x.batch_layout, x.copies)
+    copies = len(x.batch_layout.plan.rows)
+    repeated = untag(x).repeat(copies // x.copies, *[1] * (x.ndim - 1))
+    return tag_rows(_normalize_each_row(layer, repeated, x.batch_layout, sources), x.batch_layout, copies)
 
 
 def _check_layout(x: RowBatchedTensor) -> None:
@@ -56,7 +59,8 @@ def _normalize_each_row(layer: NormalizationBase, x: Tensor, layout: BatchLayout
         centred, deviation = _centred_and_deviation(layer, rows, batch_axes, sources.batch)
         total = torch.addcmul(beta, centred, gamma * (batch_weight / deviation))
     if sources.feature is not None:
-        centred, deviation = _centred_and_deviation(layer, rows, (axes.feature + 2,), sources.feature)
+        feature_axes = tuple(axis + 2 for axis in axes.example)
+        centred, deviation = _centred_and_deviation(layer, rows, feature_axes, sources.feature)
         branch = centred.mul_(feature_weight / deviation)
         total = torch.addcmul(beta, branch, gamma) if total is None else total.addcmul_(branch, gamma)
     assert total is not None

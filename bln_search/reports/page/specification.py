@@ -7,6 +7,7 @@ from bln_search.reports.page.blocks import Block, Code, Facts, Paragraph, Sectio
 from bln_search.reports.page.context import ReportContext
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.condition import ConditionSpec
+from bln_search.specs.external import ExternalSpec
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import study_yaml
 
@@ -22,7 +23,22 @@ def specification_section(context: ReportContext) -> Section:
     return Section("specification", "Specification", [*blocks, Code(study_yaml(spec), folded="The study file")])
 
 
+def _external_rows(spec: StudySpec, external: ExternalSpec) -> list[tuple[str, str]]:
+    """Facts about networks that were trained elsewhere, whose training is unknown."""
+    examples = ", ".join(f"{count:,} of {split}" for split, count in external.examples.items())
+    return [
+        ("Data", f"{spec.data.name}; examples: {examples}"),
+        ("Network", spec.model.name),
+        ("Method", spec.arms[0].method.value),
+        ("Networks", f"{', '.join(network.name for network in external.networks)}, trained and evaluated elsewhere"),
+        ("Evaluation", f"mini-batches of {_number_list(spec.evaluation.batch_sizes or ())}"),
+        ("Ranked on", f"mean {spec.ranking.split} loss over networks"),
+    ]
+
+
 def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:
+    if spec.external is not None:
+        return _external_rows(spec, spec.external)
     training, evaluation = spec.training, spec.evaluation
     sizes = evaluation.batch_sizes or (training.batch_size,)
     facts = [
