@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -94,12 +95,24 @@ def test_a_study_without_results_has_a_page():
     assert sum(len(text) for _, text in parsed_page.scripts) < 10_000, "no charts, no Plotly"
 
 
+def test_specification_names_the_weights_of_blends():
+    plain, blended = (
+        replace(make_report_context([], evaluations=[]), study=study(extra_text=text))
+        for text in ("", "evaluation: {blends: [0.1, N16]}")
+    )
+    assert "weight of the population 0.1, N16" in ParsedPage(study_page(blended)).text
+    assert "weight of the population" not in ParsedPage(study_page(plain)).text
+
+
 SPACE = """space: {training.learning_rate: {kind: float, low: 1e-3, high: 1, log: true}}
 search: {sampler: random, trials: 2}
 """
 
 
-@pytest.mark.parametrize("extra_text", ["", SPACE, "evaluation: {batch_sizes: [1, 25], correction: total}"])
+@pytest.mark.parametrize(
+    "extra_text",
+    ["", SPACE, "evaluation: {batch_sizes: [1, 25], correction: total}", "evaluation: {blends: [0.1, N16]}"],
+)
 def test_study_file_on_the_page_is_parsed_to_the_same_study(extra_text):
     spec = study(HOSTILE, extra_text).spec
     assert parse_study(study_yaml(spec)).digest == spec.digest

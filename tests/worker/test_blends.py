@@ -11,6 +11,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.states import EvaluationState, StudyState
+from bln_search.execution import trial_evaluation
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.execution.reevaluation import (
@@ -104,14 +105,14 @@ def test_blends_share_the_pass_of_the_other_rows(finished, monkeypatch):
     trial = ledger.trials.list_trials(study_id)[0]
     with load_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
         rows_of_passes = []
-        evaluate_split = bln_search.execution.trial.evaluate_split
+        evaluate_split = trial_evaluation.evaluate_split
 
         def counted(network, batches, rows, *arguments, **options):
             rows_of_passes.append(list(rows))
             return evaluate_split(network, batches, rows, *arguments, **options)
 
-        monkeypatch.setattr("bln_search.execution.trial.evaluate_split", counted)
-        evaluations = bln_search.execution.trial.evaluate_trial(loaded, lambda _: None)
+        monkeypatch.setattr(trial_evaluation, "evaluate_split", counted)
+        evaluations = trial_evaluation.evaluate_trial(loaded, lambda _: None)
     assert len(rows_of_passes) == 2 * 2 * 2  # conditions, batch sizes, splits
     assert all(len(rows) == 4 + 2 * 3 for rows in rows_of_passes)
     assert len(evaluations) == 8 * 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bln_search.core.blend import Blend
 from bln_search.reports.page.blocks import Block, Code, Facts, Paragraph, Section
 from bln_search.reports.page.context import ReportContext
 from bln_search.specs.arm import ArmSpec
@@ -58,10 +59,15 @@ def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:
             f"population {', '.join(evaluation.population)}; mini-batches of {_number_list(sizes)}; correction "
             f"{evaluation.correction.value}",
         ),
+        *([("Blends", _blends_text(evaluation.blends))] if evaluation.blends else []),
         *([("Conditions", "; ".join(map(_condition_text, evaluation.conditions)))] if evaluation.conditions else []),
         ("Ranked on", f"mean {spec.ranking.split} loss over seeds"),
     ]
     return facts + _search_facts(spec)
+
+
+def _blends_text(blends: tuple[Blend, ...]) -> str:
+    return f"weight of the population {', '.join(map(str, blends))}"
 
 
 def _condition_text(condition: ConditionSpec) -> str:
