@@ -25,7 +25,8 @@ from bln_search.specs.external import (
     ExternalSpec,
     Text,
 )
-from bln_search.specs.study import EvaluationSpec, ModelSpec, RankingSpec, StudySpec
+from bln_search.specs.model import ModelSpec
+from bln_search.specs.study import EvaluationSpec, RankingSpec, StudySpec
 
 _MOST_EVALUATIONS = 100_000
 

@@ -17,7 +17,7 @@ from bln_search.cli.options import (
     QuietOption,
     StudyArgument,
 )
-from bln_search.cli.output import DocumentFormat
+from bln_search.cli.output import DocumentFormat, print_line
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import LedgerSource, open_database
 from bln_search.core.configuration import InferenceConfiguration
