@@ -96,8 +96,8 @@ def test_method_without_mini_batch_statistics_has_no_blends():
         ("[[0.1]]", "[0.1] is not the weight of a blend"),
         ("[yes]", "blends does not take yes or no"),
         ("0.1", "must be a list"),
-        ("[0.1, 0.10]", "blends has a value twice: write each value once"),
-        ("[N16, N16.0]", "blends has a value twice: write each value once"),
+        ("[0.1, 0.10]", "blends has the value 0.1 more than once: write each value once"),
+        ("[N16, N16.0]", "blends has the value N16 more than once: write each value once"),
     ],
 )
 def test_impossible_blend_is_one_error(blends, message):
