@@ -25,7 +25,7 @@ def submit_results(
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title for display.")] = "",
     condition: Annotated[
         str | None,
-        typer.Option("--condition", metavar="NAME", help="The condition to submit, of a table with several."),
+        typer.Option("--condition", metavar="NAME", help="Condition to submit, of a table with several."),
     ] = None,
     server: ServiceOption = None,
     token: TokenOption = None,
