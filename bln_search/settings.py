@@ -69,6 +69,9 @@ class Settings(BaseSettings):
         default=("localhost", "127.0.0.1", "[::1]"), description="host names of the service, as a JSON list"
     )
     largest_body: int = Field(default=1_000_000, ge=1000, description="largest request body in bytes")
+    largest_results: int = Field(
+        default=64_000_000, ge=1000, description="largest request body with results of own networks in bytes"
+    )
     header_seconds: float = Field(
         default=10.0, gt=0, description="seconds until the headers of a request must have arrived, from its connection"
     )

@@ -20,10 +20,7 @@ from service.security import authenticate
 
 JSON = "application/json"
 YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml", "text/x-yaml")
-YAML_BODY: dict[str, Any] = {
-    "requestBody": {"content": {"application/yaml": {"schema": {"$ref": "#/components/schemas/StudySpec"}}}}
-}
-"""Addition to the OpenAPI description of an operation whose body is a study."""
+"""Media types of a study as YAML. The OpenAPI description leaves them out: generators of clients know JSON only."""
 
 
 class ApiRoute(APIRoute):

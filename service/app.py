@@ -27,7 +27,18 @@ from service.pages import access, charts, compare, configuration, layers, leader
 from service.pages import studies as study_list
 from service.pages.editor import page as editor
 from service.pages.rendering.assets import StaticAssets
-from service.routes import analysis, configurations, events, operations, per_layer, results, studies, tokens, workers
+from service.routes import (
+    analysis,
+    configurations,
+    events,
+    external_results,
+    operations,
+    per_layer,
+    results,
+    studies,
+    tokens,
+    workers,
+)
 
 _REQUEST_THREADS = 8
 """Threads that handle requests; more would only contend for the same cores and database."""
@@ -63,7 +74,7 @@ def make_app(context: Context | None) -> FastAPI:
         redirect_slashes=False,
     )
     api = APIRouter(prefix=API)
-    for module in (studies, results, analysis, per_layer, events, configurations, workers, tokens):
+    for module in (studies, external_results, results, analysis, per_layer, events, configurations, workers, tokens):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(operations.router)

@@ -16,8 +16,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.body_limits import find_body_limit
 from service.context import Context
 from service.exception_handlers import internal_error_response, problem_response
+from service.http.page_compression import PageCompression
 from service.http.problems import ProblemException
 from service.http.request_ids import new_request_id
 from service.http.throttle import THROTTLE_DELAY, Throttle
@@ -55,7 +57,7 @@ class RequestMiddleware:
     """The outermost middleware of the application."""
 
     def __init__(self, app: ASGIApp, context: Context) -> None:
-        self.app = app
+        self.app = PageCompression(app, API)
         self.context = context
         self._pending_requests = 0
         self._throttle = Throttle(_UNLIMITED_PER_SECOND)
@@ -90,7 +92,8 @@ class RequestMiddleware:
         Starlette's `TrustedHostMiddleware` splits the host at the first colon, which is wrong for `[::1]`.
 
         Raises:
-            ProblemException: 400 for a wrong host or length, 413 for a body that is too large.
+            ProblemException: 400 for a wrong host or length, 401 for large results without a valid token, 413 for a
+                body that is too large.
             ClientDisconnect: The client closed the connection before the body was complete.
         """
         if len(request.headers.getlist("host")) > 1:
@@ -103,7 +106,7 @@ class RequestMiddleware:
         length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
             raise ProblemException(400, "not-http", "Content-Length is not a number")
-        return await _read_body(receive, self.context.settings.largest_body)
+        return await _read_body(receive, await find_body_limit(request, self.context.settings))
 
     @asynccontextmanager
     async def _count_pending(self, request: Request, response: _ResponseInterceptor) -> AsyncIterator[None]:

@@ -15,7 +15,7 @@ from service.schemas.results import Checkpoint, ConfigurationOut, EvaluationOut,
 from service.schemas.studies import Progress, Study, StudyDetail
 
 _STUDY_FIELDS = (
-    *("id", "name", "title", "state", "request", "reason", "owner", "priority", "notes", "revision", "digest"),
+    *("id", "name", "title", "kind", "state", "request", "reason", "owner", "priority", "notes", "revision", "digest"),
     *("created_at", "started_at", "ended_at"),
 )
 """Fields that are equal in the record and in the response."""
@@ -92,6 +92,7 @@ _SOURCES = {
     "T": "from the population",
     "F": "from the data at hand",
     "M": "from the memory of recent training mini-batches",
+    "B": "from a blend of the population and the data at hand",
 }
 
 

@@ -1,20 +1,22 @@
 """The schema of an export's configuration.json: what loading needs, and the origin of the network.
 
-The format says whose network it is: 1, that of a study, which `load` builds; 2, a user's own network.
+The format says whose network it is: 1, that of a study, which `load` builds; 2, a user's own network; 3, that of a
+study under a row with blended statistics.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from bln_search.core.blend import parse_estimate
 from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.specs.arm import ConfigurationCode
 from bln_search.specs.data import Standardization
 
-STUDY_FORMAT, NETWORK_FORMAT = 1, 2
+STUDY_FORMAT, NETWORK_FORMAT, BLEND_FORMAT = 1, 2, 3
 """Formats of configuration.json; a new number is added if an older bln-search could not read it."""
 
 
@@ -52,15 +54,23 @@ class RowDescription(_Section):
     """The exported row of the ranked table.
 
     Attributes:
+        estimate: Label of the population estimate, with the weight of a blend: `frozen`, `frozen@0.1`.
         deterministic: The answer to an example is independent of the other examples of its mini-batch.
         largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
     """
 
     configuration: ConfigurationCode
-    estimate: PopulationEstimate | None
+    estimate: str | None
     batch_size: int
     deterministic: bool
     largest_batch_size: int | None
+
+    @field_validator("estimate")
+    @classmethod
+    def _check_estimate(cls, value: str | None) -> str | None:
+        if value is not None:
+            PopulationEstimate(parse_estimate(value)[0])
+        return value
 
 
 class MetricValues(_Section):
@@ -105,7 +115,7 @@ class ExportDescription(_Section):
         files: SHA-256 of each file, by file name.
     """
 
-    format: Literal[1]
+    format: Literal[1, 3]
     model: ModelDescription
     normalization: NormalizationDescription
     row: RowDescription

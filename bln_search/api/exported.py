@@ -17,7 +17,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 
-from bln_search.api.description import NETWORK_FORMAT, STUDY_FORMAT, ExportDescription, NetworkDescription
+from bln_search.api.description import (
+    BLEND_FORMAT,
+    NETWORK_FORMAT,
+    STUDY_FORMAT,
+    ExportDescription,
+    NetworkDescription,
+)
+from bln_search.core.blend import Blend, parse_estimate
+from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import DataError
 from bln_search.models import build_model
 from bln_search.norms import make_norm
@@ -28,6 +36,7 @@ WEIGHTS_FILE, CONFIGURATION_FILE = "model.safetensors", "configuration.json"
 _DESCRIPTIONS: dict[object, type[ExportDescription] | type[NetworkDescription]] = {
     STUDY_FORMAT: ExportDescription,
     NETWORK_FORMAT: NetworkDescription,
+    BLEND_FORMAT: ExportDescription,
 }
 
 
@@ -91,13 +100,25 @@ def load_study_network(folder: Path, description: ExportDescription) -> Exported
         raise DataError(
             f"{folder / WEIGHTS_FILE} does not belong to the network of {CONFIGURATION_FILE}: {error}"
         ) from None
-    for name, layer in find_norms(exported.network).items():
-        if layer.configuration != description.row.configuration:
-            raise DataError(
-                f"{folder / CONFIGURATION_FILE} says {description.row.configuration}, the layer {name} was written "
-                f"under {layer.configuration}: one of the two was changed; export the network again"
-            )
+    _check_row(folder, description, exported.network)
     return exported.eval()
+
+
+def _check_row(folder: Path, description: ExportDescription, network: nn.Module) -> None:
+    """Raise DataError unless every layer has the configuration of the described row, and its weight of blends."""
+    row = description.row
+    described = row.configuration, None if row.estimate is None else parse_estimate(row.estimate)[1]
+    for name, layer in find_norms(network).items():
+        written = layer.configuration, layer.blend
+        if written != described:
+            raise DataError(
+                f"{folder / CONFIGURATION_FILE} says {_format_row(*described)}, the layer {name} was written "
+                f"under {_format_row(*written)}: one of the two was changed; export the network again"
+            )
+
+
+def _format_row(configuration: InferenceConfiguration, blend: Blend | None) -> str:
+    return f"{configuration}{'' if blend is None else f' with weight {blend}'}"
 
 
 def build_network_without_weights(description: ExportDescription) -> nn.Module:
@@ -132,7 +153,7 @@ def read_description(folder: Path) -> ExportDescription | NetworkDescription:
     if not isinstance(number, int) or number not in _DESCRIPTIONS:
         raise DataError(
             f"{path} is of format {number!r}, this version of bln-search reads "
-            f"{' and '.join(map(str, _DESCRIPTIONS))}: install the version that wrote it, or export the network again"
+            f"{', '.join(map(str, _DESCRIPTIONS))}: install the version that wrote it, or export the network again"
         )
     try:
         return _DESCRIPTIONS[number].model_validate_json(json.dumps(content))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bln_search.api.card_sections import folding_text, parity_lines, slot_text
 from bln_search.api.description import ExportDescription, MetricValues
 from bln_search.api.export_check import Parity
+from bln_search.core.blend import Blend, parse_estimate
 from bln_search.core.configuration import Source, Statistic
 from bln_search.core.registry import MODELS
 from bln_search.specs.space import format_point
@@ -13,6 +14,7 @@ _SOURCE_TEXTS = {
     Source.POPULATION: "population value, fixed",
     Source.MEMORY: "the memory's value at the end of training, fixed",
     Source.ABSENT: "this method does not have it",
+    Source.BLEND: "α · population value + (1 − α) · value",  # its origin follows
 }
 
 
@@ -86,12 +88,28 @@ def _statistic_sources(export: ExportDescription) -> list[str]:
     }
     lines = [
         f"- {statistic} ({statistic.description}): "
-        f"{_SOURCE_TEXTS.get(configuration.source(statistic), batch_source_texts[statistic])}"
+        f"{_source_text(configuration.source(statistic), batch_source_texts[statistic])}"
         for statistic in Statistic
     ]
     if export.row.estimate is not None:
         lines.append(f"\nPopulation estimate: `{export.row.estimate}`, correction `{export.normalization.correction}`.")
+        lines += _blend_lines(parse_estimate(export.row.estimate)[1])
     return [*lines, "", *_batch_dependence(export)]
+
+
+def _source_text(source: Source, present: str) -> str:
+    """The source of a statistic; `present` is its origin without a stored value."""
+    text = _SOURCE_TEXTS.get(source, present)
+    return f"{text} {present}" if source is Source.BLEND else text
+
+
+def _blend_lines(blend: Blend | None) -> list[str]:
+    """The weight of the population in blended statistics."""
+    if blend is None:
+        return []
+    number = str(blend).removeprefix("N")
+    weight = f"{number}/({number} + m) with mini-batches of m examples" if blend.is_prior else number
+    return [f"α = {weight}. Of deviations the squares are blended."]
 
 
 def _batch_dependence(export: ExportDescription) -> list[str]:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 
 from bln_search.api.equal_rows import DistinctRows, distinct_rows
-from bln_search.api.figures import plotly_figure
+from bln_search.api.external_results import Description, external_results
 from bln_search.api.metric_columns import rows_by_metric, with_metric_columns
 from bln_search.api.metrics import MetricValues, split_values
 from bln_search.api.printing import drop_accuracy_columns, row_label, with_batch_sizes
+from bln_search.api.ranked_chart import plot_rows
 from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
 from bln_search.api.ranked_writer import write_tables
 from bln_search.api.record_table import RecordTable
@@ -30,15 +31,14 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
-from bln_search.ranking.paired.sum_of_means import compare_sum_of_means
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
-from bln_search.ranking.selection.recommendation import Recommendation, is_deterministic, recommend
-from bln_search.reports.charts.ranked_rows import RowLoss, loss_chart
+from bln_search.ranking.selection.recommendation import Recommendation, recommend
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.result import summarize
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
+from bln_search.specs.external_results import ExternalResults
 
 
 @dataclass(frozen=True, repr=False)
@@ -295,23 +295,15 @@ class RankedConfigurations(RecordTable):
         outcomes = self.outcome_table(keys) if keys else None
         if outcomes is None:
             raise ModelError("a chart needs a row with a value and at least two examples")
-        recommended = self.recommended.row.key
-        intervals = compare_sum_of_means([outcomes.losses.astype(np.float64)])
-        rows = [
-            RowLoss(
-                self._label(key),
-                float(intervals.mean[position]),
-                float(intervals.half[position]),
-                is_independent=is_deterministic(key.configuration, per_slot=self.per_slot),
-                is_recommended=key == recommended,
-            )
-            for position, key in enumerate(keys)
-        ]
-        scope = "networks and examples" if self.networks else "examples"
-        return plotly_figure(loss_chart(rows, split=str(self.board.ranked_on), scope=scope))
-
-    def _label(self, key: RowKey) -> str:
-        return row_label(key, self._distinct.batch_sizes[key], {row.batch_size for row in self.board.rows})
+        sizes = {row.batch_size for row in self.board.rows}
+        return plot_rows(
+            {key: row_label(key, self._distinct.batch_sizes[key], sizes) for key in keys},
+            outcomes.losses,
+            recommended=self.recommended.row.key,
+            per_slot=self.per_slot,
+            split=self.board.ranked_on,
+            scope="networks and examples" if self.networks else "examples",
+        )
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the table with outcomes and population values to a file, atomically; `bln_search.load_ranked` reads it.
@@ -327,6 +319,22 @@ class RankedConfigurations(RecordTable):
             StorageFullError: The disk is full.
         """
         return write_tables([{None: table} for table in self.single_tables], path)
+
+    def external_results(self, name: str, **description: Unpack[Description]) -> ExternalResults:
+        """The results without population values, to submit them to a service: `Client.submit_results`.
+
+        Values of `metrics=` are not part of them.
+
+        Args:
+            name: Name of the study: small letters, digits, `-` and `_`, at most 64 characters.
+            description: What the table does not contain: `title`; `data` and `model`, their names for display;
+                `network_names`, one for each network; `method`, if several methods have these configurations, as `bn`
+                and `brn`.
+
+        Raises:
+            ModelError: The results cannot be submitted: the score has no correctness, or an argument is invalid.
+        """
+        return external_results(self, name, **description)
 
     def __repr__(self) -> str:
         best = self.table.best

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from bln_search.api.batch_size_summary import BatchSizeSummary
 from bln_search.api.condition_recommendation import ConditionRecommendation, recommend_over_conditions
@@ -75,6 +75,13 @@ class RankedConditions(RecordTable):
     def rows(self) -> ConditionRows:
         """The rows of the printed table."""
         return condition_rows(self.conditions)
+
+    def external_results(self, name: str) -> NoReturn:
+        """Raise ModelError: a study with external results has one condition."""
+        raise ModelError(
+            f"a study with results of your own networks has one condition: submit one as {name!r}, as in "
+            f"ranked[{next(iter(self.conditions))!r}]"
+        )
 
     def at_batch_size(self, batch_size: int) -> RankedConditions:
         """The tables of one inference mini-batch size; regrets are those among its own rows.
@@ -174,18 +181,7 @@ class RankedConditions(RecordTable):
         return plotly_figure(condition_heat_map(labels, list(self.conditions), losses))
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write all tables with outcomes and population values to a file, atomically; `load_ranked` reads it.
-
-        Args:
-            path: The file; without a suffix it gets `.safetensors`.
-
-        Returns:
-            The file.
-
-        Raises:
-            OutputError: The file cannot be written.
-            StorageFullError: The disk is full.
-        """
+        """Write all tables to a file, as `RankedConfigurations.save` does."""
         count = len(next(iter(self.conditions.values())).single_tables)
         networks: list[dict[str | None, RankedConfigurations]] = [
             {name: table.single_tables[index] for name, table in self.conditions.items()} for index in range(count)

@@ -35,9 +35,9 @@ class TensorStore:
         return self.tensors[name]
 
 
-def content_sha256(description: str, tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of the description of the tables and of all tensors."""
-    digest = hashlib.sha256(description.encode())
+def content_sha256(version: str, description: str, tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of the version that wrote the file, of the description of the tables and of all tensors."""
+    digest = hashlib.sha256(f"{version}\n{description}".encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

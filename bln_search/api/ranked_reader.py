@@ -54,7 +54,7 @@ def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedCondi
             f"it was written by bln-search {metadata.get('bln_search')}, which reads it"
         )
     description = metadata.get("tables", "")
-    if content_sha256(description, tensors) != metadata.get("sha256"):
+    if content_sha256(metadata.get("bln_search", ""), description, tensors) != metadata.get("sha256"):
         raise DataError(f"{file} is damaged: its content does not have the recorded SHA-256")
     try:
         return _tables_from_json(json.loads(description), TensorStore(tensors))

@@ -55,18 +55,11 @@ class WritableTable(Protocol):
 
 
 def write_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: str | PathLike[str]) -> Path:
-    """Write the tables of each network under each condition to a file, atomically.
+    """Write the tables of each network under each condition; file and errors as of `RankedConfigurations.save`.
 
     Args:
         networks: The tables of each network, by condition; a single condition may be without a name, None.
-        path: The file; without a suffix it gets `.safetensors`.
-
-    Returns:
-        The file.
-
-    Raises:
-        OutputError: The file cannot be written.
-        StorageFullError: The disk is full.
+        path: The file.
     """
     file = add_missing_suffix(path)
     store = TensorStore()
@@ -76,7 +69,7 @@ def write_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: s
         "format_version": str(FORMAT_VERSION),
         "bln_search": VERSION,
         "tables": description,
-        "sha256": content_sha256(description, store.tensors),
+        "sha256": content_sha256(VERSION, description, store.tensors),
     }
     try:
         write_atomically(file, save(store.tensors, metadata), mode=0o644)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from bln_search.api.description import (
+    BLEND_FORMAT,
     STUDY_FORMAT,
     ExportDescription,
     Figures,
@@ -100,13 +101,14 @@ def _configure_layers(network: nn.Module, row: TrainedRow, gathered: MomentsByEs
     """Configure the layers with the row and its population values."""
     layers = find_norms(network)
     populations = trial_populations(row.trial, network, gathered)
-    reason = undefined_reason(RowSpec(row.configuration, row.estimate), populations, row.batch_size)
+    spec = RowSpec(row.configuration, row.estimate)
+    reason = undefined_reason(spec, populations, row.batch_size)
     if reason is not None:
         raise ExportError(f"{row.label} is undefined, so it cannot be exported: {reason}")
     for layer in layers.values():
         by_estimate = populations.get(layer)
         population = None if by_estimate is None else select_population(row.configuration, row.estimate, by_estimate)
-        layer.configure(row.configuration, population)
+        layer.configure(row.configuration, population, spec.blend)
         layer.drop_unused_populations()
 
 
@@ -114,7 +116,7 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
     """Describe the export, without the largest mini-batch size, folding and files."""
     trial, arm = row.trial, row.trial.arm
     return ExportDescription(
-        format=STUDY_FORMAT,
+        format=BLEND_FORMAT if row.configuration.uses_blend else STUDY_FORMAT,
         model=ModelDescription(
             name=trial.model.name,
             options=trial.model.model_dump(mode="json", exclude={"name"}, exclude_none=True),

@@ -12,7 +12,7 @@ import typer
 
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, FormatOption, LimitOption
-from bln_search.cli.output import Format, errors, print_table, results, translate_os_errors
+from bln_search.cli.output import Format, errors, print_line, print_table, translate_os_errors
 from bln_search.cli.records import Record, print_record, print_records
 from bln_search.core.names import count_noun
 from bln_search.settings import load_settings
@@ -56,7 +56,7 @@ def backup(
         f"{already_stored} stored already)"
     )
     record = {**_backup_record(result.manifest), "copied": result.copied}
-    print_record(record, output_format, partial(_print, text))
+    print_record(record, output_format, partial(print_line, text))
     if result.newly_absent:
         _print_warning(
             f"{len(result.newly_absent)} networks are missing that the previous backup has: check that "
@@ -105,10 +105,10 @@ def restore(
     settings = load_settings()
     archive = Archive(source)
     manifest = archive.read_manifest(moment)
-    written = 0
+    written = replaced = 0
     with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:
         if not dry_run:
-            ledger.backups.check_restore_target(overwrite=overwrite)
+            replaced = ledger.backups.check_restore_target(overwrite=overwrite)
         with verify_backup(
             archive, manifest, settings.home, _print_warning, without_damaged=without_damaged
         ) as backup_files:
@@ -123,15 +123,17 @@ def restore(
     else:
         text = (
             f"{summary} ({written} written, {len(manifest.checkpoints) - written} stored already), restored; "
+            f"{count_noun(replaced, 'study', 'studies')} of the database replaced; "
             f"{count_noun(backup_files.running, 'study waits', 'studies wait')} to resume"
         )
     record = {
         **_backup_record(manifest),
         "restored": not dry_run,
         "written": written,
+        "replaced_studies": replaced,
         "waiting_studies": backup_files.running,
     }
-    print_record(record, output_format, partial(_print, text))
+    print_record(record, output_format, partial(print_line, text))
 
 
 def _backup_record(manifest: Manifest) -> Record:
@@ -151,15 +153,13 @@ def _describe_contents(manifest: Manifest) -> str:
     record = _backup_record(manifest)
     missing = f", {record['missing']} MISSING" if record["missing"] else ""
     size = _format_megabytes(record["bytes"])
-    return f"{record['studies']} studies, {record['checkpoints']} checkpoints{missing}, {size}"
+    studies = count_noun(manifest.rows.get("study", 0), "study", "studies")
+    checkpoints = count_noun(len(manifest.checkpoints), "checkpoint", "checkpoints")
+    return f"{studies}, {checkpoints}{missing}, {size}"
 
 
 def _format_megabytes(size: object) -> str:
     return f"{float(str(size)) / 1e6:,.1f} MB"
-
-
-def _print(line: str) -> None:
-    results.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_warning(line: str) -> None:

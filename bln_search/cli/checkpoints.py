@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption
-from bln_search.cli.output import Format, errors, results, translate_os_errors
+from bln_search.cli.output import Format, errors, print_line, translate_os_errors
 from bln_search.cli.records import Record, print_record
 from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
@@ -113,4 +113,4 @@ def _print_summary(record: Record) -> None:
         parts.append(f"{record['too_recent']} are too recent")
     if record["unknown"]:
         parts.append(f"{record['unknown']} are unknown and kept")
-    results.print("; ".join(parts), markup=False, highlight=False, soft_wrap=True)
+    print_line("; ".join(parts))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bln_search.cli.options import DataOption, FormatOption, QuietOption, name_variable
-from bln_search.cli.output import Format, results
+from bln_search.cli.output import Format, print_line
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.records import print_records
 from bln_search.core.errors import DataError
+from bln_search.core.names import count_noun
 from bln_search.settings import load_settings
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from bln_search.data.catalog import DataSource, Entry
 
 app = typer.Typer(help="Data sets: list them, verify their files, download them.", no_args_is_help=True)
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set in `data list`.")]
 FetchOption = Annotated[
     Path | None,
     typer.Option(
@@ -74,17 +75,20 @@ def verify_entry(entry: Entry, folder: Path) -> None:
         return
     for file in entry.files:
         read_file(file, folders, entry.archive)
-        results.print(f"{file.name}: MD5 {file.md5}, as published")
-    results.print(f"{entry.name}: {len(entry.files)} files verified" if entry.files else f"{entry.name} needs no files")
+        print_line(f"{file.name}: MD5 {file.md5}, as published")
+    if entry.files:
+        print_line(f"{entry.name}: {count_noun(len(entry.files), 'file', 'files')} verified")
+    else:
+        print_line(f"{entry.name}: part of an installed package, no file to verify")
 
 
 def _verify_source(source: DataSource) -> None:
     for line in source.verify():
-        _print(line)
+        print_line(line)
     data_set = source.decode()
     data_set.check()
     for line in (*_class_counts(data_set), *data_set.remarks):
-        _print(f"{data_set.name}: {line}")
+        print_line(f"{data_set.name}: {line}")
 
 
 def _class_counts(data_set: DataSet) -> list[str]:
@@ -94,10 +98,6 @@ def _class_counts(data_set: DataSet) -> list[str]:
         f"{split}, {', '.join(f'{labels.count(label):,} {name}' for label, name in enumerate(data_set.classes))}"
         for split, labels in splits.items()
     ]
-
-
-def _print(line: str) -> None:
-    results.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -8,7 +8,7 @@ from functools import partial
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption
-from bln_search.cli.output import Format, results
+from bln_search.cli.output import Format, print_line
 from bln_search.cli.records import Record, print_record
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import connect_ledger
@@ -30,11 +30,10 @@ def status(database: DatabaseOption = None, output_format: FormatOption = Format
 
 
 def _print_status(record: Record) -> None:
-    results.print(f"database {record['database']}", soft_wrap=True, highlight=False)
-    results.print(
+    print_line(f"database {record['database']}")
+    print_line(
         f"schema revision {record['schema_revision'] or 'none (empty)'}; this version of bln-search writes "
-        f"{record['newest_revision']}",
-        highlight=False,
+        f"{record['newest_revision']}"
     )
 
 
@@ -44,6 +43,6 @@ def upgrade(database: DatabaseOption = None) -> None:
     with closing(connect_ledger(database or load_settings().database_url)) as ledger:
         before = ledger.find_schema_revision()
         ledger.upgrade_schema()
-    origin = "the tables are created" if before is None else f"upgraded from {before}"
+    origin = "tables created" if before is None else f"upgraded from {before}"
     origin = "nothing to upgrade" if before == newest_revision() else origin
-    results.print(f"{ledger}: schema revision {newest_revision()}, {origin}", highlight=False, soft_wrap=True)
+    print_line(f"{ledger}: schema revision {newest_revision()}, {origin}")

@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
+from rich.segment import Segment
 from rich.text import Text
 
 from bln_search.core.errors import OutputError
 from bln_search.core.files import write_atomically
 from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 
-_PIPE_WIDTH = 160
-"""Width in characters of output that is not a terminal, unless COLUMNS is set."""
+_PIPE_WIDTH = 1_000
+"""Width in characters of output that is not a terminal, unless COLUMNS is set; nothing is wrapped there."""
 
 _NAME_WIDTH = 24
 """Longest name in characters that a narrow terminal shows in full."""
@@ -37,9 +38,53 @@ def output_width(environment: Mapping[str, str], *, is_terminal: bool) -> int | 
     return None if is_terminal else _PIPE_WIDTH
 
 
+class _Trimmed:
+    """A renderable without spaces at the ends of its lines, which Rich writes to fill cells and the width."""
+
+    def __init__(self, renderable: RenderableType) -> None:
+        self._renderable = renderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the segments of each line up to its last visible character."""
+        for segments, ends_line in _split_lines(console.render(self._renderable, options)):
+            while segments and not segments[-1].control and not segments[-1].text.rstrip(" "):
+                segments.pop()
+            if segments and not segments[-1].control:
+                text, style, control = segments.pop()
+                segments.append(Segment(text.rstrip(" "), style, control))
+            yield from segments
+            if ends_line:
+                yield Segment.line()
+
+
+def _split_lines(segments: Iterable[Segment]) -> Iterator[tuple[list[Segment], bool]]:
+    """Yield the segments of each line, and whether a line break follows."""
+    line: list[Segment] = []
+    for text, style, control in segments:
+        *ended, rest = (text,) if control else text.split("\n")
+        for part in ended:
+            yield [*line, Segment(part, style)], True
+            line = []
+        line.append(Segment(rest, style, control))
+    yield line, False
+
+
+class _TrimLines(RenderHook):
+    """Print every renderable without spaces at the ends of its lines."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Trimmed(renderable) for renderable in renderables]
+
+
 results = Console(width=output_width(os.environ, is_terminal=sys.stdout.isatty()))
+results.push_render_hook(_TrimLines())
 errors = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 """Wraps lines on a terminal only: elsewhere a message is one line, so that programs find it."""
+
+
+def print_line(line: str) -> None:
+    """Print a line of a result, wrapped between words; names and paths that are wider than the terminal stay whole."""
+    results.print(line, markup=False, highlight=False, overflow="ignore", crop=False)
 
 
 def print_error(message: str) -> None:

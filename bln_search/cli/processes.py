@@ -143,7 +143,8 @@ def workers(
         for worker in live_workers
         if not here or worker["name"].startswith(prefix)
     ]
-    print_records(records, _WORKER_COLUMNS, output_format, optional=("started_at", "version"))
+    if records or output_format is not Format.TABLE:
+        print_records(records, _WORKER_COLUMNS, output_format, optional=("started_at", "version"))
     if not records:
         errors.print(f"no worker{' of this machine' if here else ''} has sent a heartbeat within 30 s")
         if here:

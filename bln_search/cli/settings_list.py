@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from pydantic import SecretStr
+from rich.padding import Padding
+from rich.text import Text
 
 from bln_search.cli.options import FormatOption
-from bln_search.cli.output import Format, results
+from bln_search.cli.output import Format, print_line, results
 from bln_search.cli.records import Record, print_records
 from bln_search.core.urls import redact_password
 from bln_search.settings import Settings, load_settings, settings_file
@@ -29,6 +32,7 @@ def _setting_records(settings: Settings) -> list[Record]:
         "database": settings.database_url,
         "checkpoints": settings.checkpoint_store,
         "data": settings.data_folder,
+        "studies": Path("studies").absolute(),
     }
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
@@ -51,11 +55,8 @@ def _describe_value(value: object) -> str:
 
 
 def _print_lines(records: Sequence[Record]) -> None:
-    results.print(f"file: {settings_file()}{'' if settings_file().is_file() else ' (missing)'}", highlight=False)
+    print_line(f"file: {settings_file()}{'' if settings_file().is_file() else ' (missing)'}")
     for record in records:
         origin = " (default)" if record["is_default"] else ""
-        results.print(
-            f"{record['variable']} = {record['value']}{origin}\n    {record['description']}",
-            markup=False,
-            highlight=False,
-        )
+        print_line(f"{record['variable']} = {record['value']}{origin}")
+        results.print(Padding(Text(str(record["description"])), (0, 0, 0, 4)))

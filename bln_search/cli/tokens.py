@@ -92,7 +92,10 @@ def list_tokens(
         with closing(open_ledger(database or settings.database_url)) as ledger:
             rows = [vars(record) for record in ledger.tokens.list_tokens(None)]
     records = [{name: _json_value(row[name]) for name in _COLUMNS} for row in rows]
-    print_records(records, _COLUMNS, output_format, optional=("created_at", "label"))
+    if records or output_format is not Format.TABLE:
+        print_records(records, _COLUMNS, output_format, optional=("created_at", "label"))
+    else:
+        errors.print("no token", highlight=False)
 
 
 def _json_value(value: object) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from inspect import getdoc
 
 import typer
 
@@ -13,6 +14,7 @@ from bln_search.cli.studies import (
     comparison,
     deletion,
     export,
+    external,
     layer_search,
     layers,
     leaderboard,
@@ -63,6 +65,7 @@ VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
         "worker": processes.worker,
         "workers": processes.workers,
         "submit": remote.submit,
+        "submit-results": external.submit_results,
         "watch": remote.watch,
         "pause": remote.pause,
         "resume": remote.resume,
@@ -87,7 +90,15 @@ def add_verbs(app: typer.Typer) -> None:
     """Add every verb and every group of verbs."""
     for panel, verbs in VERBS.items():
         for name, verb in verbs.items():
-            app.command(name, rich_help_panel=panel)(verb)
+            app.command(name, help=_join_lines(verb), rich_help_panel=panel)(verb)
     for panel, groups in GROUPS.items():
         for name, group in groups.items():
+            for command in group.registered_commands:
+                if command.callback is not None:
+                    command.help = _join_lines(command.callback)
             app.add_typer(group, name=name, rich_help_panel=panel)
+
+
+def _join_lines(verb: Callable[..., object]) -> str:
+    """Return the docstring of a verb with each paragraph in one line: Typer keeps the line breaks of the source."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in (getdoc(verb) or "").split("\n\n"))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import httpx
 
@@ -21,6 +21,7 @@ from bln_search.core.names import ambiguous_name
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import row_from_flat
+from bln_search.specs.external_results import ExternalResults
 from bln_search.specs.study import StudySpec
 
 _LEADERBOARD_DELAYS = (0.0, 0.5, 1.0, 2.0, 4.0)
@@ -31,6 +32,13 @@ _EVENT_PAGE_SIZE = 1000
 
 _FIRST_POLL, _MAX_POLL = 0.25, 10.0
 """Seconds between two requests for an analysis, at first and at most, unless the service says when to ask again."""
+
+
+class SubmittableResults(Protocol):
+    """A ranked table of `bln_search.evaluate_configurations`, which this module does not import: it needs torch."""
+
+    def external_results(self, name: str) -> ExternalResults:
+        """Return the results in the form in which a service takes them."""
 
 
 class _LeaderboardChangedError(Exception):
@@ -74,6 +82,27 @@ class Client:
         """Submit a study and return it. `new` is false if it existed already. key: idempotency key."""
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
         return self._session.request_json("POST", "/studies", json=_spec_json(study), headers=headers)
+
+    def submit_results(self, results: ExternalResults | SubmittableResults, name: str | None = None) -> dict[str, Any]:
+        """Submit results of your own networks as a complete study, and return it. `new` is false if it existed already.
+
+        Args:
+            results: A ranked table, or what its `external_results` returned.
+            name: Name of the study of a ranked table.
+
+        Example:
+            client.submit_results(bln_search.evaluate_configurations(...), name="my_resnet")
+        """
+        if not isinstance(results, ExternalResults):
+            if name is None:
+                raise ServiceError("a ranked table needs the name of its study: give name=")
+            results = results.external_results(name)
+        elif name is not None:
+            raise ServiceError("these results have a name already: leave name out")
+        headers = {"Idempotency-Key": secrets.token_hex(16)}
+        return self._session.request_json(
+            "POST", "/studies/results", json=results.model_dump(mode="json"), headers=headers
+        )
 
     def validate(self, study: StudySpec | dict[str, Any]) -> dict[str, Any]:
         """Return the plan of a study without submitting it."""

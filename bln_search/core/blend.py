@@ -16,6 +16,9 @@ from functools import lru_cache
 POPULATION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 """Names of populations: letters, digits, `_` and `-`."""
 
+ESTIMATE_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,31}(@N?[0-9][0-9.e+-]{0,30})?$"
+"""Labels of population estimates: the name of a population, alone or with the weight of a blend."""
+
 _SEPARATOR = "@"
 _PRIOR = "N"
 

@@ -63,6 +63,11 @@ class Method(StrEnum):
         return _STATISTICS[self]
 
     @property
+    def has_batch_statistics(self) -> bool:
+        """Does this method have statistics over the mini-batch?"""
+        return any(statistic in BATCH_STATISTICS for statistic in self.statistics)
+
+    @property
     def possible_sources(self) -> str:
         """The letters of the possible sources of its statistics, population and memory first."""
         return "MTF" if self is Method.MBN else "TF"
@@ -90,6 +95,11 @@ class Source(StrEnum):
     def label(self) -> str:
         """Its name: `population`."""
         return _SOURCE_LABELS[self]
+
+    @property
+    def style(self) -> str:
+        """Its name in style sheets, one word."""
+        return "blend" if self is Source.BLEND else self.label
 
     @property
     def reads_population(self) -> bool:

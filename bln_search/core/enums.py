@@ -73,6 +73,18 @@ class Split(StrEnum):
     TEST = "test"
 
 
+class StudyKind(StrEnum):
+    """The origin of the networks of a study.
+
+    Members:
+        TRAINED: bln-search trains them.
+        EXTERNAL: They were trained and evaluated elsewhere; only their results were submitted.
+    """
+
+    TRAINED = "trained"
+    EXTERNAL = "external"
+
+
 class ProbeKind(StrEnum):
     """What a probe varies.
 

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from bln_search.evaluation.agreement import loss_distance
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
-from bln_search.evaluation.inputs import Inputs, first_examples, to_double
+from bln_search.evaluation.inputs import Inputs, first_examples
 from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
 
 ROUNDING_TOLERANCE = 1e-4
@@ -50,9 +50,7 @@ class IllConditionedRows:
         if self.double is None:
             return {}
         inputs, targets = batch
-        return self._different_rows(
-            losses, self.double.scores(BatchGroup(to_double(inputs), targets, 1, len(inputs)))[0]
-        )
+        return self._different_rows(losses, self.double.scores(BatchGroup(inputs, targets, 1, len(inputs)))[0])
 
     def compare_plain(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
         """Do the same as `compare` with plain forward passes."""
@@ -62,8 +60,7 @@ class IllConditionedRows:
         if loss_distance(repeated, losses[0], ROUNDING_TOLERANCE) > 1:  # the network is random or stateful
             self.double = None
             return {}
-        precise = to_double(batch[0]), batch[1]
-        exact = [self.double.plain_scores(row, precise)[0] for row in range(len(losses))]
+        exact = [self.double.plain_scores(row, batch)[0] for row in range(len(losses))]
         return self._different_rows(losses, torch.stack(exact))
 
     def add(self, rows: Mapping[int, str]) -> None:
@@ -89,8 +86,7 @@ class IllConditionedRows:
         """Return losses and correctness (rows, n) of a group, those of ill-conditioned rows in double precision."""
         rows = sorted(self.rows)
         if rows and self.double is not None:
-            precise = BatchGroup(to_double(group.inputs), group.targets, group.groups, group.size)
-            exact = self.double.scores(precise, rows)
+            exact = self.double.scores(group, rows)
             losses[rows], correct[rows] = exact[0].to(losses.dtype), exact[1]
         return losses, correct
 
@@ -98,26 +94,20 @@ class IllConditionedRows:
         """Return outputs (n, ...) of an ill-conditioned row in double precision; None for any other row."""
         if row not in self.rows or self.double is None:
             return None
-        precise = BatchGroup(to_double(group.inputs), group.targets, group.groups, group.size)
-        return self._in_working_precision(next(self.double.outputs(precise, [row]))[0])
+        return self._in_working_precision(next(self.double.outputs(group, [row]))[0])
 
-    def plain_outputs_in_double(self, row: int, batch: MiniBatch) -> Tensor | None:
-        """Do the same as `outputs_in_double` with a plain forward pass of a mini-batch."""
-        if row not in self.rows or self.double is None:
-            return None
-        return self._in_working_precision(self.double.plain_outputs(row, to_double(batch[0]))[: len(batch[1])])
+    def plain_outputs_in_double(self, batch: MiniBatch) -> dict[int, Tensor]:
+        """Return outputs (n, ...) of each ill-conditioned row by plain forward passes in double precision."""
+        if self.double is None:
+            return {}
+        inputs, targets = batch
+        return {
+            row: self._in_working_precision(self.double.plain_outputs(row, inputs)[: len(targets)]) for row in self.rows
+        }
 
     def _in_working_precision(self, outputs: Tensor) -> Tensor:
         assert self.double is not None
         return outputs.to(self.double.dtype) if outputs.is_floating_point() else outputs
-
-    def recompute_plain_scores_in_double(self, batch: MiniBatch, losses: Tensor, correct: Tensor) -> Scores:
-        """Do the same as `recompute_scores_in_double` with plain forward passes of a mini-batch."""
-        if self.double is not None:
-            for row in self.rows:
-                exact = self.double.plain_scores(row, (to_double(batch[0]), batch[1]))
-                losses[row], correct[row] = exact[0].to(losses.dtype), exact[1]
-        return losses, correct
 
     def _different_rows(self, losses: Tensor, exact: Tensor) -> dict[int, str]:
         descriptions = {}

@@ -27,7 +27,8 @@ def inference_seconds(network: nn.Module, mini_batch: Tensor) -> float:
     is_single_thread = mini_batch.device.type == "cpu" and torch.get_num_threads() == 1
     clock = time.thread_time if is_single_thread else time.perf_counter
     seconds = []
-    with evaluation_mode(network), mini_batch_statistics(find_norms(network).values()):
+    layers = find_norms(network).values()
+    with evaluation_mode(network), mini_batch_statistics(layers):
         for _ in range(_PASSES):
             start = clock()
             network(mini_batch)

@@ -17,6 +17,7 @@ from bln_search.evaluation.conditioning import IllConditionedRows
 from bln_search.evaluation.independence import BatchPair, check_one_pass_inputs, check_pair
 from bln_search.evaluation.inputs import StructuredInputs
 from bln_search.evaluation.memory import MEMORY_LIMIT, choose_chunking, retain_freed_memory
+from bln_search.evaluation.plain_passes import plain_scores
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.spot_checks import SpotChecks
@@ -73,17 +74,28 @@ def evaluate_rows(
         first = next(iterator, None)
         if first is None:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
-        if not one_pass:
-            evaluator = RowEvaluator(network, rows, populations, score=score)
-            return _collect_outcomes(_plain_scores(evaluator, first, chain([first], iterator), observe), progress)
-        check_one_pass_inputs(first[0])
-        second = next(iterator, None)
-        all_batches = chain([first] if second is None else [first, second], iterator)
         evaluator = RowEvaluator(network, rows, populations, score=score)
-        retain_freed_memory()
-        evaluator, double = _checked_evaluator(evaluator, first, second, memory_limit)
-        groups = group_adjacent_batches(all_batches, evaluator.chunking.groups)
-        return _collect_outcomes(_fused_scores(evaluator, double, first, groups, observe), progress)
+        if one_pass:
+            scores = _checked_fused_scores(evaluator, first, iterator, memory_limit, observe)
+        else:
+            scores = plain_scores(evaluator, chain([first], iterator), observe)
+        return _collect_outcomes(scores, progress)
+
+
+def _checked_fused_scores(
+    evaluator: RowEvaluator,
+    first: MiniBatch,
+    others: Iterator[MiniBatch],
+    memory_limit: int,
+    observe: OutputObserver | None,
+) -> Iterator[Scores]:
+    """Check that fused passes equal plain ones, then yield losses and correctness (rows, examples) of each group."""
+    check_one_pass_inputs(first[0])
+    second = next(others, None)
+    batches = chain([first] if second is None else [first, second], others)
+    retain_freed_memory()
+    evaluator, double = _checked_evaluator(evaluator, first, second, memory_limit)
+    return _fused_scores(evaluator, double, first, group_adjacent_batches(batches, evaluator.chunking.groups), observe)
 
 
 def _checked_evaluator(
@@ -139,25 +151,6 @@ def _fused_scores(
                 precise = conditioning.outputs_in_double(row, group)
                 observe(evaluator.rows[row], outputs if precise is None else precise, group.targets)
         yield conditioning.recompute_scores_in_double(group, losses, correct)
-
-
-def _plain_scores(
-    evaluator: RowEvaluator, first: MiniBatch, batches: Iterable[MiniBatch], observe: OutputObserver | None
-) -> Iterator[Scores]:
-    """Yield losses and correctness (rows, examples) of each mini-batch by plain forward passes."""
-    conditioning = IllConditionedRows(evaluator, evaluator.in_double_precision(first[0]), first[0])
-    for index, batch in enumerate(batches):
-        inputs, targets = batch
-        outputs = [evaluator.plain_outputs(row, inputs)[: len(targets)] for row in range(len(evaluator.rows))]
-        scores = [evaluator.score_outputs(row_outputs, targets) for row_outputs in outputs]
-        losses, correct = (torch.stack(values) for values in zip(*scores, strict=True))
-        if index == 0:
-            conditioning.add(conditioning.compare_plain(losses, batch))
-        if observe is not None:
-            for row, row_outputs in enumerate(outputs):
-                precise = conditioning.plain_outputs_in_double(row, batch)
-                observe(evaluator.rows[row], row_outputs if precise is None else precise, targets)
-        yield conditioning.recompute_plain_scores_in_double(batch, losses, correct)
 
 
 def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None) -> list[Outcomes]:

@@ -13,9 +13,8 @@ from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.records import EvaluationKey, Outcomes, Probe
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.one_pass import evaluate_rows
 from bln_search.evaluation.scoring import loss_and_prediction
-from bln_search.evaluation.split import undefined_reason
+from bln_search.evaluation.split import evaluate_where_defined
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 
 
@@ -44,11 +43,7 @@ def probe_batch_size(
         epoch: of the weights, for the record.
         memory_limit: bytes of the largest activation.
     """
-    defined = _defined_rows(rows, populations, batch_size)
-    batches = mini_batches(inputs, targets, batch_size)
-    outcomes = evaluate_rows(
-        network, batches, defined, populations, score=loss_and_prediction, memory_limit=memory_limit
-    )
+    predicted = _predict(network, inputs, targets, rows, populations, batch_size, memory_limit)
     classes = targets.cpu().numpy()
     return [
         Probe(
@@ -58,7 +53,7 @@ def probe_batch_size(
             len(classes),
             *_mean_loss_and_accuracy(row_outcomes.losses, row_outcomes.correct == classes),
         )
-        for row, row_outcomes in zip(defined, outcomes, strict=True)
+        for row, row_outcomes in predicted.items()
         if np.isfinite(row_outcomes.losses).all()
     ]
 
@@ -92,29 +87,25 @@ def probe_batch_composition(
         seed: of the random orders.
         memory_limit: bytes of the largest activation.
     """
-    defined = _defined_rows(rows, populations, batch_size)
 
-    def evaluate_in_order(order: Tensor) -> list[Outcomes]:
-        batches = mini_batches(inputs[order], targets[order], batch_size)
-        outcomes = evaluate_rows(
-            network, batches, defined, populations, score=loss_and_prediction, memory_limit=memory_limit
-        )
+    def predict_in_order(order: Tensor) -> dict[RowSpec, Outcomes]:
+        predicted = _predict(network, inputs[order], targets[order], rows, populations, batch_size, memory_limit)
         inverse = torch.argsort(order).cpu().numpy()
-        return [Outcomes(row.losses[inverse], row.correct[inverse]) for row in outcomes]
+        return {row: Outcomes(found.losses[inverse], found.correct[inverse]) for row, found in predicted.items()}
 
-    reference = evaluate_in_order(torch.arange(len(targets), device=targets.device))
+    reference = predict_in_order(torch.arange(len(targets), device=targets.device))
     classes = targets.cpu().numpy()
     reshuffled, skewed = (
-        [_CompositionStatistics(row.correct.astype(np.int64), classes) for row in reference] for _ in range(2)
+        [_CompositionStatistics(row.correct.astype(np.int64), classes) for row in reference.values()] for _ in range(2)
     )
     orders = _example_orders(targets, reshuffles, torch.Generator().manual_seed(seed))
     for turn, order in enumerate(orders):
         row_statistics = reshuffled if turn < reshuffles else skewed
-        for statistics, outcomes in zip(row_statistics, evaluate_in_order(order), strict=True):
+        for statistics, outcomes in zip(row_statistics, predict_in_order(order).values(), strict=True):
             statistics.add(outcomes)
     probes = [
         statistics.probe(kind, _probe_key(row, batch_size))
-        for index, row in enumerate(defined)
+        for index, row in enumerate(reference)
         for kind, statistics in ((ProbeKind.RESHUFFLED, reshuffled[index]), (ProbeKind.SKEWED, skewed[index]))
     ]
     return [probe for probe in probes if probe is not None]
@@ -161,8 +152,26 @@ def _example_orders(targets: Tensor, reshuffles: int, generator: torch.Generator
     yield mixed[torch.argsort(targets[mixed], stable=True)]
 
 
-def _defined_rows(rows: Sequence[RowSpec], populations: Populations, batch_size: int) -> list[RowSpec]:
-    return [row for row in rows if undefined_reason(row, populations, batch_size) is None]
+def _predict(
+    network: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    rows: Sequence[RowSpec],
+    populations: Populations,
+    batch_size: int,
+    memory_limit: int,
+) -> dict[RowSpec, Outcomes]:
+    """Return losses and predicted classes of the rows that are defined at a mini-batch size."""
+    results = evaluate_where_defined(
+        network,
+        mini_batches(inputs, targets, batch_size),
+        rows,
+        populations,
+        batch_size=batch_size,
+        score=loss_and_prediction,
+        memory_limit=memory_limit,
+    )
+    return {row: result for row, result in zip(rows, results, strict=True) if isinstance(result, Outcomes)}
 
 
 def _mean_loss_and_accuracy(losses: NDArray[np.floating], right: NDArray[np.bool_]) -> tuple[float, float]:

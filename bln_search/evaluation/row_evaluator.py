@@ -46,7 +46,8 @@ class RowEvaluator:
         populations: population values of each layer under each estimate.
         score: per-example losses and correctness from outputs and targets.
         chunking: numbers of mini-batches and rows that are evaluated together; None for one mini-batch and all rows.
-        dtype: to which outputs are converted before they are scored; None for no conversion.
+        dtype: of the original, if `network` is its copy in double precision: inputs are converted to double precision,
+            and outputs to `dtype` before they are scored. None for no conversion.
         expand_inputs: whether fused passes repeat the inputs for each row, not the input of the first normalization
             layer. The layers before are then evaluated once for each row, and every tensor has examples of all rows.
     """
@@ -70,12 +71,13 @@ class RowEvaluator:
     def plain_outputs(self, row: int, inputs: Inputs) -> Tensor:
         """Return outputs (n, ...) of one forward pass in a row."""
         with configured_row(self.rows[row], self.populations):
-            return check_output(self.network(inputs.clone()))
+            return check_output(self.network(self._network_inputs(inputs)))
 
     def plain_scores(self, row: int, batch: MiniBatch) -> Scores:
         """Return losses and correctness (n,) of a mini-batch by one forward pass in a row."""
         inputs, targets = batch
-        return self.score_outputs(self.plain_outputs(row, inputs)[: len(targets)], targets)
+        outputs = self.plain_outputs(row, inputs)[: len(targets)]
+        return self.score_outputs(outputs, targets)
 
     def score_outputs(self, outputs: Tensor, targets: Tensor) -> Scores:
         """Return losses and correctness (n,) of outputs (n, ...), converted to `dtype`."""
@@ -115,7 +117,7 @@ class RowEvaluator:
         double = self._replaced(*copy, chunking=chunking, dtype=dtype)
         try:
             with _called_layers(copy[0]) as called:
-                double.plain_outputs(0, to_double(first_examples(inputs, 2)))
+                double.plain_outputs(0, first_examples(inputs, 2))
         except Exception:  # noqa: BLE001 - a network may not support double precision; it is then checked in its own
             return None
         return double if called else None  # a function of the user may call the original
@@ -132,6 +134,10 @@ class RowEvaluator:
         kept = {name: getattr(self, name) for name in ("score", "chunking", "dtype", "expand_inputs")}
         return RowEvaluator(network, self.rows, populations, **(kept | options))
 
+    def _network_inputs(self, inputs: Inputs) -> Inputs:
+        """Return a copy of the inputs, which the network may change, in its precision."""
+        return (inputs if self.dtype is None else to_double(inputs)).clone()
+
     def _enumeration_plan(self, rows: tuple[int, ...]) -> EnumerationPlan:
         if rows not in self._plans:
             self._plans[rows] = EnumerationPlan(tuple(self.rows[row] for row in rows), self.populations)
@@ -140,7 +146,7 @@ class RowEvaluator:
     def _fused_outputs(self, group: BatchGroup, plan: EnumerationPlan) -> Tensor:
         layout = BatchLayout(plan, group.groups, group.size)
         copies = len(plan.rows) if self.expand_inputs else 1
-        tagged = map_tensors(lambda x: _tag_and_repeat(x, layout, copies), group.inputs.clone())
+        tagged = map_tensors(lambda x: _tag_and_repeat(x, layout, copies), self._network_inputs(group.inputs))
         try:
             outputs = check_output(self.network(tagged))
         except RowBatchingError as error:
@@ -183,7 +189,8 @@ def configured_row(row: RowSpec, populations: Populations) -> Iterator[None]:
     try:
         for layer, estimates in populations.items():
             configuration = layer_configuration(row.configuration, row.estimate, estimates)
-            layer.configure(configuration, select_population(configuration, row.estimate, estimates), row.blend)
+            population = select_population(configuration, row.estimate, estimates)
+            layer.configure(configuration, population, row.blend)
         yield
     finally:
         for layer, state in saved.items():

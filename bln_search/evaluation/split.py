@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from torch import nn
 
 from bln_search.core.configuration import FEATURE_STATISTICS
 from bln_search.core.enums import Split
-from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
 from bln_search.core.undefined_reasons import too_few_slots_reason
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.memory import MEMORY_LIMIT
@@ -50,25 +51,48 @@ def evaluate_split(
         progress: see `evaluate_rows`.
         observe: see `evaluate_rows`.
     """
-    reasons = [undefined_reason(row, populations, batch_size) for row in rows]
-    outcomes = iter(
-        evaluate_rows(
-            network,
-            batches,
-            [row for row, reason in zip(rows, reasons, strict=True) if reason is None],
-            populations,
-            score=score,
-            one_pass=one_pass,
-            memory_limit=memory_limit,
-            progress=progress,
-            observe=observe,
-        )
+    results = evaluate_where_defined(
+        network,
+        batches,
+        rows,
+        populations,
+        batch_size=batch_size,
+        score=score,
+        one_pass=one_pass,
+        memory_limit=memory_limit,
+        progress=progress,
+        observe=observe,
     )
-    results = []
-    for row, reason in zip(rows, reasons, strict=True):
-        key = EvaluationKey(row.configuration, row.estimate, batch_size, split, condition)
-        results.append(Evaluation.undefined(key, reason) if reason else Evaluation.from_outcomes(key, next(outcomes)))
-    return results
+    keys = [EvaluationKey(row.configuration, row.estimate, batch_size, split, condition) for row in rows]
+    return [
+        Evaluation.undefined(key, result) if isinstance(result, str) else Evaluation.from_outcomes(key, result)
+        for key, result in zip(keys, results, strict=True)
+    ]
+
+
+def evaluate_where_defined(
+    network: nn.Module,
+    batches: Iterable[MiniBatch],
+    rows: Sequence[RowSpec],
+    populations: Populations,
+    *,
+    batch_size: int,
+    **options: Any,
+) -> list[Outcomes | str]:
+    """Return the outcomes of each of `rows` in their order, or the reason why it is undefined.
+
+    Args:
+        network: the network.
+        batches: mini-batches of `batch_size` examples.
+        rows: the rows.
+        populations: population values of each layer under each estimate.
+        batch_size: the inference mini-batch size.
+        options: of `evaluate_rows`.
+    """
+    reasons = [undefined_reason(row, populations, batch_size) for row in rows]
+    defined = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
+    outcomes = iter(evaluate_rows(network, batches, defined, populations, **options))
+    return [next(outcomes) if reason is None else reason for reason in reasons]
 
 
 def undefined_reason(row: RowSpec, populations: Populations, batch_size: int) -> str | None:

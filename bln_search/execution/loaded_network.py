@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from functools import cached_property
 
 from torch import nn
 
-from bln_search.core.records import CheckpointRecord
+from bln_search.core.errors import DataError
+from bln_search.core.records import CheckpointRecord, Snapshot
 from bln_search.data.prepared import PreparedData
 from bln_search.execution.environment import ExecutionEnvironment, prepared_data
 from bln_search.models import build_model
@@ -19,6 +21,8 @@ from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 from bln_search.specs.trial import TrialSpec, planned_rows
 from bln_search.training.checkpoint import load_weights, read_checkpoint
 from bln_search.training.seeding import reproducible_torch
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -30,12 +34,14 @@ class LoadedNetwork:
         network: The network with its trained weights.
         gathered: Moments of every layer for each population estimate.
         data: The splits of the trial's data set.
+        snapshots: Checkpoints of former epochs.
     """
 
     trial: TrialSpec
     network: nn.Module
     gathered: MomentsByEstimate
     data: PreparedData
+    snapshots: tuple[Snapshot, ...] = ()
 
     @cached_property
     def norms(self) -> dict[str, Normalization]:
@@ -70,7 +76,39 @@ def load_trained_network(
         data = prepared_data(trial.data, environment.data, environment.cache, environment.device)
         network = build_network(trial, data).to(environment.device)
         load_weights(network, weights)
-        yield LoadedNetwork(trial, network, gathered, data)
+        yield LoadedNetwork(trial, network, gathered, data, checkpoint.snapshots)
+
+
+def load_readable_checkpoint(
+    trial: TrialSpec,
+    checkpoint: CheckpointRecord | None,
+    network: nn.Module,
+    data: PreparedData,
+    environment: ExecutionEnvironment,
+) -> LoadedNetwork | None:
+    """Load the checkpoint into a network of the trial; None without a readable one, so that training is necessary.
+
+    Args:
+        trial: The trial.
+        checkpoint: Its checkpoint; None if the trial is not trained.
+        network: Built by `build_network`, on the device.
+        data: The trial's data set.
+        environment: Its store holds the checkpoint and its snapshots. A missing or damaged file is logged.
+
+    Raises:
+        CheckpointStoreError: The checkpoint store cannot be reached.
+    """
+    if checkpoint is None:
+        return None
+    try:
+        for snapshot in checkpoint.snapshots:
+            read_checkpoint(environment.checkpoints, snapshot.file, snapshot.sha256)
+        weights, gathered = read_checkpoint(environment.checkpoints, checkpoint.file, checkpoint.sha256)
+        load_weights(network, weights)
+    except DataError as error:
+        _log.warning("%s; the trial is trained again", error)
+        return None
+    return LoadedNetwork(trial, network, gathered, data, checkpoint.snapshots)
 
 
 def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,7 +14,8 @@ from bln_search.core.errors import ModelError
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
 from bln_search.execution.environment import ExecutionEnvironment, choose_device
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.execution.trial import evaluate_trial
+from bln_search.execution.provenance import hardware_name
+from bln_search.execution.trial_evaluation import evaluate_trial
 from bln_search.specs.trial import TrialSpec
 
 TOLERANCE = 1e-4
@@ -64,8 +64,7 @@ def replay_conditions(checkpoint: CheckpointRecord) -> ReevaluationConditions:
         device = choose_device(trained_on)
     except ModelError:
         device = "cpu"
-    hardware = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor()
-    present = {"device": device, "hardware": hardware or platform.machine(), "torch": torch.__version__}
+    present = {"device": device, "hardware": hardware_name(device), "torch": torch.__version__}
     changed = [
         f"{name} {origin.get(name)} then, {value} now" for name, value in present.items() if origin.get(name) != value
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -25,9 +24,10 @@ from bln_search.core.configuration import (
 from bln_search.core.enums import Correction, Semantics
 from bln_search.core.errors import ModelError
 from bln_search.norms.axes import Axes, find_axes
+from bln_search.norms.extra_state import ExtraState
 from bln_search.norms.formula_variant import FormulaVariant
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.statistics import LayerPopulation, PopulationPair, population_pair
+from bln_search.norms.statistics import LayerPopulation, population_pair
 from bln_search.norms.unequal_epsilon import UnequalEpsilon
 
 _BUFFERS = {
@@ -41,12 +41,6 @@ _OUTDATED_WARNING = (
     "this layer uses population values that were set before the network was trained further: evaluate the network "
     "again and apply a row of the new table"
 )
-
-_STATE_FORMAT = 2
-"""First number of a layer's extra state. Earlier formats begin with a letter and lack `population_outdated`."""
-
-_BLEND_FORMAT = 3
-"""First number of the extra state of a layer with blended statistics, whose weight follows the format."""
 
 LayerState = tuple[InferenceConfiguration, Blend | None, frozenset[Statistic], bool, list[Tensor | None]]
 """State that `configure` changes: configuration, weight of blended statistics, statistics from the memory,
@@ -243,8 +237,9 @@ class NormalizationBase(nn.Module):
                 statistic for statistic in self.method.statistics if not restricted.source(statistic).reads_population
             )
             self.from_memory = not_population if restricted.uses_memory else frozenset()
-            self._set_buffers(BATCH_STATISTICS, population.batch)
-            self._set_buffers(FEATURE_STATISTICS, population.feature)
+            for statistic, value in population.values.items():
+                buffer = None if value is None else value.to(self.weight.device, self.statistics_dtype, copy=True)
+                setattr(self, _BUFFERS[statistic], buffer)
             self.population_outdated = False
 
     def drop_unused_populations(self) -> None:
@@ -252,12 +247,6 @@ class NormalizationBase(nn.Module):
         for statistic, name in _BUFFERS.items():
             if not self.configuration.source(statistic).is_stored:
                 setattr(self, name, None)
-
-    def _set_buffers(self, statistics: tuple[Statistic, Statistic], pair: PopulationPair | None) -> None:
-        values = (None, None) if pair is None else (pair.mean, pair.deviation)
-        for statistic, value in zip(statistics, values, strict=True):
-            buffer = None if value is None else value.to(self.weight.device, self.statistics_dtype, copy=True)
-            setattr(self, _BUFFERS[statistic], buffer)
 
     def layer_state(self) -> LayerState:
         """Return the configuration and the population values, for `restore`."""
@@ -286,34 +275,22 @@ class NormalizationBase(nn.Module):
         """Convert buffers of an earlier state dict format; called after the state dict is loaded."""
 
     def get_extra_state(self) -> Tensor:
-        """Return format, configuration (four letters), m (0 where unset), `population_outdated`, `history_state`.
-
-        The weight of blended statistics, if any, is after the format: kind, and the bits of the number.
-        """
-        head = [_STATE_FORMAT] if self.blend is None else [_BLEND_FORMAT, *_blend_numbers(self.blend)]
-        letters = str(self.configuration).encode()
-        return torch.tensor(
-            [*head, *letters, self.batch_size or 0, int(self.population_outdated), *self.history_state()]
-        )
+        """Return the numbers that a state dict stores beside tensors, see `ExtraState`."""
+        return ExtraState(
+            self.configuration, self.blend, self.batch_size, self.population_outdated, self.history_state()
+        ).to_tensor()
 
     def set_extra_state(self, state: Tensor) -> None:
         """Restore what `get_extra_state` returned. Raises ModelError for a state of another method."""
-        numbers = state.tolist()
-        blend = None
-        if numbers[0] == _BLEND_FORMAT:
-            blend, numbers = _blend_of(*numbers[1:3]), [_STATE_FORMAT, *numbers[3:]]
-        earlier = numbers[0] != _STATE_FORMAT
-        numbers = [*numbers[:5], 0, *numbers[5:]] if earlier else numbers[1:]
-        letters, batch_size, outdated, *history = bytes(numbers[:4]).decode(), *numbers[4:]
-        configuration = InferenceConfiguration(letters)
-        if not configuration.fits(self.method):
+        stored = ExtraState.from_tensor(state)
+        if not stored.configuration.fits(self.method):
             raise ModelError(
-                f"the state dict holds configuration {configuration}, which does not fit a {self.method} layer"
+                f"the state dict holds configuration {stored.configuration}, which does not fit a {self.method} layer"
             )
-        self.configuration, self.batch_size, self.blend = configuration, batch_size or None, blend
-        self.population_outdated = bool(outdated)
-        self.load_history_state(history)
-        if earlier:
+        self.configuration, self.batch_size, self.blend = stored.configuration, stored.batch_size, stored.blend
+        self.population_outdated = stored.population_outdated
+        self.load_history_state(stored.history)
+        if stored.is_earlier_format:
             self.upgrade_buffers()
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
@@ -327,13 +304,3 @@ class NormalizationBase(nn.Module):
     def extra_repr(self) -> str:
         """Return number of features, configuration and ε."""
         return f"{self.num_features}, configuration={self.configuration}, epsilon={self.formula_variant.epsilon}"
-
-
-def _blend_numbers(blend: Blend) -> tuple[int, int]:
-    """Return a blend as whole numbers: its kind, and the bits of its number."""
-    return int(blend.is_prior), struct.unpack("<q", struct.pack("<d", blend.value))[0]
-
-
-def _blend_of(is_prior: int, bits: int) -> Blend:
-    """Return the blend of `_blend_numbers`."""
-    return Blend(struct.unpack("<d", struct.pack("<q", bits))[0], bool(is_prior))

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from bln_search.core.blend import parse_estimate
-from bln_search.core.configuration import BATCH_STATISTICS, InferenceConfiguration, Source, Statistic
+from bln_search.core.configuration import (
+    BATCH_STATISTICS,
+    FEATURE_STATISTICS,
+    InferenceConfiguration,
+    Source,
+    Statistic,
+)
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.undefined_reasons import BESSEL_UNDEFINED
 from bln_search.norms.formula_variant import FormulaVariant
@@ -64,6 +70,18 @@ class LayerPopulation:
 
     batch: PopulationPair | None
     feature: PopulationPair | None
+
+    @property
+    def values(self) -> dict[Statistic, Tensor | None]:
+        """The value of each statistic; None where the method does not have it or it is undefined."""
+        pairs = (BATCH_STATISTICS, self.batch), (FEATURE_STATISTICS, self.feature)
+        return {
+            statistic: value
+            for statistics, pair in pairs
+            for statistic, value in zip(
+                statistics, (None, None) if pair is None else (pair.mean, pair.deviation), strict=True
+            )
+        }
 
     def undefined_reason(self, configuration: InferenceConfiguration) -> str | None:
         """Return why `configuration` is undefined with this population; None where it is defined."""

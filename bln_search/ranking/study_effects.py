@@ -118,4 +118,4 @@ def variance_shares(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[Va
 
 def _is_switch_setting(configuration: InferenceConfiguration) -> bool:
     """Whether every source is the population or the mini-batch."""
-    return not configuration.uses_memory
+    return not configuration.uses_memory and not configuration.uses_blend

@@ -15,6 +15,9 @@ METRICS = ("loss", "accuracy")
 SPLIT_METRICS = tuple((split, metric) for split in SPLITS for metric in METRICS)
 """The metric columns in their order."""
 
+CROSS_ENTROPY = "mean cross-entropy in nats"
+"""The loss of a study, with its unit."""
+
 _CONDITION_LABELS = {MEAN: "mean over conditions", WORST: "worst condition"}
 
 

@@ -3,8 +3,9 @@
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.data import DataSpec
 from bln_search.specs.load import load_study, parse_study
+from bln_search.specs.model import ModelSpec
 from bln_search.specs.search import SearchSpec
-from bln_search.specs.study import EvaluationSpec, ModelSpec, StudySpec
+from bln_search.specs.study import EvaluationSpec, StudySpec
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.trial import TrialSpec, list_planned_trials, planned_rows
 

@@ -114,6 +114,11 @@ class ArmSpec(Spec):
 
     @model_validator(mode="after")
     def _check_selection_configuration(self) -> ArmSpec:
+        if self.selection_configuration.uses_blend:
+            raise ValueError(
+                f"judged_under {self.selection_configuration} blends statistics, which have no weight in training: use "
+                f"T or F instead of B, as in {paper_selection_configuration(self.method)}"
+            )
         if not self.selection_configuration.fits(self.method):
             raise ValueError(
                 f"judged_under {self.selection_configuration} does not name the statistics of {self.method}: "

@@ -40,10 +40,12 @@ class Spec(BaseModel):
         added_later: Keys that earlier versions did not have. They are not serialized while they have their default, so
             that the digest of a study from an earlier version stays the same.
         takes_booleans: Keys of any type whose values may be yes or no.
+        set_by_service: Keys that no file may contain.
     """
 
     added_later: ClassVar[frozenset[str]] = frozenset()
     takes_booleans: ClassVar[frozenset[str]] = frozenset()
+    set_by_service: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="before")
     @classmethod
@@ -59,11 +61,7 @@ class Spec(BaseModel):
 
     @model_serializer(mode="wrap")
     def _omit_defaults_added_later(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = serialize(self)
-        for name in self.added_later:
-            if getattr(self, name) == type(self).model_fields[name].default:
-                values.pop(type(self).model_fields[name].alias or name, None)
-        return values
+        return omit_defaults_added_later(self, serialize(self))
 
     def canonical_json(self, *, exclude: set[str] | None = None) -> str:
         """The section as JSON with every default and with sorted keys; digests are computed from it."""
@@ -80,11 +78,21 @@ class Spec(BaseModel):
     )
 
 
+def omit_defaults_added_later(section: Spec, values: dict[str, Any]) -> dict[str, Any]:
+    """The serialized values of a section without keys of later versions that have their default."""
+    for name in section.added_later:
+        field = type(section).model_fields[name]
+        if getattr(section, name) == field.default:
+            values.pop(field.alias or name, None)
+    return values
+
+
 Entry = TypeVar("Entry")
 
 
 def require_unique(values: tuple[Entry, ...], name: str) -> tuple[Entry, ...]:
     """Return the values. Raises ValueError if a value is repeated."""
-    if len(set(values)) < len(values):
-        raise ValueError(f"{name} has a value twice: write each value once")
+    repeated = next((value for position, value in enumerate(values) if value in values[:position]), None)
+    if repeated is not None:
+        raise ValueError(f"{name} has the value {repeated} more than once: write each value once")
     return values

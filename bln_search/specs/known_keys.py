@@ -26,7 +26,8 @@ def suggest_key(schema: type[BaseModel], location: Sequence[int | str]) -> str:
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
+    hidden: frozenset[str] = getattr(model, "set_by_service", frozenset())
+    return [field.alias or name for name, field in model.model_fields.items() if name not in hidden]
 
 
 def _models_at(annotation: Any, location: Sequence[int | str]) -> list[type[BaseModel]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration, Method, Source, Statistic
-from bln_search.core.enums import Correction, PopulationEstimate
+from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration, Method, Statistic
+from bln_search.core.enums import Correction
 from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, too_few_slots_reason
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec, boundary_trials, list_planned_trials, make_trial_spec, planned_rows
@@ -83,24 +83,22 @@ def undefined_evaluations(trial: TrialSpec) -> list[UndefinedEvaluation]:
         for batch_size in trial.batch_sizes:
             reason = _undefined_reason(trial, configuration, estimate, batch_size)
             if reason is not None:
-                estimate_name = None if estimate is None else str(estimate)
-                undefined.append(
-                    UndefinedEvaluation(trial.arm.label, str(configuration), estimate_name, batch_size, reason)
-                )
+                name = None if estimate is None else str(estimate)
+                undefined.append(UndefinedEvaluation(trial.arm.label, str(configuration), name, batch_size, reason))
     return undefined
 
 
 def _undefined_reason(
-    trial: TrialSpec, configuration: InferenceConfiguration, estimate: PopulationEstimate | None, batch_size: int
+    trial: TrialSpec, configuration: InferenceConfiguration, estimate: str | None, batch_size: int
 ) -> str | None:
     if estimate is None or trial.arm.method not in (Method.BLN, Method.LN):
         return None
     m = trial.training.batch_size
     if m == 1 and trial.evaluation.correction is Correction.BESSEL:
         for statistic in (Statistic.BATCH_DEVIATION, Statistic.FEATURE_DEVIATION):
-            if configuration.source(statistic) is Source.POPULATION:
+            if configuration.source(statistic).reads_population:
                 return f"{statistic}: {BESSEL_UNDEFINED}"
-    reads_feature = Source.POPULATION in (configuration.source(statistic) for statistic in FEATURE_STATISTICS)
+    reads_feature = any(configuration.source(statistic).reads_population for statistic in FEATURE_STATISTICS)
     if trial.evaluation.per_slot and reads_feature and m != 1 and batch_size > m:
         return too_few_slots_reason(m, batch_size)
     return None

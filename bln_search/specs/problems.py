@@ -68,6 +68,10 @@ def name_problems(study: StudySpec) -> list[Problem]:
         )
     for position, condition in enumerate(study.evaluation.conditions):
         message_by_location[*conditions, position] = corruption_problem(condition.corruption)
+    if study.external is not None:
+        message_by_location = {
+            ("external",): "results of your own networks are submitted with `bln-search submit-results`, not in a study"
+        }
     return [Problem(location, message) for location, message in message_by_location.items() if message]
 
 

@@ -51,6 +51,15 @@ class StudyRecord:
         """Trials that have a result."""
         return sum(self.trials.get(state, 0) for state in ENDED)
 
+    def require_networks(self) -> None:
+        """Raise DataError if the study has external results, whose networks no checkpoint store has."""
+        if self.spec.external is not None:
+            raise DataError(
+                f"study {self.id} ({self.name}) has external results: its networks were trained elsewhere and are not "
+                "stored, so they can be neither evaluated again nor searched nor exported; do so in Python, where the "
+                "networks are"
+            )
+
 
 @dataclass(frozen=True)
 class TrialRecord:

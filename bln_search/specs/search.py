@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from bln_search.specs.base import Spec
+from bln_search.specs.base import Spec, require_unique
 from bln_search.specs.space import ChoiceDimension, ScheduleDimension, Space, finite_values, grid_size
 
 
@@ -74,8 +74,7 @@ class SearchSpec(Spec):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> SearchSpec:
-        if len(set(self.objectives)) < len(self.objectives):
-            raise ValueError("objectives has a value twice: write each value once")
+        require_unique(self.objectives, "objectives")
         has_several_objectives = len(self.objectives) > 1
         if has_several_objectives and self.sampler is Sampler.CMAES:
             raise ValueError("the sampler cmaes takes one objective; choose nsga2, tpe, gp or random for several")

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
 
-from bln_search.core.enums import Correction, PopulationEstimate, Split
+from bln_search.core.blend import Blend
+from bln_search.core.enums import Correction, PopulationEstimate, Split, StudyKind
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import TEXT_DATA_SETS
 from bln_search.specs.arm import ArmSpec, reject_memory
-from bln_search.specs.base import Spec, check_storable, require_unique
+from bln_search.specs.base import Spec, check_storable, omit_defaults_added_later, require_unique
+from bln_search.specs.blend import BlendWeight
 from bln_search.specs.condition import ConditionSpec
 from bln_search.specs.data import DataSpec, Standardization
+from bln_search.specs.external import ExternalSpec
 from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.model import ModelSpec
 from bln_search.specs.search import Sampler, SearchSpec, points_per_arm
 from bln_search.specs.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.training import TrainingSpec
@@ -26,64 +38,6 @@ BatchSizes = Annotated[
     AfterValidator(partial(require_unique, name="batch_sizes")),
 ]
 """Inference mini-batch sizes without repetition."""
-
-
-class ModelSpec(Spec):
-    """A model and its options.
-
-    Attributes:
-        name: A network of the table below, or the name of a custom model (plugin).
-        widths: Widths of the hidden layers, of the stages of a ResNet (three, none narrower than the one before), or of
-            the recurrent layers.
-        activation: Nonlinearity of an mlp; by default `tanh`.
-        placement: Position of an mlp's normalization layers: `after` the nonlinearity or `before` it; by default
-            `after`.
-        embedding: Embedding dimension of a recurrent network; by default 512.
-        dense: Units of the dense layer after the recurrent layers; by default 32.
-        dense_weights: Initialization of the dense layers of a recurrent network; by default `glorot`.
-        dropout: Dropout rate of the inputs of recurrent layers; by default 0.2.
-        recurrent_dropout: Dropout rate of the hidden states of recurrent layers; by default 0.2.
-        normalize: Normalization after the recurrent `layers` and the dense one, or inside the recurrent `cells` at
-            every time step; by default `layers`.
-        gain: Initial value of γ inside cells; by default 1.
-    """
-
-    added_later = frozenset(
-        {
-            "activation",
-            "placement",
-            "embedding",
-            "dense",
-            "dense_weights",
-            "dropout",
-            "recurrent_dropout",
-            "normalize",
-            "gain",
-        }
-    )
-
-    name: str = Field(min_length=1, max_length=64)
-    widths: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = Field(default=None, min_length=1, max_length=32)
-    activation: Literal["tanh", "relu"] | None = None
-    placement: Literal["after", "before"] | None = None
-    embedding: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    dense: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    dense_weights: Literal["glorot", "orthogonal"] | None = None
-    dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    recurrent_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    normalize: Literal["layers", "cells"] | None = None
-    gain: Annotated[float, Field(gt=0, le=1_000)] | None = None
-
-    @model_validator(mode="after")
-    def _check_gain(self) -> ModelSpec:
-        if self.gain is not None and self.normalize != "cells":
-            raise ValueError("gain belongs to the normalization inside recurrent cells: it needs normalize: cells")
-        return self
-
-    @property
-    def largest_width(self) -> int:
-        """Units of the widest layer that the study specifies; 0 if it specifies none."""
-        return max([*(self.widths or ()), self.embedding or 0, self.dense or 0])
 
 
 class EvaluationSpec(Spec):
@@ -98,20 +52,28 @@ class EvaluationSpec(Spec):
         batch_sizes: Inference mini-batch sizes, one row each; by default that of training; none larger than a split.
         conditions: Corruptions of the images; each adds a validation and a test set on which every row is evaluated.
             The clean images rank the rows.
+        blends: Weights α of the population in further rows with blended statistics, α·population + (1 − α)·mini-batch:
+            numbers between 0 and 1, or `N16` for α = 16/(16 + m) with mini-batches of m.
     """
 
-    added_later = frozenset({"conditions"})
+    added_later = frozenset({"conditions", "blends"})
 
     population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
     correction: Correction = Correction.BESSEL
     per_slot: bool = False
     batch_sizes: BatchSizes | None = None
     conditions: tuple[ConditionSpec, ...] = Field(default=(), max_length=64)
+    blends: tuple[BlendWeight, ...] = Field(default=(), max_length=32)
 
     @field_validator("population")
     @classmethod
     def _check_population(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
         return reject_memory(require_unique(value, "population"))
+
+    @field_validator("blends")
+    @classmethod
+    def _check_blends(cls, value: tuple[Blend, ...]) -> tuple[Blend, ...]:
+        return require_unique(value, "blends")
 
     @field_validator("conditions")
     @classmethod
@@ -171,9 +133,11 @@ class StudySpec(Spec):
         search: Search algorithm for the space; without it every point is trained.
         probes: Further measurements besides the leaderboard.
         layers: Search of per-layer configurations.
+        external: Networks that were trained elsewhere and whose results were submitted; a service sets it.
     """
 
-    added_later = frozenset({"space", "search", "probes", "layers"})
+    added_later = frozenset({"space", "search", "probes", "layers", "external"})
+    set_by_service = frozenset({"external"})
 
     name: str = Field(pattern=NAME_PATTERN)
     title: str = Field(default="", max_length=300)
@@ -188,6 +152,23 @@ class StudySpec(Spec):
     search: SearchSpec | None = None
     probes: ProbesSpec | None = None
     layers: LayersSpec | None = None
+    external: SkipJsonSchema[ExternalSpec | None] = None
+
+    @property
+    def kind(self) -> StudyKind:
+        """Whether bln-search trains the networks of the study, or their results were submitted."""
+        return StudyKind.TRAINED if self.external is None else StudyKind.EXTERNAL
+
+    @model_serializer(mode="wrap")
+    def _omit_what_is_unknown(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Of a study with external results, leave out everything that was not submitted, such as training."""
+        values = omit_defaults_added_later(self, serialize(self))
+        if self.external is not None:
+            values["data"], values["model"] = {"name": self.data.name}, {"name": self.model.name}
+            values["arms"] = [{"method": arm["method"], "name": arm["name"]} for arm in values["arms"]]
+            values["evaluation"] = {name: values["evaluation"][name] for name in ("per_slot", "batch_sizes")}
+            values.pop("training", None)
+        return values
 
     @property
     def sampled(self) -> bool:
@@ -225,6 +206,16 @@ class StudySpec(Spec):
     def _check_selection_configurations(self) -> StudySpec:
         for arm in self.arms:
             check_selection_configuration(arm, self.evaluation)
+        return self
+
+    @model_validator(mode="after")
+    def _check_blended_methods(self) -> StudySpec:
+        has_batch_statistics = any(arm.method.has_batch_statistics for arm in self.arms)
+        if self.evaluation.blends and not has_batch_statistics and "arm" not in (self.space or {}):
+            raise ValueError(
+                "evaluation: blends: no arm has statistics over the mini-batch, which a blend combines with the "
+                "population: remove blends, or add an arm with bn, bln, mbn or brn"
+            )
         return self
 
     @model_validator(mode="after")

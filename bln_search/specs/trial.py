@@ -7,14 +7,16 @@ from typing import Any
 
 from pydantic import Field, JsonValue, ValidationError
 
+from bln_search.core.blend import Blend, blend_label
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
+from bln_search.specs.model import ModelSpec
 from bln_search.specs.space import Point, format_point, grid, grid_size
-from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, StudySpec, check_selection_configuration
+from bln_search.specs.study import EvaluationSpec, ProbesSpec, StudySpec, check_selection_configuration
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.wording import error_message
 
@@ -49,6 +51,11 @@ class TrialSpec(Spec):
     def estimates(self) -> tuple[PopulationEstimate, ...]:
         """The population estimates evaluated for this trial."""
         return self.arm.population or self.evaluation.population
+
+    @property
+    def blends(self) -> tuple[Blend, ...]:
+        """The weights of blended statistics; none for a method without statistics over the mini-batch."""
+        return self.evaluation.blends if self.arm.method.has_batch_statistics else ()
 
     @property
     def batch_sizes(self) -> tuple[int, ...]:
@@ -189,10 +196,21 @@ def _boundary_point(study: StudySpec, key: str, value: Any) -> Point:
     return {other: value if other == key else dimension.bounds[0] for other, dimension in (study.space or {}).items()}
 
 
-def planned_rows(trial: TrialSpec) -> tuple[tuple[InferenceConfiguration, PopulationEstimate | None], ...]:
-    """Configurations × estimates; a configuration that reads no population value has one row, without an estimate."""
-    return tuple(
-        (configuration, estimate)
-        for configuration in all_configurations(trial.arm.method)
-        for estimate in (trial.estimates if configuration.uses_population else (None,))
-    )
+PlannedRow = tuple[InferenceConfiguration, str | None]
+"""A configuration and the label of its population estimate; None if it reads no population value."""
+
+
+def planned_rows(trial: TrialSpec) -> tuple[PlannedRow, ...]:
+    """Configurations × estimates, each followed by its blends.
+
+    A configuration that reads no population value has one row, without an estimate. A method without statistics over
+    the mini-batch has no blends.
+    """
+    rows: list[PlannedRow] = []
+    for configuration in all_configurations(trial.arm.method):
+        for estimate in trial.estimates if configuration.uses_population else ():
+            rows.append((configuration, estimate))
+            rows += [(configuration.blended, blend_label(estimate, blend)) for blend in trial.blends]
+        if not configuration.uses_population:
+            rows.append((configuration, None))
+    return tuple(rows)

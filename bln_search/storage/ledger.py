@@ -22,6 +22,7 @@ from bln_search.storage.results.analyses import AnalysisRepository
 from bln_search.storage.results.evaluations import ResultRepository
 from bln_search.storage.results.layer_searches import LayerSearchRepository
 from bln_search.storage.results.probes import ProbeRepository
+from bln_search.storage.studies.external import ExternalStudies
 from bln_search.storage.studies.queue import StudyQueue
 from bln_search.storage.studies.repository import StudyRepository
 from bln_search.storage.tokens import TokenRepository
@@ -36,6 +37,7 @@ class Ledger:
     Attributes:
         studies: Studies and their states.
         queue: Studies with an owner, which workers claim.
+        external: Studies with results of networks that were trained elsewhere.
         trials: Training runs of a study.
         attempts: Leases on trials, and the reports of the processes that run them.
         results: Evaluations and their outcomes.
@@ -57,6 +59,7 @@ class Ledger:
         self.database = Database(engine, clock)
         self.studies = StudyRepository(self.database)
         self.queue = StudyQueue(self.database)
+        self.external = ExternalStudies(self.database)
         self.trials = TrialRepository(self.database)
         self.attempts = AttemptRepository(self.database)
         self.results = ResultRepository(self.database)

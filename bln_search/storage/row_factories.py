@@ -18,6 +18,7 @@ def make_study_row(study: StudySpec, now: datetime, owner: str, planned: int) ->
         name=study.name,
         digest=study.digest,
         spec=study.canonical_json(),
+        kind=study.kind,
         state=StudyState.ACCEPTED,
         revision=1,
         owner=owner,

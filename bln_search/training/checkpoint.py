@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -109,6 +110,16 @@ def network_weights(network: nn.Module) -> dict[str, Tensor]:
 def copy_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies of the weights, which further training does not change."""
     return {name: value.detach().clone() for name, value in weights.items()}
+
+
+@contextmanager
+def preserved_weights(network: nn.Module) -> Iterator[None]:
+    """Restore the present weights of `network` at the end of this context."""
+    weights = copy_weights(network_weights(network))
+    try:
+        yield
+    finally:
+        load_weights(network, weights)
 
 
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:

@@ -65,6 +65,7 @@ def search_layers(
         ModelError: after all others were searched, a network cannot be split at its layers.
         SearchStoppedError: `should_stop` returned true; the progress is saved.
     """
+    ledger.studies.get(study_id).require_networks()
     trained = ledger.trials.list_trained(study_id)
     if not trained:
         raise DataError("the study has no trained network yet: run it first")

@@ -35,6 +35,7 @@ def probe_study(
     Raises:
         DataError: no network is trained, or a checkpoint is not on this machine.
     """
+    ledger.studies.get(study_id).require_networks()
     trained = ledger.trials.list_trained(study_id)
     available = [trial for trial in trained if trial.freed_at is None]
     if len(available) < len(trained):
@@ -48,7 +49,7 @@ def probe_study(
     for number, trial in enumerate(available, start=1):
         checkpoint = trial.require_checkpoint()
         with load_trained_network(trial.spec, checkpoint, environment) as loaded:
-            probes = probe_trial(loaded, spec, checkpoint.snapshots, environment)
+            probes = probe_trial(loaded, spec, environment)
         ledger.probes.replace(trial.id, checkpoint.sha256, kinds, probes)
         count += len(probes)
         on_progress(f"{trial.spec.label}: {len(probes)} figures ({number}/{len(available)})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -61,6 +62,17 @@ def token_list(request: Request, context: ContextDep, reader: Reader, cursor: Cu
     )
 
 
+def _environment_value(value: object) -> str:
+    """Return a value as the environment variable would hold it."""
+    if value is None:
+        return "not set"
+    if isinstance(value, str):
+        return redact_password(value)
+    if isinstance(value, tuple | list | dict | bool):
+        return json.dumps(value)
+    return str(value)
+
+
 @router.get("/settings")
 def settings_page(request: Request, context: ContextDep, admin: Admin) -> HTMLResponse:
     """The settings of this service and its workers. For admins."""
@@ -68,7 +80,7 @@ def settings_page(request: Request, context: ContextDep, admin: Admin) -> HTMLRe
     for name, field in type(context.settings).model_fields.items():
         value = getattr(context.settings, name)
         is_secret = name in SECRETS and value is not None
-        text = "set, not shown" if is_secret else redact_password(value) if isinstance(value, str) else value
+        text = "set, not shown" if is_secret else _environment_value(value)
         rows.append((f"BLN_SEARCH_{name.upper()}", text, field.description))
     return page(
         request,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
-from bln_search.core.enums import PopulationEstimate
 from bln_search.ranking.grouping import losses_by_condition
 from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.formatting import compared_rows
@@ -17,9 +16,10 @@ from bln_search.specs.space import format_point_json
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
-from service.pages.leaderboard import display_row
+from service.pages.leaderboard import EstimateChoice, display_row
 from service.pages.rendering.templates import page
 from service.pages.rendering.viewer import viewer_context
+from service.pages.uses import configuration_uses
 from service.routes.results import ArmFilter
 from service.security import ReadableStudy, Reader
 from service.serializers import serialize_configuration
@@ -38,7 +38,7 @@ def configuration_page(
     context: ContextDep,
     arm: ArmFilter = None,
     point: Annotated[str, Query(max_length=5000)] = "",
-    estimate: Annotated[PopulationEstimate | Literal[""], Query()] = "",
+    estimate: EstimateChoice = "",
     batch_size: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
 ) -> HTMLResponse:
     """A configuration's rank in a study, its explanation, formula and code."""
@@ -75,6 +75,7 @@ def configuration_page(
         others=[display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
         ranked_on=board.leaderboard.ranked_on,
         wins=_find_won_conditions(board, selected),
+        uses=configuration_uses(str(request.base_url).rstrip("/"), study.id, study.name, first),
         checkpoints=context.ledger.checkpoints.list_for_row(study.id, first.arm, first.point)[:_MAX_CHECKPOINTS],
     )
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
+from bln_search.core.blend import ESTIMATE_PATTERN
 from bln_search.core.configuration import Method
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import ComparedRow
@@ -29,6 +30,8 @@ from service.routes.results import ArmFilter, LeaderboardSort
 from service.security import ReadableStudy
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
+EstimateChoice = Annotated[str, Query(max_length=64, pattern=f"^$|{ESTIMATE_PATTERN}")]
+"""Label of a population estimate; empty for any."""
 _PAGE_SIZE = 50
 
 
@@ -87,7 +90,7 @@ def leaderboard_page(
     method: Annotated[Method | Literal[""], Query()] = "",
     arm: ArmFilter = None,
     batch_size: Annotated[str, Query(max_length=7, pattern="^[0-9]*$")] = "",
-    estimate: Annotated[PopulationEstimate | Literal[""], Query()] = "",
+    estimate: EstimateChoice = "",
     state: Annotated[EvaluationState | Literal[""], Query()] = "",
     on: Annotated[Literal["", "validation", "test"], Query()] = "",
     sort: LeaderboardSort = "rank",

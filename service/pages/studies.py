@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from bln_search.core.states import StudyState
-from bln_search.reports.formatting import compared_rows, over_seeds
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.selection.certainty import Certainty, certainty
+from bln_search.ranking.statistics.intervals import ConfidenceInterval
+from bln_search.reports.formatting import over_seeds
+from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.pagination import Cursor, decode_cursor, encode_cursor
+from service.pages.answer import find_recommended
 from service.pages.rendering.templates import page, render_fragment
 from service.pages.rendering.viewer import viewer_context
 from service.routes.studies import SORT_KEYS, StudySort
@@ -20,6 +27,25 @@ from service.serializers import serialize_study
 router = APIRouter(include_in_schema=False)
 _PAGE_SIZE = 25
 _MAX_ID = 2**31
+
+
+@dataclass(frozen=True)
+class ListedAnswer:
+    """The recommended configuration of a study, or its leading one before the study is analyzed.
+
+    Attributes:
+        study_id: The study.
+        row: The row; None before the first result.
+        loss: Its mean loss on the split that ranks.
+        top_group_size: Number of rows that do not differ significantly from the best one.
+        certainty: How certain it is that the row of lowest mean loss is the best one; None for a leading row.
+    """
+
+    study_id: int
+    row: LeaderboardRow | None = None
+    loss: ConfidenceInterval | None = None
+    top_group_size: int = 0
+    certainty: Certainty | None = None
 
 
 @router.get("/studies")
@@ -64,7 +90,7 @@ def studies_page(
 def best_configurations(
     context: ContextDep, reader: Reader, study: Annotated[list[int], Query(max_length=_PAGE_SIZE)]
 ) -> HTMLResponse:
-    """The best configuration of each of these studies; a script requests it after the list is shown."""
+    """The recommended configuration of each of these studies; a script requests it after the list is shown."""
     study_ids = [study_id for study_id in study if 0 < study_id < _MAX_ID]
     page_query = decode_cursor(None, _PAGE_SIZE, "-created", {})
     items = context.ledger.listing.list_studies(page_query, owner=visible_owner(reader), ids=study_ids)
@@ -72,12 +98,18 @@ def best_configurations(
     for item in items:
         is_running = item.state == StudyState.RUNNING
         board = context.leaderboards.get(item.id, item.results, allow_stale=is_running) if item.results else None
-        row = board.leaderboard.best if board else None
-        figures = row.metrics.get(board.leaderboard.ranked_on) if row and board else None
-        loss = None if figures is None or row is None else over_seeds(figures.loss, row.seeds)
-        compared = compared_rows(context.analyses.get(item.id)) if board else {}
-        top_group_size = sum(compared_row.in_top_group for compared_row in compared.values()) or len(
-            (board and board.top_group_by_seeds) or ()
-        )
-        rows.append((item.id, row, loss, top_group_size))
+        rows.append(_listed_answer(item.id, board, context.analyses.get(item.id) if board else None))
     return render_fragment("parts/best.html", rows=rows)
+
+
+def _listed_answer(study_id: int, board: CachedLeaderboard | None, analysis: Analysis | None) -> ListedAnswer:
+    if board is None:
+        return ListedAnswer(study_id)
+    recommended = find_recommended(board, analysis)
+    row = recommended or board.leaderboard.best
+    metrics = None if row is None else row.metrics.get(board.leaderboard.ranked_on)
+    loss = None if metrics is None or row is None else over_seeds(metrics.loss, row.seeds)
+    if recommended is None or analysis is None or analysis.recommendation is None or analysis.comparison is None:
+        return ListedAnswer(study_id, row, loss, top_group_size=len(board.top_group_by_seeds or ()))
+    degree = certainty(analysis.recommendation, analysis.comparison)
+    return ListedAnswer(study_id, row, loss, len(analysis.comparison.top_group), degree)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from bln_search.core.enums import StudyKind
+from bln_search.core.states import StudyState, TrialState
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from bln_search.specs.external import ExternalSpec
 from bln_search.specs.space import format_point_json
+from bln_search.specs.study import StudySpec
+from bln_search.specs.study_yaml import study_yaml
 from bln_search.storage.ledger import Ledger
+from bln_search.storage.listing.studies import StudyItemWithSpec
 from bln_search.storage.listing.trials import TrialStatus
+from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
+from service.pages.answer import find_answer
 from service.pages.leaderboard import display_row
 from service.pages.rendering.templates import page, render_fragment
 from service.pages.rendering.viewer import viewer_context
@@ -26,6 +33,7 @@ router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 _MAX_GRID_CELLS = 600
 _MAX_EVENTS = 50
 _LEADING_ROWS = 8
+_MAX_REASONS = 50
 _MAX_RESULTS_BEFORE_PAGE = 200
 """Number of trials with a result up to which the leaderboard is computed before the page is sent."""
 
@@ -37,6 +45,9 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
     analysis = context.analyses.get(study.id)
+    only_cached = listed.results > _MAX_RESULTS_BEFORE_PAGE
+    board = _find_board(context, study, listed.results, only_cached=only_cached)
+    later = only_cached and (board is None or board.results != listed.results)
     latest = context.ledger.events.list_last(study.id, _MAX_EVENTS)
     events = [serialize_event(row) for row in latest if row.number <= listed.last_event]  # the stream sends later ones
     return page(
@@ -46,21 +57,35 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
         viewer=viewer_context(study.bearer),
         study=serialize_study(listed),
         per_layer=analysis is not None and bool(analysis.layers),
-        spec=json.dumps(json.loads(listed.spec_json), indent=1, ensure_ascii=False),
+        spec=study_yaml(StudySpec.model_validate_json(listed.spec_json)),
+        external=_find_external(listed),
+        banner=_banner(context, listed),
         last=listed.last_event,
         events=events,
         names=context.ledger.listing.find_trial_labels(sorted({event.trial_id for event in events if event.trial_id})),
         **_trial_grid(context.ledger, study.id),
-        **leading_rows(context, study, listed.results, analysis, only_cached=listed.results > _MAX_RESULTS_BEFORE_PAGE),
+        **(leading_rows(board, analysis, later=later) | answer_values(board, analysis, listed.state, later=later)),
     )
 
 
 @router.get("/parts/leading")
 def leading_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present first rows of the leaderboard."""
-    analysis = context.analyses.get(study.id)
+    board = _find_board(context, study, study.results)
+    values = leading_rows(board, context.analyses.get(study.id))
+    return render_fragment("parts/leading.html", study={"id": study.id, "state": study.state}, **values)
+
+
+@router.get("/parts/answer")
+def answer_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+    """The recommended configuration."""
+    board = _find_board(context, study, study.results)
+    values = answer_values(board, context.analyses.get(study.id), study.state)
     return render_fragment(
-        "parts/leading.html", study={"id": study.id}, **leading_rows(context, study, study.results, analysis)
+        "parts/answer.html",
+        study={"id": study.id, "state": study.state},
+        viewer=viewer_context(study.bearer),
+        **values,
     )
 
 
@@ -70,44 +95,98 @@ def cells_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     return render_fragment("parts/cells.html", **_trial_grid(context.ledger, study.id))
 
 
-def leading_rows(
-    context: Context, study: StudyAccess, results: int, analysis: Analysis | None, *, only_cached: bool = False
-) -> dict[str, Any]:
-    """Return the template variables of the first rows of the leaderboard.
+def _find_board(
+    context: Context, study: StudyAccess, results: int, *, only_cached: bool = False
+) -> CachedLeaderboard | None:
+    """Return the leaderboard; None before the first result.
 
     Args:
         context: The application's context.
         study: The study.
         results: Number of its trials with a result.
-        analysis: Its analysis, if there is one.
         only_cached: Use only a leaderboard that is cached; a script on the page requests the rows if there is none.
     """
-    board = None
-    if results:
-        board = context.leaderboards.find_any(study.id) if only_cached else None
-        board = board or (
-            None if only_cached else context.leaderboards.get(study.id, results, allow_stale=study.is_active)
-        )
+    if not results:
+        return None
+    if only_cached:
+        return context.leaderboards.find_any(study.id)
+    return context.leaderboards.get(study.id, results, allow_stale=study.is_active)
+
+
+def leading_rows(board: CachedLeaderboard | None, analysis: Analysis | None, *, later: bool = False) -> dict[str, Any]:
+    """Return the template variables of the first rows of the leaderboard.
+
+    Args:
+        board: The leaderboard; None before the first result, or if it is not computed yet.
+        analysis: The analysis of the study, if there is one.
+        later: A script requests the rows of a newer leaderboard.
+    """
     groups = compared_rows(analysis) if board else {}
-    rows = [display_row(row, board, groups) for row in board.leaderboard.rows[:_LEADING_ROWS]] if board else []
+    all_rows = board.leaderboard.rows if board else ()
     return {
-        "rows": rows,
-        "later": only_cached and (board is None or board.results != results),
-        "total": len(board.leaderboard.rows) if board else 0,
-        "arms": len({(row.arm, row.point) for row in board.leaderboard.rows}) if board else 0,
+        "rows": [display_row(row, board, groups) for row in all_rows[:_LEADING_ROWS]] if board else [],
+        "later": later,
+        "total": len(all_rows),
+        "arms": len({(row.arm, row.point) for row in all_rows}),
+        "batch_sizes": len({row.batch_size for row in all_rows}),
         "ranked_on": board.leaderboard.ranked_on.value if board else None,
         "warning": leaderboard_warning(board.leaderboard) if board else None,
     }
+
+
+def answer_values(
+    board: CachedLeaderboard | None, analysis: Analysis | None, state: str, *, later: bool = False
+) -> dict[str, Any]:
+    """Return the template variables of the answer: `answer`, or why there is none.
+
+    Args:
+        board: The leaderboard; None before the first result, or if it is not computed yet.
+        analysis: The analysis of the study, if there is one.
+        state: State of the study.
+        later: A script requests the answer of a newer leaderboard.
+    """
+    has_ranks = board is not None and board.leaderboard.best is not None
+    return {
+        "answer": find_answer(board, analysis),
+        "answer_later": later or (has_ranks and analysis is None and state == StudyState.COMPLETE),
+        "answer_missing": None if analysis is None else analysis.reason,
+        "has_ranks": has_ranks,
+        "ranked_on": board.leaderboard.ranked_on.value if board else None,
+    }
+
+
+def _banner(context: Context, listed: StudyItemWithSpec) -> dict[str, str] | None:
+    """Return what a user must know first: no worker, a failed study, or a complete one without a usable network."""
+    trials = listed.trials
+    unusable = trials.get(TrialState.DIVERGED, 0) + trials.get(TrialState.FAILED, 0)
+    total = max(listed.planned, sum(trials.values()))
+    if listed.state == StudyState.FAILED:
+        return {"kind": "failed", "text": listed.reason or "The study failed."}
+    if listed.state == StudyState.COMPLETE and unusable:
+        kind = "unusable" if unusable >= total else "gaps"
+        return {"kind": kind, "text": f"{unusable} of {total} trials have no usable network: they diverged or failed."}
+    is_waiting = listed.state in (StudyState.ACCEPTED, StudyState.RUNNING)
+    if is_waiting and not context.ledger.workers.list_live():
+        return {"kind": "worker", "text": "No worker is running, so this study waits."}
+    return None
+
+
+def _find_external(study: StudyItemWithSpec) -> ExternalSpec | None:
+    """Return the networks of a study with external results; None for other studies."""
+    if study.kind != StudyKind.EXTERNAL:
+        return None
+    return StudySpec.model_validate_json(study.spec_json).external
 
 
 def _trial_grid(ledger: Ledger, study_id: int) -> dict[str, Any]:
     """Return the trials by arm and point, a column for each seed; for a large study their number by state."""
     statuses = ledger.listing.list_trial_statuses(study_id, _MAX_GRID_CELLS)
     if statuses is None:
-        return {"grid": None, "seeds": [], "counts": ledger.listing.count_trials_by_arm(study_id)}
+        return {"grid": None, "seeds": [], "counts": ledger.listing.count_trials_by_arm(study_id), "reasons": []}
     seeds = sorted({status.seed for status in statuses})
     grid: dict[tuple[str, str], dict[int, TrialStatus]] = {}
     for status in statuses:
         grid.setdefault((status.arm, status.point), {})[status.seed] = status
     rows = [(arm, format_point_json(point), row) for (arm, point), row in grid.items()]
-    return {"grid": rows, "seeds": seeds, "counts": {}}
+    reasons = [status for status in statuses if status.reason][:_MAX_REASONS]
+    return {"grid": rows, "seeds": seeds, "counts": {}, "reasons": reasons}

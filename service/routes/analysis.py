@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
+from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.version import VERSION
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.sentences.analysis import analysis_sentences
@@ -41,7 +41,7 @@ class ProbeOut(BaseModel):
     kind: ProbeKind
     epoch: int
     configuration: str
-    estimate: PopulationEstimate | None
+    estimate: str | None = Field(description="population estimate, with the weight of a blend as in frozen@0.1")
     batch_size: int
     split: Split
     n: int

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 
+from bln_search.core.blend import ESTIMATE_PATTERN
 from bln_search.core.configuration import Method
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.states import EvaluationState, TrialState
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.export import flat_row
@@ -36,7 +37,14 @@ ArmFilter = Annotated[str | None, Query(max_length=32, pattern="^[a-z0-9_-]*$", 
 SeedFilter = Annotated[int | None, Query(ge=0, lt=2**32, description="seed of the trial")]
 MethodFilter = Annotated[Method | None, Query(description="normalization of the arm")]
 BatchSizeFilter = Annotated[int | None, Query(ge=1, le=1_000_000, description="mini-batch size at inference")]
-EstimateFilter = Annotated[PopulationEstimate | None, Query(description="how population statistics were estimated")]
+EstimateFilter = Annotated[
+    str | None,
+    Query(
+        max_length=64,
+        pattern=ESTIMATE_PATTERN,
+        description="how population statistics were estimated; with the weight of a blend as in frozen@0.1",
+    ),
+]
 EvaluationStateFilter = Annotated[EvaluationState | None, Query(description="measured, undefined or diverged")]
 PositionSort = Annotated[
     str, Query(pattern="^-?position$", description="position in the study; a minus reverses the order")

@@ -15,7 +15,7 @@ from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 from service.admission import admit_study, check_free_space
-from service.api_route import YAML_BODY, ApiRoute
+from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response, if_match_revision, study_etag
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
@@ -47,7 +47,6 @@ IdempotencyKey = Annotated[
     status_code=201,
     operation_id="submit_study",
     responses={200: {"model": SubmittedStudy}},
-    openapi_extra=YAML_BODY,
 )
 def submit_study(
     study: StudySpec, context: ContextDep, writer: Writer, response: Response, idempotency_key: IdempotencyKey = None
@@ -66,7 +65,7 @@ def submit_study(
     return SubmittedStudy(**_read_detail(context.ledger, submission.study_id).model_dump(), new=submission.new)
 
 
-@router.post("/validate", operation_id="validate_study", openapi_extra=YAML_BODY)
+@router.post("/validate", operation_id="validate_study")
 def validate_study(study: StudySpec, context: ContextDep, _reader: Reader) -> PlanOut:
     """The plan of a study, without submitting it: trials, evaluations, undefined ones, time and bytes."""
     return plan_with_estimates(study, admit_study(study, context.settings), context.ledger)

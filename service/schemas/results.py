@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.states import EvaluationState, StudyState, TrialState
 
 
@@ -46,7 +46,7 @@ class EvaluationOut(BaseModel):
     arm: str
     seed: int
     configuration: str
-    estimate: PopulationEstimate | None
+    estimate: str | None = Field(description="population estimate, with the weight of a blend as in frozen@0.1")
     batch_size: int
     split: Split
     condition: str = Field("", description="name of the study's condition; empty for clean images")

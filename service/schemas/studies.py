@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
 
+from bln_search.core.enums import StudyKind
 from bln_search.core.states import StopRequest, StudyState
 from bln_search.specs.base import require_storable_text
 from service.schemas.base import NO_NUL, Name, accept_whole_float
@@ -28,6 +29,9 @@ class Study(BaseModel):
     id: int
     name: str
     title: str
+    kind: StudyKind = Field(
+        default=StudyKind.TRAINED, description="trained here, or external: only results were submitted"
+    )
     state: StudyState
     request: StopRequest | None = Field(description="pause or cancel that was requested and is not done yet")
     reason: str | None = Field(description="why the study cannot continue")

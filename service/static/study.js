@@ -19,7 +19,7 @@ const live = document.getElementById("live");
 let last = Number(root.dataset.last);
 let fresh = [];
 let waiting = null;
-let stale = { leading: false, cells: false, curves: false };
+let stale = { answer: false, leading: false, cells: false, curves: false };
 let parts = null;
 let refreshing = null;
 let cost = 0;
@@ -31,12 +31,17 @@ function says(text) {
   }
 }
 
+// As the service labels the trials of the first events: by arm and seed, which the table of trials has.
+function trialLabel(trial) {
+  return document.getElementById(`trial-${trial}`)?.dataset.label ?? `trial ${trial}`;
+}
+
 function line(event) {
   const item = document.createElement("li");
   item.value = event.number;
   const kind = document.createElement("b");
   kind.textContent = event.kind.replaceAll("_", " ");
-  let more = event.trial_id ? ` trial ${event.trial_id}` : "";
+  let more = event.trial_id ? ` ${trialLabel(event.trial_id)}` : "";
   if (event.kind === "epoch") {
     const loss = event.data.validation_loss;
     more += `, epoch ${event.data.epoch}: validation loss ${loss === null ? "not a number" : loss.toFixed(4)}`;
@@ -90,6 +95,7 @@ function refreshBadge(place, state) {
 function actions(state) {
   for (const button of document.querySelectorAll("#actions [data-action]")) {
     button.disabled = !button.dataset.for.split(" ").includes(state);
+    button.hidden = button.disabled;
   }
 }
 
@@ -102,11 +108,19 @@ async function part(name) {
   localise(place);
 }
 
+// The analysis follows the last result by a second or more.
+async function answer(tries = 30) {
+  await part("answer");
+  if (over && tries > 0 && document.querySelector("#answer [data-later]")) {
+    setTimeout(() => answer(tries - 1).catch((problem) => alarm(problem.message)), 2000);
+  }
+}
+
 async function refreshParts() {
   await refreshing;
   parts = null;
   const wanted = stale;
-  stale = { leading: false, cells: false, curves: false };
+  stale = { answer: false, leading: false, cells: false, curves: false };
   const start = performance.now();
   try {
     if (wanted.cells) {
@@ -114,6 +128,9 @@ async function refreshParts() {
     }
     if (wanted.leading) {
       await part("leading");
+    }
+    if (wanted.answer) {
+      await answer();
     }
     const chart = document.querySelector(".chart[data-drawn]");
     if (wanted.curves && chart) {
@@ -168,6 +185,7 @@ function take(message) {
   if (event.kind !== "epoch") {
     stale.cells = true;
     stale.leading ||= event.kind === "trial_finished";
+    stale.answer ||= event.kind === "trial_finished" && !document.querySelector("#answer .answer");
   }
   waiting ??= setTimeout(flush, 1000);
 }
@@ -205,8 +223,8 @@ function listen() {
   stream.addEventListener("end", async () => {
     over = true;
     stream.close();
-    says("at rest");
-    stale = { leading: true, cells: true, curves: true };
+    says("ended");
+    stale = { answer: true, leading: true, cells: true, curves: true };
     clearTimeout(parts);
     parts = null;
     clearTimeout(waiting);
@@ -230,6 +248,7 @@ document.getElementById("actions")?.addEventListener("click", async (event) => {
       return;
     }
     stand(await (await send(`${api}/${action}`, "POST")).json());
+    document.querySelector("#actions [data-action]:not([hidden])")?.focus(); // the button that had it is gone
     alarm("");
     if (over) {
       over = false;
@@ -250,4 +269,7 @@ if (!["complete", "cancelled", "failed"].includes(root.dataset.state)) {
   listen();
 } else {
   over = true;
+}
+if (document.querySelector("#answer [data-later]")) {
+  answer().catch((problem) => alarm(problem.message));
 }

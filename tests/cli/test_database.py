@@ -17,7 +17,7 @@ def test_status_is_a_record(invoke, in_every_format, home):
 
 
 def test_upgrade_says_whether_it_did_anything(invoke, home):
-    assert [words in invoke("db", "upgrade").stdout for words in ("tables are created", "nothing to upgrade")] == [
+    assert [words in invoke("db", "upgrade").stdout for words in ("tables created", "nothing to upgrade")] == [
         True,
         True,
     ]

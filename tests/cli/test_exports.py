@@ -47,6 +47,17 @@ def test_best_is_the_first_row_of_the_selection():
     assert choose_row(BOARD, "best", arm="bn").parameters == "learning_rate=0.1"
 
 
+def test_label_of_a_blend_selects_its_row():
+    labels = ("frozen@0.1", "frozen@N16")
+    board = rank_rows([scored("BBFF", label, 0.5 + place) for place, label in enumerate(labels)])
+    assert choose_row(board, "BBFF", estimate="frozen@N16").metrics[Split.VALIDATION].loss.mean == 1.5
+    with pytest.raises(ExportError, match="2 rows are BBFF") as error:
+        choose_row(board, "BBFF")
+    assert "  --config BBFF --estimate frozen@0.1 --arm bln --batch-size 25" in str(error.value).splitlines()
+    with pytest.raises(ExportError, match="no such row"):
+        choose_row(board, "BBFF", estimate="frozen@0.5")
+
+
 def test_code_with_filters_selects_one_row():
     assert choose_row(BOARD, "FFFF").estimate is None
     assert choose_row(BOARD, "TTTT", estimate=EPOCH).metrics[Split.VALIDATION].loss.mean == 0.75

@@ -82,7 +82,6 @@ def test_verbs_that_print_records_take_every_format(words):
     [
         (["leaderboard"], "--split", ["validation", "test"]),
         (["compare"], "--split", ["validation", "test"]),
-        (["export"], "--estimate", ["frozen", "epoch", "moving"]),
         (["search-layers"], "--estimate", ["frozen", "epoch", "moving"]),
         (["analyze"], "--format", ["table", "json"]),
         (["export"], "--format", ["table", "json"]),

@@ -20,10 +20,10 @@ from bln_search.cli.output import make_records_table, output_width
         ("80", False, 80),
         ("80", True, 80),
         ("200", False, 200),
-        (None, False, 160),
+        (None, False, 1_000),
         (None, True, None),
-        ("0", False, 160),
-        ("wide", False, 160),
+        ("0", False, 1_000),
+        ("wide", False, 1_000),
         ("", True, None),
     ],
 )

@@ -24,6 +24,14 @@ def test_each_method_lists_its_configurations_once(method, count):
     assert all(configuration.fits(Method(method)) for configuration in configurations)
 
 
+def test_only_layer_normalization_has_no_batch_statistics():
+    assert [method for method in Method if not method.has_batch_statistics] == [Method.LN]
+
+
+def test_style_of_a_source_is_one_word():
+    assert [source.style for source in Source] == ["population", "mini-batch", "memory", "blend", "none"]
+
+
 def test_letters_have_the_order_of_the_paper():
     sources = InferenceConfiguration("TFFT").sources
     assert list(sources) == ["E_B", "Std_B", "E_F", "Std_F"]

@@ -63,7 +63,8 @@ def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     destroy(service, url)
     assert "Traceback" not in call("restore", tmp_path / "backups", "--dry-run", home=service.home, check=0).stderr
     said = call("restore", tmp_path / "backups", home=service.home, check=0)
-    assert "(2 written, 0 stored already), restored; 0 studies wait to resume" in said.stdout
+    assert "(2 written, 0 stored already), restored; " in said.stdout
+    assert "0 studies wait to resume" in said.stdout
     service.start()
     assert answers(service, study) == before
     assert call("verify", study, home=service.home, check=0).stdout.endswith(" 0 different\n")

@@ -126,8 +126,10 @@ def test_study_is_submitted_and_followed_without_a_reload(visit):
     page.wait_for_selector("#state .state-complete", timeout=240_000)
     page.wait_for_selector("#leading tbody tr:nth-child(8)")
     visit.until("document.querySelectorAll('#cells .state-finished').length >= 4")
+    page.wait_for_selector("#answer .answer [data-certainty]", timeout=60_000)
     assert page.evaluate("window.sameDocument") is True
-    assert visit.text("#live") == "at rest"
+    assert " seed " in page.locator("#log li", has_text="trial finished").last.inner_text()
+    assert visit.text("#live") == "ended"
     assert visit.text("#counts") == "4 of 4 trials, 0 running"
     assert "study complete" in page.locator("#log li").last.inner_text()
     page.locator(".chart").first.scroll_into_view_if_needed()
@@ -201,7 +203,7 @@ def test_a_row_leads_to_its_configuration_and_its_network(visit, done):
     visit.go(f"/studies/{done[0]}/leaderboard")
     page.locator(".board tbody tr a").first.click()
     page.wait_for_selector("h2:has-text('What it means')")
-    assert "apply_configuration" in visit.text("#snippet")
+    assert "apply_configuration" in visit.text("#use-network")
     with page.expect_download() as download:
         page.get_by_role("link", name=re.compile("Download")).first.click()
     assert download.value.path().stat().st_size > 1000

@@ -54,7 +54,7 @@ def test_submit_and_wait_prints_what_run_prints(service, file, tmp_path):
         there = call(*verb, *asked, home=service.home, check=0).stdout
         assert there == here, verb
     again = call("submit", file, "--wait", *asked, home=service.home, check=0)
-    assert "already submitted, complete" in again.stderr
+    assert "already submitted, is complete" in again.stderr
     assert "Recommended: bln " in again.stdout
     refused = call("submit", file, *asked, "--token", "none", home=service.home, check=1).stderr
     assert f"{service.address}/: this token is unknown, revoked or expired" in refused

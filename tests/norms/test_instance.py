@@ -101,7 +101,7 @@ class Images(nn.Module):
 
 
 MIXTURES = {
-    "alone": (lambda: [], "--TT"),
+    "alone": (list, "--TT"),
     "with BatchNorm": (lambda: [nn.BatchNorm2d(4)], "TTTT"),
     "with LayerNorm": (lambda: [nn.LayerNorm([4, 5, 5])], "--TT"),
     "behind BatchNorm without statistics": (lambda: [nn.BatchNorm2d(4, track_running_stats=False)], "FFTT"),

@@ -24,7 +24,7 @@ def shifted(shifts, *, examples=20, of_example=0.0):
 
 
 @pytest.mark.parametrize("level", [0.05, 0.05 / 6, 0.05 / 120])
-@pytest.mark.parametrize("shifts", [(0.25, 0.5, 0.125), (0.25, 0.5, 0.125, -0.125, 0.25), (0.5, 0.25, -0.25, 0.125)])
+@pytest.mark.parametrize("shifts", [(0.25, 0.5), (0.25, 0.5, 0.125, -0.125, 0.25), (0.5, 0.25, -0.25, 0.125)])
 def test_without_example_variance_it_is_that_of_the_paired_t_test(shifts, level):
     """The power is compared, not `solve_power`: its root finder ends early where SciPy's noncentral t gives NaN."""
     effect = abs(np.mean(shifts)) / np.std(shifts, ddof=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,25 @@ def test_a_missing_configuration_leaves_no_effects_and_no_shares(evaluations):
     values = values_by_row(incomplete, {("bn", "")})
     assert condition_effects(values) == ()
     assert variance_shares(values) == ()
+
+
+def test_blends_change_neither_effects_nor_shares(evaluations):
+    blended = [
+        replace(
+            item,
+            evaluation=replace(
+                item.evaluation,
+                key=replace(
+                    item.evaluation.key, configuration=item.evaluation.key.configuration.blended, estimate="frozen@0.1"
+                ),
+                loss=3.0,
+            ),
+        )
+        for item in evaluations
+        if item.evaluation.key.configuration.uses_population
+    ]
+    arms = {(arm, "") for arm in METHODS}
+    plain, both = (values_by_row(items, arms) for items in (evaluations, [*evaluations, *blended]))
+    assert len(both[Split.VALIDATION, "loss"]) > len(plain[Split.VALIDATION, "loss"])
+    assert condition_effects(both) == condition_effects(plain)
+    assert variance_shares(both) == variance_shares(plain)

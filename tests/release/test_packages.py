@@ -125,7 +125,7 @@ class TestLight:
 
     def test_an_empty_database_gets_the_tables(self, light):
         database = f"sqlite:///{light.folder / 'empty.sqlite3'}"
-        assert light.command("db", "upgrade", "--database", database).stdout.split()[-1] == newest_revision()
+        assert newest_revision() in light.command("db", "upgrade", "--database", database).stdout
 
     def test_training_says_what_to_install(self, light):
         (study,) = blocks(PAGES["start.md"], "yaml")

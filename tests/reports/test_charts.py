@@ -107,6 +107,23 @@ def test_ranks_compare_conditions_with_equal_configurations():
     assert {row["configuration"] for row in chart.rows} == {str(code) for code in WORDS}
 
 
+def test_ranks_compare_blends_only_without_other_pairs():
+    blended = losses(codes=[code.blended for code in WORDS])
+    labels = ("frozen@0.1", "frozen@0.5", "frozen@N16")
+    blends = {EvaluationSetting("bln", "", label, 25): blended for label in labels}
+    both = rank_chart({condition(): losses(), condition("epoch"): losses(), **blends})
+    assert {row["condition"] for row in both.rows} == {"frozen", "epoch"}
+    one = rank_chart({condition(): losses(), **blends})
+    assert {row["condition"] for row in one.rows} == set(labels)
+
+
+def test_heat_map_of_blends_names_their_letter():
+    chart = heat_map(losses(codes=[code.blended for code in WORDS]))
+    assert "B: a blend of population and mini-batch" in chart.caption
+    assert "T:" not in chart.caption
+    assert chart.figure["data"][0]["y"] == ["BB", "BF", "FB", "FF"]
+
+
 def test_no_chart_without_data():
     assert heat_map({}) is None
     assert effects_chart({WORDS[0]: {0: 1.0}}) is None

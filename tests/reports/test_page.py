@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -15,8 +16,8 @@ from bln_search.reports.charts.curves import TrialCurve
 from bln_search.reports.page import SECTIONS, ReportContext, Section
 from bln_search.reports.page.blocks import MAX_TABLE_ROWS, Paragraph, Picture
 from bln_search.reports.page.html import study_page
-from bln_search.reports.page.specification import spec_yaml
 from bln_search.specs import parse_study
+from bln_search.specs.study_yaml import study_yaml
 from tests.reports.pages import ParsedPage, make_report_context, random_evaluations
 from tests.reports.studies import study, trial
 
@@ -94,15 +95,27 @@ def test_a_study_without_results_has_a_page():
     assert sum(len(text) for _, text in parsed_page.scripts) < 10_000, "no charts, no Plotly"
 
 
+def test_specification_names_the_weights_of_blends():
+    plain, blended = (
+        replace(make_report_context([], evaluations=[]), study=study(extra_text=text))
+        for text in ("", "evaluation: {blends: [0.1, N16]}")
+    )
+    assert "weight of the population 0.1, N16" in ParsedPage(study_page(blended)).text
+    assert "weight of the population" not in ParsedPage(study_page(plain)).text
+
+
 SPACE = """space: {training.learning_rate: {kind: float, low: 1e-3, high: 1, log: true}}
 search: {sampler: random, trials: 2}
 """
 
 
-@pytest.mark.parametrize("extra_text", ["", SPACE, "evaluation: {batch_sizes: [1, 25], correction: total}"])
+@pytest.mark.parametrize(
+    "extra_text",
+    ["", SPACE, "evaluation: {batch_sizes: [1, 25], correction: total}", "evaluation: {blends: [0.1, N16]}"],
+)
 def test_study_file_on_the_page_is_parsed_to_the_same_study(extra_text):
     spec = study(HOSTILE, extra_text).spec
-    assert parse_study(spec_yaml(spec)).digest == spec.digest
+    assert parse_study(study_yaml(spec)).digest == spec.digest
 
 
 @pytest.mark.slow

@@ -194,3 +194,10 @@ def test_report_of_many_points_is_truncated_with_a_note():
     assert section.blocks[-1].text.startswith("The first 6 of 8 arms and points are shown.")
     empty = per_layer_section(make_report_context(analysis=Analysis(layers=(per_layer_result(networks=0),))))
     assert [block.template for block in empty.blocks] == ["paragraph"]
+
+
+def test_a_selection_bias_whose_interval_contains_zero_is_not_called_optimistic():
+    networks = (network(0, apparent=0.488), network(1, apparent=0.48))  # biases of 0 and 0.008
+    text = per_layer_sentences(per_layer_result().model_copy(update={"networks": networks}))[1]
+    assert "not significantly optimistic" in text
+    assert "+0.00" in text

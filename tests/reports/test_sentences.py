@@ -120,3 +120,36 @@ def test_friedman_test_is_limited_to_these_examples():
     (text,) = [text for text in analysis_sentences(Analysis(comparison=comparison)) if text.startswith("Friedman")]
     assert "5 seeds, for these 60 examples only" in text
     assert "5 seeds, for these 60 examples only" in critical_difference_chart(comparison).caption
+
+
+def test_no_ranks_differ_if_the_critical_difference_is_too_large():
+    comparison = draw_comparison()
+    assert comparison.friedman is not None
+    text = " ".join(
+        analysis_sentences(
+            Analysis(
+                comparison=comparison.model_copy(
+                    update={"friedman": comparison.friedman.model_copy(update={"critical_difference": 3.5})}
+                )
+            )
+        )
+    )
+    assert "no mean ranks can differ significantly" in text
+    assert "3.50" in text
+    assert "mean ranks that differ by more than" not in text
+
+
+def test_a_recommended_first_row_is_not_described_again():
+    comparison = draw_comparison()
+    first = recommended("TTTT", "FTTT")
+    other = recommended("FFFF", "TTTT", step=0.001)
+    assert (first.is_best, other.is_best) == (True, False)
+    name = "bln TTTT (frozen)"
+    assert name not in selection_sentence(SELECTED, comparison, first)
+    assert name in selection_sentence(SELECTED, comparison, other)
+
+
+def test_a_distance_of_zero_to_the_best_row_is_not_written():
+    equal = SELECTED.model_copy(update={"regret": 0.00001})
+    assert "above the best" not in selection_sentence(equal, draw_comparison())
+    assert "0.0100 above the best" in selection_sentence(SELECTED, draw_comparison())

@@ -28,7 +28,7 @@ def test_shipped_studies_are_valid_and_named_like_their_files(path):
         ("training: {learning_rate: .nan}", "line 6: training.learning_rate: must be a finite number, not nan"),
         ("training: {learning_rate: 0}", "line 6: training.learning_rate: must be greater than 0, not 0"),
         ("training:\n  momentum: 0.9", "line 6: training: momentum belongs to the optimizer sgd, not to adam"),
-        ("seeds: [1, 1]", "seeds has a value twice"),
+        ("seeds: [1, 1]", "seeds has the value 1 more than once"),
         ("seeds: []", "line 6: seeds"),
         ("evaluation: {population: [frosen]}", "line 6: evaluation.population.0: must be 'frozen', 'epoch'"),
         ("ranking: {split: train}", "rank on validation"),
@@ -65,7 +65,7 @@ def test_validation_is_a_count_or_a_fraction(value, expected):
 
 def test_population_of_an_arm_has_no_duplicates():
     (problem,) = problems(MINIMAL_STUDY.replace("method: bln", "{method: bln, population: [frozen, frozen]}"))
-    assert "population has a value twice" in problem
+    assert "population has the value" in problem
 
 
 def test_misspelled_method_lists_the_valid_ones():

@@ -61,7 +61,7 @@ def test_sampled_space_creates_no_trials():
     [
         ("{}", "", "the space is empty"),
         ("{training.batch_size: {kind: choice, values: []}}", "", "space.training.batch_size.values"),
-        ("{training.batch_size: {kind: choice, values: [8, 8]}}", "", "a value twice"),
+        ("{training.batch_size: {kind: choice, values: [8, 8]}}", "", "the value 8 more than once"),
         ("{training.batch_size: {kind: choice, values: [0]}}", "", "cannot take batch_size=0"),
         ("{training.learning_rate: {kind: float, low: 1, high: 0.1}}", "", "low must be less than high"),
         ("{training.learning_rate: {kind: float, low: 0.1, high: 0.1}}", "", "low must be less than high"),

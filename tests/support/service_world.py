@@ -14,7 +14,7 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import PopulationEstimate, Scope, Split
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
 from bln_search.settings import Settings
-from bln_search.specs import parse_study
+from bln_search.specs import parse_study, planned_rows
 from bln_search.storage.ledger import open_ledger
 from service.app import make_app, make_context
 from service.middleware import RequestMiddleware
@@ -24,11 +24,13 @@ HTML_HEADERS = {"Accept": "text/html"}
 """Headers of a browser that requests a page."""
 
 
-def study(name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2, conditions="[]"):
+def study(
+    name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2, conditions="[]", batch_sizes="null", blends="[]"
+):
     return parse_study(
         f"name: {name}\ntitle: A study\ndata: {{name: digits}}\nmodel: {{name: mlp, widths: [8]}}\narms: {arms}\n"
         f"seeds: {list(seeds)}\ntraining: {{epochs: {epochs}, batch_size: 25}}\n"
-        f"evaluation: {{conditions: {conditions}}}\n"
+        f"evaluation: {{conditions: {conditions}, batch_sizes: {batch_sizes}, blends: {blends}}}\n"
     )
 
 
@@ -44,11 +46,16 @@ def body(name="study", **sections):
     }
 
 
-def make_evaluations(seed, batch_size=25, conditions=("",)):
+BLN_ROWS = tuple(
+    (configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
+    for configuration in all_configurations(Method.BLN)
+)
+
+
+def make_evaluations(seed, batch_size=25, conditions=("",), rows=BLN_ROWS):
     rng = np.random.default_rng(seed)
     evaluations = []
-    for condition, configuration in product(conditions, all_configurations(Method.BLN)):
-        estimate = PopulationEstimate.FROZEN if configuration.uses_population else None
+    for condition, (configuration, estimate) in product(conditions, rows):
         for split in (Split.VALIDATION, Split.TEST):
             key = EvaluationKey(configuration, estimate, batch_size, split, condition)
             if str(configuration) == "TTTT":
@@ -68,7 +75,13 @@ def finish_trial(ledger, trial, worker="host/1/0"):
     ledger.attempts.record_checkpoint(
         token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, {"seed": 0})
     )
-    ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed, conditions=trial.spec.condition_names))
+    rows = planned_rows(trial.spec) if trial.spec.blends else BLN_ROWS
+    evaluations = [
+        evaluation
+        for batch_size in trial.spec.batch_sizes
+        for evaluation in make_evaluations(trial.spec.seed, batch_size, trial.spec.condition_names, rows)
+    ]
+    ledger.attempts.finish_trial(token, evaluations)
 
 
 @cache

@@ -155,7 +155,7 @@ def _plain_text(schema: Schema, *, plural: bool) -> str:
     kind = schema.get("type")
     if kind not in _NOUNS:
         return "any value"
-    return f"{_NOUNS[kind][plural]}{_bounds_text(schema)}{_length_text(schema)}"
+    return f"{_NOUNS[kind][plural]}{_bounds_text(schema)}{_length_text(schema, plural=plural)}"
 
 
 def is_nullable(schema: Schema) -> bool:
@@ -180,10 +180,10 @@ def _bounds_text(schema: Schema) -> str:
     return f" {' and '.join(bounds)}" if bounds else ""
 
 
-def _length_text(schema: Schema) -> str:
+def _length_text(schema: Schema, *, plural: bool) -> str:
     """Pattern or length of a string."""
     if "pattern" in schema:
-        return f" that matches `{schema['pattern']}`"
+        return f" that {'match' if plural else 'matches'} `{schema['pattern']}`"
     count = _count_text(schema, "Length")
     return f" ({count}characters)" if count else ""
 

@@ -20,11 +20,12 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import DocumentFormat, Format, errors, print_error, results
+from bln_search.cli.output import DocumentFormat, Format, print_error, print_line, results
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import FOLLOWED_STATES, open_database, open_source
 from bln_search.cli.studies.leaderboard import study_title
 from bln_search.cli.studies.probe_records import print_probes
+from bln_search.core.names import count_noun
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.terminal.comparison import comparison_table
@@ -114,7 +115,11 @@ def probe(
         if output_format is not Format.TABLE:
             print_probes(ledger.probes.list_probes(study_record.id), probes, output_format)
         elif not quiet:
-            errors.print(f"{result_count} results stored; `bln-search analyze {study_record.id}` shows them")
+            stored = count_noun(result_count, "result", "results")
+            print_line(
+                f"{stored} stored: `bln-search report {study_record.id}` and the leaderboard page plot them, "
+                "`probe --format csv` prints them, and the recommendation takes them into account"
+            )
 
 
 def _parse_sizes(text: str | None) -> tuple[int, ...] | None:

@@ -14,11 +14,10 @@ from bln_search.cli.options import (
     DatabaseOption,
     DataOption,
     DocumentFormatOption,
-    NamedEstimate,
     QuietOption,
     StudyArgument,
 )
-from bln_search.cli.output import DocumentFormat, results
+from bln_search.cli.output import DocumentFormat, print_line
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import LedgerSource, open_database
 from bln_search.core.configuration import InferenceConfiguration
@@ -55,7 +54,12 @@ def export(
     config: Annotated[
         str, typer.Option("--config", metavar="CODE", help="`recommended`, `best`, or four letters such as TTFF.")
     ] = RECOMMENDED,
-    estimate: Annotated[NamedEstimate | None, typer.Option(help="Population estimate of the row.")] = None,
+    estimate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL", help="Population estimate of the row: frozen, epoch, moving, or a blend: frozen@0.1."
+        ),
+    ] = None,
     arm: Annotated[str | None, typer.Option("--arm", metavar="ARM", help="Arm of the row.")] = None,
     batch_size: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Inference mini-batch size of the row.")
@@ -97,12 +101,9 @@ def export(
         description, parity = export_network(trained, settings.checkpoint_store, data_set, output, overwrite=overwrite)
     if output_format is DocumentFormat.TABLE:
         layers_text = "folded into affine steps" if description.folded else "normalization layers not folded"
-        results.print(
+        print_line(
             f"{output}: {trained.label}, {layers_text}; PyTorch and ONNX programs differ by at most "
-            f"{parity.largest_difference:.1e}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
+            f"{parity.largest_difference:.1e}"
         )
     else:
         typer.echo(json.dumps({"folder": str(output), "row": trained.label, "parity": parity.as_json()}))
@@ -186,6 +187,7 @@ def _load_trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, s
     """Return the row with the checkpoint of `seed`; by default the seed with the lowest validation loss."""
     from bln_search.api import TrainedRow
 
+    study.require_networks()
     evaluations = [record for record in ledger.results.list_evaluations(study.id) if _is_result_of(record, row)]
     losses = {
         record.seed: record.evaluation.loss

@@ -24,15 +24,19 @@ from bln_search.cli.sources import open_database
 from bln_search.cli.studies.layers import print_results
 from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.core.errors import DataError, ModelError
+from bln_search.core.names import count_noun
 from bln_search.settings import load_settings
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.study import StudySpec
+
+_ALGORITHMS = ", ".join(LayerSearch)
 
 
 def search_layers(
     study: StudyArgument,
     search: Annotated[
-        LayerSearch | None, typer.Option("--search", help="Search algorithm; by default the study's, or exact.")
+        LayerSearch | None,
+        typer.Option("--search", metavar="ALGORITHM", help=f"{_ALGORITHMS}; by default the study's, or exact."),
     ] = None,
     group: Annotated[
         list[str] | None,
@@ -93,7 +97,9 @@ def search_layers(
         print_results(study_record.name, analysis.layers, output_format)
     elif not quiet:
         errors.print(
-            f"{network_count} networks searched; `bln-search layers {study_record.id}` shows the result", markup=False
+            f"{count_noun(network_count, 'network', 'networks')} searched; "
+            f"`bln-search layers {study_record.id}` shows the result",
+            markup=False,
         )
 
 

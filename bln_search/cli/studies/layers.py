@@ -16,12 +16,13 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, print_error, results
+from bln_search.cli.output import Format, print_error, print_line, results
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import service_address
 from bln_search.cli.studies.analysis import load_analysis
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
+from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.page import blocks
 from bln_search.reports.page.per_layer import layer_effects_table
 from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences, result_label
@@ -114,14 +115,14 @@ def _absence_reason(study: StudyRecord, analysis: Analysis, *, is_remote: bool) 
 
 def _print_layer_result(result: PerLayerResult, limit: int, title: str) -> None:
     if result.rows or result.uniform:
-        results.print(layer_table(result, limit, title))
+        results.print(layer_table(result, limit, title, CROSS_ENTROPY))
     else:
-        results.print(title, markup=False, highlight=False)
+        print_line(title)
     for line in (*per_layer_sentences(result), *excluded_option_sentences(result)):
-        results.print(line, markup=False, highlight=False, soft_wrap=True)
+        print_line(line)
     if result.effects:
         effects = layer_effects_table(result)
-        results.print(effects.caption, markup=False, highlight=False, soft_wrap=True)
+        print_line(effects.caption)
         results.print(_terminal_table(effects))
 
 

@@ -31,6 +31,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import RowComparisons, leaderboard_csv, leaderboard_json, leaderboard_jsonl
 from bln_search.reports.formatting import compared_rows
+from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
 from bln_search.reports.terminal.result import ResultLines
@@ -165,13 +166,14 @@ def _print_table(console: Console, result: _Result) -> None:
             recommended=None if recommendation is None else recommendation.key,
             all_columns=result.details,
             has_details=True,
+            score=CROSS_ENTROPY,
         )
     )
     for line in unranked_reasons(result.board):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, markup=False, highlight=False, overflow="ignore", crop=False)
     if result.arm is not None:  # the analysis is about all rows
         line = f"Only rows of {result.arm}; ranks and groups are those among all rows."
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, markup=False, highlight=False, overflow="ignore", crop=False)
     elif result.analysis is not None:
         console.print(ResultLines(result.analysis, details=result.details))
 

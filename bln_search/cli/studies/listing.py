@@ -16,7 +16,7 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, results
+from bln_search.cli.output import Format, print_line, results
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import StudyFilter, open_source, study_fields
 from bln_search.core.states import StudyState
@@ -91,9 +91,9 @@ def show(
     if output_format is Format.TABLE:
         owner = f"owner {record.owner}, " if record.owner else ""
         title = f"{record.name} (study {record.id}, {owner}{record.state}) {record.spec.title}".strip()
-        results.print(title, markup=False, soft_wrap=True)
+        print_line(title)
         if record.reason:
-            results.print(f"reason: {record.reason}", markup=False, soft_wrap=True)
+            print_line(f"reason: {record.reason}")
     rows = [_trial_row(trial) for trial in trials]
     print_records(rows, _TRIAL_COLUMNS, output_format, optional=_OPTIONAL_TRIAL_COLUMNS)
 

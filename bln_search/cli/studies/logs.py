@@ -16,7 +16,7 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, results
+from bln_search.cli.output import Format, print_line
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import FOLLOWED_STATES, StudySource, open_source
 from bln_search.cli.studies.events import EVENT_COLUMNS, TrialLabels, event_line, event_record
@@ -64,7 +64,7 @@ def _print(events: Sequence[EventRecord], labels: TrialLabels, output_format: Fo
         print_records([event_record(event, labels) for event in events], EVENT_COLUMNS, output_format)
         return
     for event in events:
-        results.print(event_line(event, labels), markup=False, highlight=False, soft_wrap=True)
+        print_line(event_line(event, labels))
 
 
 def _print_new_events(

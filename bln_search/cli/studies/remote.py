@@ -123,7 +123,7 @@ def cancel(study: StudyArgument, server: ServiceOption = None, token: TokenOptio
 
 
 def pause(study: StudyArgument, server: ServiceOption = None, token: TokenOption = None) -> None:
-    """Pause a study until it is resumed."""
+    """Stop a study within about a second, until `resume`; its finished trials are kept."""
     _control_study("pause", study, server, token)
 
 
@@ -133,7 +133,7 @@ def resume(study: StudyArgument, server: ServiceOption = None, token: TokenOptio
 
 
 def retry(study: StudyArgument, server: ServiceOption = None, token: TokenOption = None) -> None:
-    """Run the failed trials of a study again."""
+    """Put a study with failed trials back into the queue and run these trials again; the others are kept."""
     _control_study("retry_failed", study, server, token)
 
 

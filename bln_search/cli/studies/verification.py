@@ -12,7 +12,7 @@ import typer
 
 from bln_search.cli.exit_codes import ExitCode, report_nothing_written
 from bln_search.cli.options import DatabaseOption, DataOption, FormatOption, StudyArgument
-from bln_search.cli.output import Format, errors, results
+from bln_search.cli.output import Format, errors, print_line
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources import open_database
 from bln_search.core.errors import DataError, LedgerError, ModelError
@@ -97,6 +97,7 @@ def verify(
     reproductions = []
     with report_nothing_written(), open_database(database, settings) as ledger:
         study_record = ledger.studies.find(study)
+        study_record.require_networks()
         trials = ledger.trials.list_trials(study_record.id)
         trials_with_network = [trial for trial in trials if trial.checkpoint is not None and trial.freed_at is None]
         if trials_with_network:
@@ -104,7 +105,7 @@ def verify(
         for trial in trials_with_network:
             reproductions.append(_reevaluate_trial(ledger, trial, environment))
             if output_format is Format.TABLE:
-                results.print(_summary_line(reproductions[-1]), markup=False, highlight=False, soft_wrap=True)
+                print_line(_summary_line(reproductions[-1]))
     summary = _sum_reproductions(reproductions, without_checkpoint=len(trials) - len(trials_with_network))
     _print(study_record, summary, reproductions, output_format)
     if not any(reproduction.compared or reproduction.problem for reproduction in reproductions):
@@ -125,7 +126,7 @@ def _print(
     elif output_format is not Format.TABLE:
         print_records(records, (*TrialReproduction.__dataclass_fields__, "verdict"), output_format)
     else:
-        results.print(_total_line(summary), markup=False, highlight=False, soft_wrap=True)
+        print_line(_total_line(summary))
 
 
 def _record(reproduction: TrialReproduction) -> Record:

@@ -49,14 +49,18 @@ def factorial_effects(values: Mapping[InferenceConfiguration, BySeed], order: in
     """Effects of the switches of one method under one condition.
 
     Args:
-        values: Metric by configuration and seed. Configurations that read the memory, and seeds that lack a
+        values: Metric by configuration and seed. Configurations with memory or blends, and seeds that lack a
             configuration, are omitted.
         order: Maximum number of interacting switches; four switches have 4, 6, 4 and 1 effects of orders 1 to 4.
 
     Returns:
         None unless every configuration of the method has a value.
     """
-    binary = {configuration: by_seed for configuration, by_seed in values.items() if not configuration.uses_memory}
+    binary = {
+        configuration: by_seed
+        for configuration, by_seed in values.items()
+        if not configuration.uses_memory and not configuration.uses_blend
+    }
     switches = tuple(
         statistic
         for statistic in Statistic

@@ -100,5 +100,5 @@ def number_duplicates(labels: Iterable[str]) -> list[str]:
 
 
 def configuration_order(configuration: InferenceConfiguration | str) -> str:
-    """Sort key of a configuration or of some of its letters: T before M before F, as in tables."""
-    return str(configuration).translate(str.maketrans("TMF-", "0123"))
+    """Sort key of a configuration or of some of its letters: T before B before M before F."""
+    return str(configuration).translate(str.maketrans("TBMF-", "01234"))

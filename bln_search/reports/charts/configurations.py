@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.configuration import InferenceConfiguration, Source
 from bln_search.ranking.grouping import EvaluationSetting, LossBySeed
 from bln_search.ranking.statistics.factorial_effects import factorial_effects
 from bln_search.reports.charts.chart import (
@@ -22,6 +22,13 @@ from bln_search.reports.charts.chart import (
 )
 
 ByConfiguration = Mapping[InferenceConfiguration, LossBySeed]
+
+_LEGEND = {
+    Source.POPULATION: "from the population",
+    Source.BLEND: "a blend of population and mini-batch",
+    Source.MEMORY: "from the memory",
+    Source.MINI_BATCH: "from the mini-batch",
+}
 
 
 def heat_map(losses: ByConfiguration) -> Chart | None:
@@ -59,7 +66,9 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
         {"configuration": str(configuration), "loss": means[configuration], "seeds": len(losses[configuration])}
         for configuration in sorted(means, key=configuration_order)
     ]
-    caption = "Mean loss over seeds; darker is lower. T: from the population, F: from the mini-batch."
+    sources = {source for configuration in means for source in configuration.sources.values()} & _LEGEND.keys()
+    legend = ", ".join(f"{source.value}: {_LEGEND[source]}" for source in sorted(sources, key=list(_LEGEND).index))
+    caption = f"Mean loss over seeds; darker is lower. {legend}."
     return Chart("Loss of every configuration", caption, figure, rows)
 
 
@@ -125,11 +134,19 @@ def rank_chart(conditions: Mapping[EvaluationSetting, ByConfiguration]) -> Chart
 def rank_chart_by_label(conditions: Mapping[str, ByConfiguration]) -> Chart | None:
     """The rank of every configuration under each of several conditions, in their order.
 
-    Only conditions with the most frequent set of configurations are compared. Returns None for fewer than two.
+    Only conditions with the most frequent set of configurations are compared, without blends if possible. Returns None
+    for fewer than two.
     """
     counts = Counter(frozenset(losses) for losses in conditions.values())
     most_frequent = max(
-        counts, key=lambda configurations: (counts[configurations], len(configurations)), default=frozenset()
+        counts,
+        key=lambda configurations: (
+            counts[configurations] > 1,
+            not any(configuration.uses_blend for configuration in configurations),
+            counts[configurations],
+            len(configurations),
+        ),
+        default=frozenset(),
     )
     conditions = {label: losses for label, losses in conditions.items() if frozenset(losses) == most_frequent}
     if len(conditions) < 2:

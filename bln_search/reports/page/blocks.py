@@ -34,7 +34,7 @@ class Column:
 SWITCHES = tuple(Column(statistic.value, ColumnKind.SWITCH) for statistic in Statistic)
 """A column for each of the four statistics."""
 
-SOURCE_STYLES = {source.value: "" if source is Source.ABSENT else source.label for source in Source}
+SOURCE_STYLES = {source.value: "" if source is Source.ABSENT else source.style for source in Source}
 """Class of the style sheet by letter."""
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import yaml
-
+from bln_search.core.blend import Blend
 from bln_search.reports.page.blocks import Block, Code, Facts, Paragraph, Section
 from bln_search.reports.page.context import ReportContext
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.condition import ConditionSpec
+from bln_search.specs.external import ExternalSpec
 from bln_search.specs.study import StudySpec
+from bln_search.specs.study_yaml import study_yaml
 
 _MAX_LISTED_NUMBERS = 20
 
@@ -19,16 +20,25 @@ def specification_section(context: ReportContext) -> Section:
     blocks: list[Block] = [Facts(list(_specification_rows(spec)))]
     if context.notes:
         blocks.append(Paragraph(f"Notes: {context.notes}"))
-    return Section("specification", "Specification", [*blocks, Code(spec_yaml(spec), folded="The study file")])
+    return Section("specification", "Specification", [*blocks, Code(study_yaml(spec), folded="The study file")])
 
 
-def spec_yaml(spec: StudySpec) -> str:
-    """The study as a study file."""
-    fields = spec.model_dump(mode="json", exclude_none=True)
-    return str(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100))
+def _external_rows(spec: StudySpec, external: ExternalSpec) -> list[tuple[str, str]]:
+    """Facts about networks that were trained elsewhere, whose training is unknown."""
+    examples = ", ".join(f"{count:,} of {split}" for split, count in external.examples.items())
+    return [
+        ("Data", f"{spec.data.name}; examples: {examples}"),
+        ("Network", spec.model.name),
+        ("Method", spec.arms[0].method.value),
+        ("Networks", f"{', '.join(network.name for network in external.networks)}, trained and evaluated elsewhere"),
+        ("Evaluation", f"mini-batches of {_number_list(spec.evaluation.batch_sizes or ())}"),
+        ("Ranked on", f"mean {spec.ranking.split} loss over networks"),
+    ]
 
 
 def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:
+    if spec.external is not None:
+        return _external_rows(spec, spec.external)
     training, evaluation = spec.training, spec.evaluation
     sizes = evaluation.batch_sizes or (training.batch_size,)
     facts = [
@@ -49,10 +59,15 @@ def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:
             f"population {', '.join(evaluation.population)}; mini-batches of {_number_list(sizes)}; correction "
             f"{evaluation.correction.value}",
         ),
+        *([("Blends", _blends_text(evaluation.blends))] if evaluation.blends else []),
         *([("Conditions", "; ".join(map(_condition_text, evaluation.conditions)))] if evaluation.conditions else []),
         ("Ranked on", f"mean {spec.ranking.split} loss over seeds"),
     ]
     return facts + _search_facts(spec)
+
+
+def _blends_text(blends: tuple[Blend, ...]) -> str:
+    return f"weight of the population {', '.join(map(str, blends))}"
 
 
 def _condition_text(condition: ConditionSpec) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison, FriedmanTest
+from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
@@ -16,6 +17,8 @@ from bln_search.specs.space import format_point_json
 
 _MIN_WRITTEN_SHARE = 0.005
 _MIN_WRITTEN_BIAS = 0.00005
+"""Smallest loss that is not written as 0.0000."""
+
 FACTOR_NAMES = {SWITCH_INTERACTIONS: "switch interactions", RESIDUAL: "residual"}
 """Standard terms for factors whose stored names differ from them."""
 
@@ -37,7 +40,7 @@ def analysis_sentences(analysis: Analysis, *, standalone: bool = False, with_acc
     sentences.append(f"{format_sentence(significance_fact(comparison))} {method_detail(comparison)}")
     sentences += statistics_sentences(analysis)
     if analysis.selection is not None:
-        sentences.append(selection_sentence(analysis.selection, comparison))
+        sentences.append(selection_sentence(analysis.selection, comparison, analysis.recommendation))
     return sentences
 
 
@@ -57,9 +60,19 @@ def statistics_sentences(analysis: Analysis) -> list[str]:
 def _friedman_sentence(comparison: Comparison, test: FriedmanTest) -> str:
     return (
         f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
-        f"chi² = {test.statistic:.1f}, p = {test.p:.2g}; mean ranks that differ by more than "
-        f"{test.critical_difference:.2f} are significantly different (Nemenyi, 5 %)."
+        f"chi² = {test.statistic:.1f}, p = {test.p:.2g}; {_critical_difference(comparison, test)} (Nemenyi, 5 %)."
     )
+
+
+def _critical_difference(comparison: Comparison, test: FriedmanTest) -> str:
+    """From which difference on mean ranks differ significantly; ranks from 1 to N differ by at most N - 1."""
+    largest = len(comparison.rows) - 1
+    if test.critical_difference >= largest:
+        return (
+            f"no mean ranks can differ significantly: the critical difference of {test.critical_difference:.2f} is not "
+            f"below {largest}, the largest possible one"
+        )
+    return f"mean ranks that differ by more than {test.critical_difference:.2f} are significantly different"
 
 
 def _recommendation_sentences(analysis: Analysis, *, with_accuracy: bool) -> list[str]:
@@ -80,16 +93,29 @@ def _variance_shares(shares: VarianceShares) -> str:
     return f"Shares of the variance of the {shares.split} loss of {shares.arm}{point}: {parts}."
 
 
-def selection_sentence(performance: SelectedRowPerformance, comparison: Comparison) -> str:
-    """Loss of the selected row, its selection bias, and its loss on the other split."""
+def selection_sentence(
+    performance: SelectedRowPerformance, comparison: Comparison, recommendation: Recommendation | None = None
+) -> str:
+    """Loss of the selected row, its selection bias, and its loss on the other split.
+
+    Args:
+        performance: The selected row, that of lowest loss.
+        comparison: The comparison.
+        recommendation: Recommendation beside the text; where it is the selected row, the text does not repeat its name.
+    """
+    row = (
+        "The recommended row"
+        if recommendation is not None and recommendation.is_best
+        else f"The row of lowest {performance.chosen_on} loss, {row_label(comparison.rows[0])},"
+    )
     qualifier = "at least" if comparison.not_compared else "about"
     bias = (
         f", optimistic by {qualifier} {comparison.optimism:.4f} (selection bias),"
         if comparison.optimism >= _MIN_WRITTEN_BIAS
         else ""
     )
+    distance = f", {performance.regret:.4f} above the best" if performance.regret >= _MIN_WRITTEN_BIAS else ""
     return (
-        f"The row of lowest {performance.chosen_on} loss, {row_label(comparison.rows[0])}, has {performance.loss:.4f} "
-        f"there{bias} and {performance.other_loss:.4f} on {performance.reported_on}: rank {performance.other_rank} of "
-        f"{performance.ranked_rows}, {performance.regret:.4f} above the best."
+        f"{row} has {performance.loss:.4f} on {performance.chosen_on}{bias} and {performance.other_loss:.4f} on "
+        f"{performance.reported_on}: rank {performance.other_rank} of {performance.ranked_rows}{distance}."
     )

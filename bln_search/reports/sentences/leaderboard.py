@@ -5,8 +5,8 @@ from __future__ import annotations
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 
 RANKED_ON_TEST = (
-    "ranked on the test split, as in the published tables: the test figures of the first row are optimistic "
-    "(selection bias)"
+    "ranked on the test split: its figures were used to choose the first row, so those of the first row are "
+    "optimistic (selection bias)"
 )
 
 

@@ -149,14 +149,14 @@ def _selection_bias(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
     if not biases:
         return []
     bias = t_interval(biases)
+    subject = "The loss on the examples used for the selection"
     if bias.mean <= 0:
+        return [f"{subject} is not optimistic ({format_signed_interval(bias)}{unit})."]
+    if bias.half is not None and bias.half >= bias.mean:
         return [
-            f"The loss on the examples used for the selection is not optimistic ({format_signed_interval(bias)}{unit})."
+            f"{subject} is not significantly optimistic: the selection bias is {format_signed_interval(bias)}{unit}."
         ]
-    return [
-        f"The loss on the examples used for the selection is optimistic by {format_interval(bias)}{unit} "
-        "(selection bias)."
-    ]
+    return [f"{subject} is optimistic by {format_interval(bias)}{unit} (selection bias)."]
 
 
 def _test_loss(networks: Sequence[NetworkChoice], unit: str) -> list[str]:

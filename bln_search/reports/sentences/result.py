@@ -81,7 +81,7 @@ def _fact_lines(
     facts = [] if recommendation is None else [format_sentence(_recommendation_reason(recommendation))]
     facts.append(format_sentence(significance_fact(comparison)))
     if analysis.selection is not None:
-        facts.append(selection_sentence(analysis.selection, comparison))
+        facts.append(selection_sentence(analysis.selection, comparison, recommendation))
     if recommendation is None:
         return facts
     return [*facts, *map(format_sentence, recommendation_limits(recommendation, with_accuracy=with_accuracy))]

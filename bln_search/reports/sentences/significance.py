@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from bln_search.core.names import count_noun
 from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, Comparison
 
 
 def significance_fact(comparison: Comparison) -> str:
     """How far the first rows are separated, and how many seeds would separate the first two.
 
-    It says "no significant difference" only where every confidence interval of a pair contains 0, too: intervals are
-    those of single pairs, significance is corrected for all pairs.
+    Intervals are those of single pairs, significance is corrected for all pairs: where an interval excludes 0 although
+    the pair does not differ significantly, the text says so.
     """
     size = len(comparison.top_group)
     text = _separation_sentence(comparison) if size == 1 else f"{_no_separation(comparison)} ({seeds_text(comparison)})"
@@ -29,7 +30,8 @@ def _separation_sentence(comparison: Comparison) -> str:
         return "one row was compared"
     pair = comparison.pair(0, 1)
     p = "" if pair is None else f"p = {pair.loss.adjusted:.2g}, "
-    return f"the first row is significantly better than the second ({p}Holm, {len(comparison.pairs)} comparisons)"
+    comparisons = count_noun(len(comparison.pairs), "comparison", "comparisons")
+    return f"the first row is significantly better than the second ({p}Holm, {comparisons})"
 
 
 def _no_separation(comparison: Comparison) -> str:
@@ -38,14 +40,19 @@ def _no_separation(comparison: Comparison) -> str:
     excluding = [pair for pair in pairs if pair.loss.low > 0 or pair.loss.high < 0]
     from_first = sum(pair.first == 0 for pair in excluding)
     others, of_them = ("the second", "") if size == 2 else (f"the next {size - 1}", f" for {from_first} of them")
-    if from_first:
-        return (
-            f"after correction for {len(comparison.pairs)} comparisons the first row is not separated from {others}, "
-            f"although the 95 % interval of the difference to it, taken alone, excludes 0{of_them}"
-        )
-    if excluding or any(pair.is_significant for pair in pairs):
-        return f"the first row does not differ significantly from {others}"
-    return f"no significant difference between {size} rows"
+    has_significant_pair = any(pair.is_significant for pair in pairs)
+    if not excluding and not has_significant_pair:
+        return f"no significant difference between {size} rows"
+    if has_significant_pair or not from_first:
+        text = f"the first row does not differ significantly from {others}"
+    else:
+        text = f"no pair of the first {size} rows differs significantly"
+    if not from_first:
+        return text
+    return (
+        f"{text} after correction for {len(comparison.pairs)} comparisons; the 95 % interval of the difference to the "
+        f"first row, taken alone, excludes 0{of_them}"
+    )
 
 
 def seeds_text(comparison: Comparison) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison
 from bln_search.reports.formatting import difference_cells
+from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 from bln_search.reports.terminal.row_columns import (
     group_column,
@@ -42,13 +43,18 @@ def comparison_table(
         Column("rank", [str(place) for place in range(1, len(rows) + 1)], CellKind.NUMBER, is_key=True),
         group_column(rows, _DROP_GROUP),
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
-        Column(f"{comparison.split} loss", [f"{row.loss:.4f}" for row in rows], CellKind.NUMBER, drop_order=_DROP_LOSS),
+        Column(
+            f"{comparison.split} loss",
+            [f"{row.loss:.4f}" for row in rows],
+            CellKind.NUMBER,
+            drop_order=_DROP_LOSS,
+        ),
         Column(
             "difference to the best (95 %)",
             differences,
             CellKind.NUMBER,
-            legend="difference to the best: mean loss above that of the best row, with the 95 % confidence interval of "
-            "this pair alone",
+            legend=f"difference to the best: loss ({CROSS_ENTROPY}) minus that of the best row, with the 95 % "
+            "confidence interval of this pair alone",
         ),
         Column(
             "p (Holm)",

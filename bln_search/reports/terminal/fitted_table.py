@@ -21,6 +21,7 @@ _FOLD_WIDTHS = (24, 12)
 
 _EMPTY_CELLS = ("", "–")
 _NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+"""A space of a heading at which it is not wrapped."""
 
 Cell = str | Text
 _Reduction = tuple[int, bool]
@@ -52,7 +53,8 @@ class Column:
         heading: Heading, if it is not the name.
         legend: Meaning of the column for the line below the table; empty where the name suffices.
         is_key: The column identifies its row, so that further tables repeat it.
-        drop_order: Columns that do not fit are dropped in this order; None for a column that is always shown.
+        drop_order: Columns that do not fit are dropped in this order, after those whose rows have the same value; None
+            for a column that is always shown.
         short_cells: Shorter cells, for a narrow terminal.
         shorten_order: Position of the shorter cells in the same order.
         short_note: What the shorter cells lack.
@@ -73,6 +75,14 @@ class Column:
     def is_empty(self) -> bool:
         """Whether it has rows, and no row has a value."""
         return bool(self.cells) and all(_plain_text(cell) in _EMPTY_CELLS for cell in self.cells)
+
+    @property
+    def constant(self) -> str | None:
+        """The value of all rows, in a column of codes of all rows that have one; None for a single row or no value."""
+        cells = {_plain_text(cell) for cell in self.cells}
+        if self.kind is CellKind.CODE:
+            cells.difference_update(_EMPTY_CELLS)
+        return cells.pop() if len(self.cells) > 1 and len(cells) == 1 and not self.is_empty else None
 
     @property
     def full_heading(self) -> str:
@@ -240,8 +250,13 @@ def _reduce_columns(columns: Sequence[Column], width: int, fold_width: int) -> F
     return FittedColumns(
         columns=[column for column in shown if column is not None],
         omitted=[before for before, _ in changed],
-        omissions=[before.name if after is None else before.short_note for before, after in changed],
+        omissions=[_omission(before) if after is None else before.short_note for before, after in changed],
     )
+
+
+def _omission(column: Column) -> str:
+    """Name of a dropped column, with the value that all rows share."""
+    return column.name if column.constant is None else f"{column.name} ({column.constant})"
 
 
 def _apply(columns: Sequence[Column], reductions: Sequence[_Reduction]) -> list[Column | None]:
@@ -257,10 +272,14 @@ def _apply(columns: Sequence[Column], reductions: Sequence[_Reduction]) -> list[
 
 
 def _ordered_reductions(columns: Sequence[Column]) -> list[_Reduction]:
-    """All reductions in their order."""
-    steps = [(column.shorten_order, index, False) for index, column in enumerate(columns) if column.short_cells]
-    steps += [(column.drop_order, index, True) for index, column in enumerate(columns) if column.drop_order is not None]
-    return [(index, is_drop) for _, index, is_drop in sorted(steps)]
+    """All reductions in their order: first columns whose rows have the same value are dropped."""
+    steps = [(True, column.shorten_order, index, False) for index, column in enumerate(columns) if column.short_cells]
+    steps += [
+        (column.constant is None, column.drop_order, index, True)
+        for index, column in enumerate(columns)
+        if column.drop_order is not None
+    ]
+    return [(index, is_drop) for *_, index, is_drop in sorted(steps)]
 
 
 def _table_width(columns: Sequence[Column], fold_width: int = _FOLD_WIDTHS[-1]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import ComparedRow
@@ -23,20 +22,12 @@ from bln_search.reports.terminal.row_columns import recommended_column, row_iden
 ComparedRows = Mapping[RowKey, ComparedRow]
 _NOT_COMPARED: ComparedRows = {}
 
-_SHORTEN_ORDER = {
-    (Split.VALIDATION, "accuracy"): 1,
-    (Split.TEST, "accuracy"): 2,
-    (Split.TEST, "loss"): 4,
-    (Split.VALIDATION, "loss"): 6,
-}
+_SHORTEN_ORDER = {(False, "loss"): 1, (False, "accuracy"): 2, (True, "accuracy"): 4, (True, "loss"): 6}
 """Order in which metrics lose their deviation over seeds, within the order of `_DROP_ORDER`."""
 
-_DROP_ORDER = {
-    (Split.VALIDATION, "accuracy"): 3,
-    (Split.TEST, "loss"): 5,
-    (Split.TEST, "accuracy"): 8,
-    (Split.VALIDATION, "loss"): 9,
-}
+_DROP_ORDER = {(False, "loss"): 3, (False, "accuracy"): 5, (True, "accuracy"): 8, (True, "loss"): 9}
+"""Order in which metrics are dropped, by whether their split ranks the rows, and metric."""
+
 _DROP_POPULATION, _DROP_GROUP = 7, 10
 _DROP_CONDITION = 0
 """Metrics under conditions are dropped before all others, and lose their deviation before."""
@@ -51,6 +42,7 @@ def leaderboard_table(
     recommended: RowKey | None = None,
     all_columns: bool = False,
     has_details: bool = False,
+    score: str = "",
 ) -> FittedTable:
     """Ranked rows, then rows without a rank.
 
@@ -62,6 +54,7 @@ def leaderboard_table(
         recommended: Row to mark.
         all_columns: Print columns that do not fit in further tables.
         has_details: The note on columns that do not fit mentions the option --details.
+        score: What the loss is, with its unit; empty if it is not known.
     """
     rows = board.rows[:limit]
     warning = leaderboard_warning(board)
@@ -70,7 +63,7 @@ def leaderboard_table(
         Column("rank", [str(row.rank) if row.rank else "–" for row in rows], CellKind.NUMBER, is_key=True),
         significance_column([compared.get(row.key) for row in rows], _DROP_GROUP) if compared else None,
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
-        *(_metric_column(board, rows, column) for column in _shown_metrics(board, all_columns=all_columns)),
+        *(_metric_column(board, rows, column, score) for column in _shown_metrics(board, all_columns=all_columns)),
         _state_column(rows),
         _seeds_column(rows),
     ]
@@ -103,21 +96,21 @@ def _condition_notes(board: Leaderboard, *, all_columns: bool, has_details: bool
     return [f"Conditions: {', '.join(board.conditions)}{more}."]
 
 
-def _metric_column(board: Leaderboard, rows: Sequence[LeaderboardRow], column: MetricColumn) -> Column:
+def _metric_column(board: Leaderboard, rows: Sequence[LeaderboardRow], column: MetricColumn, score: str = "") -> Column:
     """Means over seeds with their deviation; the loss that ranks the rows is never dropped."""
-    split, metric = column.split, column.metric
-    ranks = split is board.ranked_on and metric == "loss" and not column.condition
+    metric, is_ranking_split = column.metric, column.split is board.ranked_on
+    ranks = is_ranking_split and metric == "loss" and not column.condition
     values = [column.value(row) for row in rows]
     has_deviation = any(value is not None and value.deviation is not None for value in values)
     name = column.heading
-    drop_order = _DROP_CONDITION if column.condition else _DROP_ORDER[split, metric]
-    shorten_order = _DROP_CONDITION - 1 if column.condition else _SHORTEN_ORDER[split, metric]
+    drop_order = _DROP_CONDITION if column.condition else _DROP_ORDER[is_ranking_split, metric]
+    shorten_order = _DROP_CONDITION - 1 if column.condition else _SHORTEN_ORDER[is_ranking_split, metric]
     return Column(
         name,
         ["–" if value is None else format_mean_and_deviation(value, metric) for value in values],
         CellKind.NUMBER,
         heading=f"{name} ▲" if ranks else name,
-        legend=f"{_mean_legend(rows, has_deviation=has_deviation)}; ▲ ranks the rows" if ranks else "",
+        legend=_metric_legend(rows, score, has_deviation=has_deviation) if ranks else "",
         drop_order=None if ranks else drop_order,
         short_cells=["–" if value is None else format_mean(value, metric) for value in values]
         if has_deviation
@@ -127,11 +120,12 @@ def _metric_column(board: Leaderboard, rows: Sequence[LeaderboardRow], column: M
     )
 
 
-def _mean_legend(rows: Sequence[LeaderboardRow], *, has_deviation: bool) -> str:
-    """Over how many seeds metrics are means, and what ± is."""
+def _metric_legend(rows: Sequence[LeaderboardRow], score: str, *, has_deviation: bool) -> str:
+    """What the loss is, over how many seeds metrics are means, what ± is, and which column ranks."""
     counts = {row.seeds for row in rows}
     seeds = "seeds" if len(counts) > 1 else "one seed" if counts == {1} else f"{counts.pop()} seeds"
-    return f"metrics: mean{' ± standard deviation' if has_deviation else ''} over {seeds}"
+    metrics = f"metrics: mean{' ± standard deviation' if has_deviation else ''} over {seeds}; ▲ ranks the rows"
+    return f"loss: {score}; {metrics}" if score else metrics
 
 
 def _state_column(rows: Sequence[LeaderboardRow]) -> Column:

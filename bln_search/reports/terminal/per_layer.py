@@ -11,24 +11,28 @@ from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTab
 _LAYERS_PER_LINE = 12
 
 
-def layer_table(result: PerLayerResult, top: int = 10, title: str = "") -> FittedTable:
+def layer_table(result: PerLayerResult, top: int = 10, title: str = "", score: str = "") -> FittedTable:
     """The best per-layer configurations, which can be copied, and the best uniform one.
 
     Args:
         result: Result of the search.
         top: Number of per-layer configurations.
         title: Title of the table.
+        score: What the loss is, with its unit; empty if it is not known.
     """
     best, uniform = result.rows[:top], result.uniform[:1]
     rows = [*best, *uniform]
     searched = "all layers" if len(result.searched_layers) == len(result.layers) else "all searched layers"
+    has_interval = any(row.loss_half is not None for row in rows)
+    meaning = "± is half of the 95 % confidence interval over networks" if has_interval else ""
+    legend = "; ".join(part for part in (f"loss: {score}" if score else "", meaning) if part)
     columns = [
         Column("rank", [*map(str, range(1, len(best) + 1)), *("uniform" for _ in uniform)], CellKind.NUMBER),
         Column(
             "configuration",
             [*map(_wrap_configuration, best), *(f"{row.configuration} in {searched}" for row in uniform)],
         ),
-        Column("validation loss", [format_interval(loss_of(row)) for row in rows], CellKind.NUMBER),
+        Column("validation loss", [format_interval(loss_of(row)) for row in rows], CellKind.NUMBER, legend=legend),
         Column("accuracy %", [format_interval(accuracy_of(row), 100, 2) for row in rows], CellKind.NUMBER),
     ]
     return FittedTable(columns, title, row_styles=[*(None for _ in best), *("bold" for _ in uniform)])

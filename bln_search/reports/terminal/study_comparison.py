@@ -8,12 +8,13 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.selection.cross_study import SharedRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import format_interval, format_signed_interval
+from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 from bln_search.specs.space import format_point_json
 
 _LEGEND = (
-    "Losses are means over seeds, ± is half of their 95 % confidence interval. Differences are losses minus those of "
-    "the first study, ± is half of their 95 % interval: paired by seed if the seeds are the same, otherwise Welch's."
+    f"loss: {CROSS_ENTROPY}, a mean over seeds; difference: loss minus that of the first study; ± is half of a 95 % "
+    "confidence interval over seeds (differences: paired by seed if the seeds are the same, otherwise Welch's)."
 )
 
 
@@ -41,7 +42,7 @@ def recommended_table(
         Column("recommended row", ["–" if row is None else row_label(row) for row in rows]),
         Column(f"{split} loss", [format_interval(loss) for loss in losses], CellKind.NUMBER),
         Column(
-            "difference to the first (95 %)",
+            "difference",
             [_format_difference(difference) for difference in differences],
             CellKind.NUMBER,
         ),
@@ -59,10 +60,15 @@ def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: 
     """
     columns = [Column("row", [row_label(row.key) for row in rows])]
     for index, study in enumerate(studies):
-        columns.append(Column(study, [format_interval(row.losses[index]) for row in rows], CellKind.NUMBER))
+        heading = study.replace(" ", "\N{NO-BREAK SPACE}")
+        columns.append(
+            Column(
+                study, heading=heading, kind=CellKind.NUMBER, cells=[format_interval(row.losses[index]) for row in rows]
+            )
+        )
         if index:
             differences = [_format_difference(row.differences[index]) for row in rows]
-            columns.append(Column("difference to the first (95 %)", differences, CellKind.NUMBER))
+            columns.append(Column("difference", differences, CellKind.NUMBER))
     return FittedTable(columns, f"Shared rows, {split} loss", notes=[_LEGEND])
 
 

@@ -24,9 +24,9 @@ class Backups:
         """Back up the database and its checkpoints; see `create_backup`."""
         return create_backup(self.database, checkpoints, archive, scratch, now, on_progress)
 
-    def check_restore_target(self, *, overwrite: bool) -> None:
-        """Raise BackupError where the database has studies, unless `overwrite`, or where workers are alive."""
-        check_restore_target(self.database, overwrite=overwrite)
+    def check_restore_target(self, *, overwrite: bool) -> int:
+        """Return the number of studies that a restore replaces, see `check_restore_target`."""
+        return check_restore_target(self.database, overwrite=overwrite)
 
     def restore(
         self, backup: VerifiedBackup, checkpoints: CheckpointStore, on_progress: OnProgress, *, overwrite: bool

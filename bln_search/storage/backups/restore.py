@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError
+from bln_search.core.names import count_noun
 from bln_search.storage.backups.archive import Archive
 from bln_search.storage.backups.copy_rows import copy_rows, delete_rows, sequence_values, set_sequences
 from bln_search.storage.backups.create import OnProgress, sha256_of
@@ -124,25 +125,30 @@ def _exclude(manifest: Manifest, damaged: Collection[str]) -> Manifest:
     return manifest.model_copy(update={"checkpoints": intact, "absent": (*manifest.absent, *damaged)})
 
 
-def check_restore_target(database: Database, *, overwrite: bool) -> None:
-    """Raise BackupError where the database has studies, unless `overwrite`, or where workers are alive."""
+def check_restore_target(database: Database, *, overwrite: bool) -> int:
+    """Return the number of studies that a restore replaces.
+
+    Raises BackupError where the database has studies, unless `overwrite`, or where workers are alive.
+    """
     present = present_revision(database.engine)
     if present is None:
-        return
+        return 0
     if present not in revisions():
         migrate(database.engine)  # raises an error that names the newer version
     with database.reading() as session:
         studies = session.scalar(select(func.count()).select_from(StudyRow)) or 0
     if studies and not overwrite:
         raise BackupError(
-            f"the database {database} has {studies} studies: --overwrite replaces them by those of the backup"
+            f"the database {database} has {count_noun(studies, 'study', 'studies')}: "
+            "--overwrite replaces them by those of the backup"
         )
     workers = len(WorkerRepository(database).list_live()) if present == newest_revision() else 0
     if workers:
         raise BackupError(
-            f"{workers} workers of the database {database} sent a heartbeat within the last 30 s: stop service and "
-            "workers, wait 30 s if workers were killed, then restore"
+            f"{count_noun(workers, 'worker', 'workers')} of the database {database} sent a heartbeat within the last "
+            "30 s: stop service and workers, wait 30 s if workers were killed, then restore"
         )
+    return studies
 
 
 def restore_backup(

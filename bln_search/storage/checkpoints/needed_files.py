@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from bln_search.storage.freed_files import find_freed_files
 from bln_search.storage.tables import CheckpointRow, SnapshotRow, TrialRow
+from bln_search.storage.tables.trials import NO_FILE
 
 
 def find_needed_files(session: Session | Connection, without: Collection[tuple[int, str]] = ()) -> dict[str, str]:
@@ -22,6 +23,7 @@ def find_needed_files(session: Session | Connection, without: Collection[tuple[i
     checkpoints = select(TrialRow.study_id, CheckpointRow.file, CheckpointRow.sha256).join(
         CheckpointRow, CheckpointRow.trial_id == TrialRow.id
     )
+    checkpoints = checkpoints.where(CheckpointRow.file != NO_FILE)
     snapshots = (
         select(TrialRow.study_id, SnapshotRow.file, SnapshotRow.sha256)
         .join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)

@@ -16,6 +16,7 @@ from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.freed_files import find_freed_files, record_freed_files
 from bln_search.storage.tables import CheckpointRow, EventRow, StudyRow, TrialRow
+from bln_search.storage.tables.trials import NO_FILE
 from bln_search.storage.trials.records import make_checkpoint, read_trials, select_trials
 
 _CHECKPOINT_DAMAGED = "checkpoint_damaged"
@@ -32,13 +33,17 @@ class CheckpointRepository:
         """A checkpoint of a study; None where the study has none of that id."""
         with self.database.reading() as session:
             query = select(CheckpointRow).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
-            row = session.scalar(query.where(TrialRow.study_id == study_id, CheckpointRow.id == checkpoint_id))
+            row = session.scalar(
+                query.where(
+                    TrialRow.study_id == study_id, CheckpointRow.id == checkpoint_id, CheckpointRow.file != NO_FILE
+                )
+            )
             return None if row is None else make_checkpoint(row)
 
     def list_for_row(self, study_id: int, arm: str, point: str) -> list[TrialRecord]:
         """The trials of an arm at a point that have a checkpoint, lowest validation loss first."""
         with self.database.reading() as session:
-            query = select_trials(study_id, TrialRow.arm == arm, CheckpointRow.id.is_not(None))
+            query = select_trials(study_id, TrialRow.arm == arm, CheckpointRow.file != NO_FILE)
             trials = read_trials(session, query.order_by(CheckpointRow.validation_loss))
             return [trial for trial in trials if trial.point == point]
 

@@ -29,6 +29,7 @@ class StudyListItem:
     id: int
     name: str
     title: str
+    kind: str
     state: str
     request: str | None
     reason: str | None

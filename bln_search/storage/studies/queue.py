@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
-from bln_search.core.errors import IdempotencyConflictError, StudyBusyError, StudyChangedError
+from bln_search.core.errors import StudyBusyError, StudyChangedError
 from bln_search.core.states import StopRequest, StudyState, check_transition
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
 from bln_search.storage.studies.lifecycle import accept_study, by_account, lock_study, set_study_state
+from bln_search.storage.studies.submissions import Submission, find_submission, record_submission
 from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow
 from bln_search.storage.trials.attempts import AttemptRepository
 
 _MAX_LOST_WORKERS = 5
 """Number of workers that die on a study, with no trial ended in between, after which the study has failed."""
-
-
-@dataclass(frozen=True)
-class Submission:
-    """A submitted study.
-
-    Attributes:
-        study_id: Id of the study.
-        new: Whether the study did not exist before.
-    """
-
-    study_id: int
-    new: bool
 
 
 class StudyQueue:
@@ -71,18 +58,13 @@ class StudyQueue:
 
     def _submit(self, spec: StudySpec, owner: str, key: str | None, limit: int | None) -> Submission:
         with self.database.writing() as session:
-            earlier = None if key is None else session.get(SubmissionRow, (owner, key))
-            if earlier is not None:
-                if earlier.digest != spec.digest:
-                    raise IdempotencyConflictError(
-                        "this idempotency key was sent before with another study: use a new key"
-                    )
-                return Submission(earlier.study_id, new=False)
+            earlier_id = find_submission(session, owner, key, spec.digest)
+            if earlier_id is not None:
+                return Submission(earlier_id, new=False)
             study_id, new = accept_study(session, spec, self.database.now(session), owner)
             if new:
                 _check_limit(session, owner, limit)
-            if key is not None:
-                session.add(SubmissionRow(account=owner, key=key, digest=spec.digest, study_id=study_id))
+            record_submission(session, owner, key, spec.digest, study_id)
             return Submission(study_id, new)
 
     def claim(self, worker: str, is_alive: Callable[[str], bool], cap: int) -> int | None:

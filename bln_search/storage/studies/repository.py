@@ -21,6 +21,7 @@ from bln_search.storage.studies.error_count import WORKER_ERROR, count_recent_er
 from bln_search.storage.studies.lifecycle import OPEN_STATES, accept_study, final_state, lock_study, set_study_state
 from bln_search.storage.studies.trial_counts import count_trials
 from bln_search.storage.tables import CheckpointRow, SnapshotRow, StudyRow, TrialRow
+from bln_search.storage.tables.trials import NO_FILE
 from bln_search.storage.trials.attempts import AttemptRepository, list_running, set_trial_state, waiting_state
 
 
@@ -249,7 +250,12 @@ class StudyRepository:
             snapshots = select(SnapshotRow.file).join(CheckpointRow, CheckpointRow.id == SnapshotRow.checkpoint_id)
             snapshots = snapshots.join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
             files, needed = (
-                {file for query in (checkpoints, snapshots) for file in session.scalars(query.where(condition))}
+                {
+                    file
+                    for query in (checkpoints, snapshots)
+                    for file in session.scalars(query.where(condition))
+                    if file != NO_FILE
+                }
                 for condition in (TrialRow.study_id == study_id, TrialRow.study_id != study_id)
             )
             session.delete(study)

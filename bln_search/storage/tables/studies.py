@@ -17,6 +17,7 @@ class StudyRow(Table):
     Attributes:
         digest: SHA-256 of `spec`.
         spec: The specification as canonical JSON.
+        kind: `external` if its results were submitted, otherwise `trained`.
         revision: Grows with every change of the study.
         owner: The account that the study belongs to. A study without an owner belongs to the command that runs it, and
             is not in the queue.
@@ -37,6 +38,7 @@ class StudyRow(Table):
     name: Mapped[str] = mapped_column(String(64))
     digest: Mapped[str] = mapped_column(String(64))
     spec: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(String(8), server_default="trained")
     state: Mapped[str] = mapped_column(String(16), index=True)
     revision: Mapped[int]
     owner: Mapped[str] = mapped_column(String(64), default="")

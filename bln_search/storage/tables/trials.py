@@ -62,8 +62,16 @@ class AttemptRow(Table):
     reason: Mapped[str | None] = mapped_column(Text)
 
 
+NO_FILE = ""
+"""In place of the name of a checkpoint file: there is none."""
+
+
 class CheckpointRow(Table):
-    """A trained network whose weights are in the checkpoint store."""
+    """A trained network whose weights are in the checkpoint store.
+
+    Attributes:
+        file: Name of the file; `NO_FILE` for a network of external results, whose weights were not submitted.
+    """
 
     __tablename__ = "checkpoint"
 

@@ -12,6 +12,7 @@ from bln_search.core.records import CheckpointRecord, Snapshot, remove_drift_rec
 from bln_search.core.states import TrialState
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.tables import CheckpointRow, TrialRow
+from bln_search.storage.tables.trials import NO_FILE
 
 FreedFiles = Mapping[tuple[int, str], datetime]
 """When each file was freed, by id of the study and name of the file."""
@@ -44,7 +45,7 @@ def make_trial(trial: TrialRow, checkpoint: CheckpointRow | None, freed_files: F
         parameters=trial.parameters,
         state=TrialState(trial.state),
         reason=trial.reason,
-        checkpoint=None if checkpoint is None else make_checkpoint(checkpoint),
+        checkpoint=None if checkpoint is None or checkpoint.file == NO_FILE else make_checkpoint(checkpoint),
         freed_at=freed_at,
         key=trial.key,
         spec_json=trial.spec,

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import logging
 
-from bln_search.core.class_prior import class_prior_baseline
+from bln_search.core.class_prior import ClassPriorBaseline, class_prior_baseline
 from bln_search.core.errors import BlnSearchError
 from bln_search.execution.environment import ExecutionEnvironment, prepared_data
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
-from bln_search.specs.data import DataSpec
+from bln_search.specs.study import StudySpec
 
 _log = logging.getLogger(__name__)
 
 
 def check_against_baseline(
-    board: Leaderboard, data: DataSpec, environment: ExecutionEnvironment
+    board: Leaderboard, study: StudySpec, environment: ExecutionEnvironment
 ) -> NoBetterThanClassPrior | None:
-    """The arms that are no better than this baseline on the split that decides the ranking; None without the data."""
+    """The arms that are no better than this baseline on the split that decides the ranking; None without the data.
+
+    External results include the baseline of their data.
+    """
+    if study.external is not None:
+        prior = study.external.class_prior
+        baseline = None if prior is None else ClassPriorBaseline(prior.loss, prior.accuracy)
+        return compare_with_class_prior(board, baseline)
+    data = study.data
     try:
         targets = prepared_data(data, environment.data, environment.cache, environment.device).splits[board.ranked_on][
             1

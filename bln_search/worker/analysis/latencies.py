@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bln_search.core.blend import parse_estimate
 from bln_search.core.enums import Split
 from bln_search.evaluation.latency import Latency, measure_latency
 from bln_search.evaluation.split import undefined_reason
@@ -20,6 +21,8 @@ def measure_latencies(
 ) -> tuple[MeasuredLatency, ...]:
     """Latencies of the recommended arm at its point, at batch size 1 and at the training batch size.
 
+    Blended rows are measured with the weight of the recommended row only.
+
     Returns:
         One for each configuration and batch size; empty where no network is trained.
 
@@ -31,8 +34,8 @@ def measure_latencies(
         return ()
     trial = trained[0].spec
     with load_trained_network(trial, trained[0].require_checkpoint(), environment) as loaded:
-        estimate = recommendation.estimate or trial.estimates[0]
-        rows = [row for row in loaded.rows if row.estimate in (None, estimate)]
+        label = recommendation.estimate or trial.estimates[0]
+        rows = [row for row in loaded.rows if row.estimate in (None, parse_estimate(label)[0], label)]
         inputs = loaded.data.splits[Split.VALIDATION][0]
         latencies: list[Latency] = []
         for batch_size in sorted({_SINGLE_REQUEST, trial.training.batch_size}):

@@ -22,6 +22,7 @@ from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis.baseline_check import check_against_baseline
 from bln_search.worker.analysis.comparison import compare_study
+from bln_search.worker.analysis.deployed_row import find_deployed_row
 from bln_search.worker.analysis.failures import capture_failure
 from bln_search.worker.analysis.latencies import measure_latencies
 from bln_search.worker.analysis.layer_results import list_layer_results
@@ -134,7 +135,7 @@ def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironme
     baseline_check = (
         earlier.no_better_than_class_prior
         if environment is None
-        else check_against_baseline(board, study.spec.data, environment)
+        else check_against_baseline(board, study.spec, environment)
     )
     if comparison is None:
         return Analysis(
@@ -145,7 +146,12 @@ def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironme
             reason=reason,
         )
     probes = ledger.probes.list_probes(study.id, kinds=[ProbeKind.SIZE])
-    recommendation = recommend(comparison, _losses_by_batch_size(probes), per_slot=_has_slot_estimates(study.spec))
+    recommendation = recommend(
+        comparison,
+        _losses_by_batch_size(probes),
+        per_slot=_has_slot_estimates(study.spec),
+        current=find_deployed_row(study.spec, comparison),
+    )
     arms = {(row.arm, row.point) for row in comparison.rows}
     values = values_by_row((record.scored for record in records), arms)
     latency_source = (

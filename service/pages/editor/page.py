@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from bln_search.core.configuration import Method
@@ -16,15 +16,18 @@ from bln_search.core.errors import SpecError
 from bln_search.core.registry import data_sets, models
 from bln_search.settings import Settings
 from bln_search.specs.load import parse_study
+from bln_search.specs.study import StudySpec
+from bln_search.specs.study_yaml import study_yaml, study_yaml_with_seeds
+from bln_search.storage.tokens import Bearer
 from service.admission import admit_study
-from service.context import ContextDep
+from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 from service.pages.editor.form import FIELDS, read_fields, set_field
 from service.pages.rendering.templates import page
 from service.pages.rendering.viewer import viewer_context
 from service.plan_estimate import plan_with_estimates
 from service.schemas.studies import PlanOut
-from service.security import Reader, Writer
+from service.security import ReadableStudy, Reader, StudyAccess, Writer
 
 router = APIRouter(prefix="/studies", include_in_schema=False)
 _LINE_PATTERN = re.compile(r"line (\d+): (.*)", re.DOTALL)
@@ -73,11 +76,49 @@ def new_study_page(request: Request, context: ContextDep, writer: Writer, file: 
     """The editor with the study of a file."""
     files = listed_files(context.settings)
     text = files[file].read_text(encoding="utf-8") if file in files else _MINIMAL_STUDY
+    return _editor_page(request, context, writer, text, file)
+
+
+@router.get("/{study_id:number}/repeat")
+def repeat_study_page(
+    request: Request,
+    study: ReadableStudy,
+    context: ContextDep,
+    writer: Writer,
+    seeds: Annotated[int, Query(ge=0, le=100)] = 0,
+) -> HTMLResponse:
+    """The editor with a submitted study and, if requested, further seeds."""
+    return _editor_page(request, context, writer, study_yaml_with_seeds(_find_spec(study, context), seeds), "")
+
+
+@router.get("/{study_id:number}/study.yaml")
+def study_file(study: ReadableStudy, context: ContextDep) -> Response:
+    """The study as a study file."""
+    return Response(study_yaml(_find_spec(study, context)), media_type="application/yaml")
+
+
+def _find_spec(study: StudyAccess, context: Context) -> StudySpec:
+    listed = context.ledger.listing.find_study(study.id)
+    if listed is None:
+        raise ProblemException(404, "not-found", f"there is no study {study.id}")
+    return StudySpec.model_validate_json(listed.spec_json)
+
+
+def _editor_page(request: Request, context: Context, writer: Bearer, text: str, file: str) -> HTMLResponse:
+    """The editor with a text.
+
+    Args:
+        request: The request.
+        context: The application's context.
+        writer: The viewer.
+        text: YAML text of a study.
+        file: Name of the study file that the text is from; empty for another source.
+    """
     return page(
         request,
         "new.html",
         viewer=viewer_context(writer),
-        files=sorted(files),
+        files=sorted(listed_files(context.settings)),
         file=file,
         text=text,
         fields=FIELDS,

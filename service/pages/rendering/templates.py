@@ -50,6 +50,7 @@ def environment() -> Environment:
         "leaderboard_warning": leaderboard_warning,
         "row_reason": unranked_reason,
         "time": _time_element,
+        "code_spans": _code_spans,
     }
     templates.globals |= {
         "version": VERSION,
@@ -84,6 +85,17 @@ def url_with_query(path: str, **parameters: Any) -> str:
     """Return a path with a query of those parameters that have a value."""
     query = {name: value for name, value in parameters.items() if value not in (None, "", [])}
     return f"{path}?{urlencode(query, doseq=True)}" if query else path
+
+
+def _code_spans(text: str) -> Markup:
+    """Return the escaped text; what stands between backticks is a code element."""
+    parts = str(text).split("`")
+    if len(parts) % 2 == 0:
+        return Markup("{}").format(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else Markup("{}").format(part)
+        for index, part in enumerate(parts)
+    )
 
 
 def _time_element(at: datetime | None) -> Markup:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 from torch.nn import functional as F
@@ -17,16 +16,10 @@ from bln_search.core.errors import ExportError
 from bln_search.evaluation.batches import mini_batches
 from bln_search.norms.network_layers import find_norms
 from tests.api.export.exported_rows import FOLDED, ROWS
+from tests.api.export.forms import forms_of
 from tests.api.trained import DIGITS, row_of, train
 
 pytestmark = pytest.mark.xdist_group("export")  # the exports are made once
-
-
-def forms_of(target):
-    """The programs as somebody without bln-search runs them."""
-    program = torch.export.load(target / "model.pt2").module()
-    session = onnxruntime.InferenceSession(target / "model.onnx", providers=["CPUExecutionProvider"])
-    return program, lambda x: torch.from_numpy(session.run(None, {"inputs": x.numpy()})[0])
 
 
 @pytest.mark.parametrize(("name", "code"), ROWS)

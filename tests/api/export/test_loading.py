@@ -41,10 +41,13 @@ def test_damaged_weights_are_refused(exported, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 3}, "of format 3, this version of bln-search reads 1 and 2"),
+        ({"format": 4}, "of format 4, this version of bln-search reads 1, 2, 3"),
         ({"format": None}, "has no format"),
         ({"standardization": "soap"}, "is damaged: standardization"),
         ({"row__configuration": "FFFF"}, "says FFFF, the layer layers.3 was written under TTTT"),
+        ({"row__estimate": "frozen@0.1"}, "says TTTT with weight 0.1, the layer layers.3 was written under TTTT"),
+        ({"row__estimate": "frozen@2"}, "is damaged: row.estimate"),
+        ({"row__estimate": "source"}, "is damaged: row.estimate"),
         ({"model__options": {"widths": [4]}}, "does not belong to the network"),
     ],
 )

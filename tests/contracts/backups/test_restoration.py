@@ -133,7 +133,7 @@ def test_existing_studies_need_overwrite(installation):
     installation.backup()
     with pytest.raises(BackupError, match="has 3 studies: --overwrite"):
         installation.restore()
-    with pytest.raises(BackupError, match=r"1 workers .* stop service and workers"):
+    with pytest.raises(BackupError, match=r"1 worker .* stop service and workers"):
         installation.restore(overwrite=True)
     end_running_study(installation, running)
     installation.restore(overwrite=True)

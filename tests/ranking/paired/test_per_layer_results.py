@@ -73,6 +73,10 @@ def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
         assert (confirmed.is_better, confirmed.is_worse) == (shift < 0, shift > 0)
 
 
+def test_two_examples_suffice_for_a_difference():
+    assert math.isfinite(confirmed_difference(draw_records(2, examples=2)).high)
+
+
 def test_insignificant_difference_is_neither_better_nor_worse():
     confirmed = confirmed_difference(draw_records(5))
     assert confirmed.low < 0 < confirmed.high

@@ -189,3 +189,12 @@ def test_kept_row_counts_significantly_better_rows(ahead, better):
     recommendation = recommend(comparison, {}, current=keys[1])
     assert recommendation.key == keys[1]
     assert (recommendation.current.gain, recommendation.current.significantly_better) == (0, better)
+
+
+def test_gain_over_the_current_row_is_the_difference_with_its_interval():
+    comparison = compared("TTTT", "FFFF", different=("FFFF",), step=0.5)
+    recommendation = recommend(comparison, {}, current=comparison.rows[1].key)
+    assert recommendation.configuration == "TTTT"
+    current = recommendation.current
+    assert (current.gain, current.low, current.high) == pytest.approx((0.5, 0.495, 0.505))
+    assert current.significantly_better == 1

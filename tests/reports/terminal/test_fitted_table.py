@@ -58,6 +58,19 @@ def test_a_table_without_rows_keeps_its_headings():
     ]
 
 
+def test_columns_whose_rows_have_the_same_value_are_dropped_first():
+    columns = [
+        Column("loss", LOSSES, CellKind.NUMBER),
+        Column("metric", ("12345", "54321"), CellKind.NUMBER, drop_order=1),
+        Column("population", ("frozen", "–"), CellKind.CODE, drop_order=9),
+        Column("owner", ("ada", "ada"), CellKind.CODE, drop_order=8),
+    ]
+    assert headings(fit_columns(columns, 38).columns) == ["loss", "metric", "population"]
+    assert headings(fit_columns(columns, 25).columns) == ["loss", "metric"]
+    note = printed(FittedTable(columns), 25)
+    assert "Not shown at 25 columns: population (frozen), owner (ada);" in " ".join(note.split())
+
+
 def _rule():
     return ["─" * len("id  created at")]
 

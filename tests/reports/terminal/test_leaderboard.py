@@ -66,3 +66,25 @@ def test_the_legend_names_seeds_and_the_split_that_ranks():
     text = printed(leaderboard_table(make_board()))
     assert "± standard deviation over 2 seeds; ▲ ranks the rows" in text
     assert "seeds" not in names(make_board())
+
+
+def test_a_narrow_terminal_drops_the_metrics_of_the_other_split_first():
+    board = make_board()
+    assert "validation accuracy" in omitted_order(board)[-1]
+    assert "test accuracy" in omitted_order(make_board(Split.TEST))[-1]
+
+
+def omitted_order(board):
+    """Metrics that rank no rows, by the order in which they are dropped."""
+    metrics = [
+        column for column in leaderboard_table(board).columns if " loss" in column.name or "accuracy" in column.name
+    ]
+    droppable = [column for column in metrics if column.drop_order is not None]
+    return [column.name for column in sorted(droppable, key=lambda column: column.drop_order)]
+
+
+def test_the_legend_names_the_loss_and_its_unit():
+    assert "loss: mean squared error; metrics" in " ".join(
+        printed(leaderboard_table(make_board(), score="mean squared error")).split()
+    )
+    assert "loss:" not in printed(leaderboard_table(make_board()))

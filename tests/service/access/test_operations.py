@@ -6,6 +6,7 @@ import pytest
 
 from bln_search.core.enums import Scope
 from service.openapi import openapi_document
+from tests.support.external_results import results_body
 from tests.support.service_world import body, study
 
 OPEN = {"get_health", "get_readiness", "get_metrics", "get_version", "sign_in"}
@@ -30,6 +31,7 @@ READ = {
 }
 WRITE = {
     "submit_study",
+    "submit_results",
     "change_study",
     "delete_study",
     "cancel_study",
@@ -42,6 +44,7 @@ WRITE = {
 }
 BODIES = {
     "submit_study": body("new"),
+    "submit_results": results_body("new"),
     "validate_study": body("new"),
     "change_study": {"notes": "x"},
     "create_token": {},

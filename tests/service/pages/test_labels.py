@@ -35,3 +35,9 @@ def test_durations_have_two_units(seconds, expected):
 
 def test_label_of_a_configuration_names_its_switches():
     assert [letter for letter, _, _ in labels.switch_labels(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
+
+
+def test_label_of_a_blend_has_a_style_of_its_own():
+    switches = labels.switch_labels(InferenceConfiguration("BF--"))
+    assert [style for _, style, _ in switches] == ["blend", "mini-batch", "none", "none"]
+    assert switches[0][2] == "mini-batch mean: blend of population and mini-batch"

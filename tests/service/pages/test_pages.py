@@ -28,12 +28,22 @@ def root(world):
 def test_every_page_is_rendered_for_an_admin(world, root):
     number = world.complete()
     other_id = world.complete("other")
-    of_study = ("", "/leaderboard", "/charts", "/configurations/TTFF", "/parts/leading", "/parts/cells")
+    of_study = (
+        "",
+        "/leaderboard",
+        "/charts",
+        "/configurations/TTFF",
+        "/parts/leading",
+        "/parts/cells",
+        "/parts/answer",
+        "/repeat",
+        "/study.yaml",
+    )
     compared = (f"/compare?study={number}&study={other_id}", f"/studies/best?study={number}&study={other_id}")
     for path in (*PAGES, *compared, *(f"/studies/{number}{part}" for part in of_study)):
         response = root.get(path)
         assert response.status_code == 200, path
-        assert response.headers["content-type"].startswith("text/html")
+        assert response.headers["content-type"].startswith(("text/html", "application/yaml"))
     for name in ("curves", "configurations", "switches", "layers", "ranks", "importance", "points", "front"):
         chart = root.get(f"/studies/{number}/charts/{name}.json")
         assert chart.status_code == 200
@@ -134,7 +144,7 @@ def test_empty_study_list_links_to_a_new_study(world):
 
 def test_page_of_a_waiting_study_shows_no_results(world, root):
     number = world.ledger.queue.submit(study("waiting"), "ada").study_id
-    assert "Nothing is measured yet" in root.get(f"/studies/{number}").text
+    assert "There are no results yet" in root.get(f"/studies/{number}").text
     assert "Nothing is measured yet" in root.get(f"/studies/{number}/leaderboard").text
     assert root.get(f"/studies/{number}/charts/curves.json").json()["figure"] is None
 
@@ -230,6 +240,7 @@ def test_completed_large_study_shows_its_final_table(world, root, monkeypatch):
         finish_trial(world.ledger, trial)
     assert "data-later" in root.get(f"/studies/{number}").text, "the script asks for the rest"
     world.ledger.studies.finish(number, runner="host/1/0")
+    compute_analysis(world.ledger, number, None)
     assert "data-later" not in root.get(f"/studies/{number}/parts/leading").text
     assert "data-later" not in root.get(f"/studies/{number}").text
 

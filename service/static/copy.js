@@ -24,8 +24,8 @@ async function text(format) {
   if (format === "link") {
     return location.href;
   }
-  if (format === "snippet") {
-    return document.getElementById("snippet").textContent;
+  if (document.getElementById(format)) {
+    return document.getElementById(format).textContent; // a block of code
   }
   const address = new URL(bar.dataset.source, location.origin);
   address.searchParams.set("format", format);

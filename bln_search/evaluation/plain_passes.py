@@ -1,0 +1,39 @@
+"""Losses of all rows by plain forward passes, row by row, for networks that the one pass does not support."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+
+from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.conditioning import IllConditionedRows
+from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
+
+
+def plain_scores(
+    evaluator: RowEvaluator, batches: Iterable[MiniBatch], observe: OutputObserver | None
+) -> Iterator[Scores]:
+    """Yield losses and correctness (rows, examples) of each mini-batch.
+
+    Args:
+        evaluator: of the network.
+        batches: mini-batches; the first one decides which rows are ill-conditioned.
+        observe: called with the outputs of each row.
+    """
+    conditioning: IllConditionedRows | None = None
+    for batch in batches:
+        inputs, targets = batch
+        outputs = [evaluator.plain_outputs(row, inputs)[: len(targets)] for row in range(len(evaluator.rows))]
+        scores = [evaluator.score_outputs(row_outputs, targets) for row_outputs in outputs]
+        losses, correct = (torch.stack(values) for values in zip(*scores, strict=True))
+        if conditioning is None:
+            conditioning = IllConditionedRows(evaluator, evaluator.in_double_precision(inputs), inputs)
+            conditioning.add(conditioning.compare_plain(losses, batch))
+        for row, precise in conditioning.plain_outputs_in_double(batch).items():
+            outputs[row] = precise
+            losses[row], correct[row] = evaluator.score_outputs(precise, targets)
+        if observe is not None:
+            for row, row_outputs in enumerate(outputs):
+                observe(evaluator.rows[row], row_outputs, targets)
+        yield losses, correct

@@ -1,0 +1,32 @@
+"""What a trained network depends on besides its specification."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+import torch
+
+from bln_search.core.version import VERSION
+from bln_search.specs.trial import TrialSpec
+
+
+def hardware_name(device: str) -> str:
+    """The name of the GPU, or of the processor for any other device."""
+    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor()
+    return name or platform.machine()
+
+
+def trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int | float]:
+    """Trial, seed, hardware, threads and versions of a training run."""
+    return {
+        "trial": trial.key,
+        "seed": trial.seed,
+        "device": device,
+        "hardware": hardware_name(device),
+        "threads": torch.get_num_threads(),
+        "bln_search": VERSION,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }

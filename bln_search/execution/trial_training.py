@@ -1,0 +1,102 @@
+"""Training of the network of a trial, with its snapshots and its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import asdict
+
+from torch import nn
+
+from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.records import DRIFT, CheckpointRecord, EpochRecord, Snapshot
+from bln_search.data.prepared import PreparedData
+from bln_search.evaluation.cost import count_parameters, inference_seconds
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.loaded_network import LoadedNetwork
+from bln_search.execution.messages import EpochDone, Phase, Progressed, Send, Task, TrainingDiverged, TrainingDone
+from bln_search.execution.provenance import trial_provenance
+from bln_search.execution.trained_weights import write_trained_weights
+from bln_search.norms.drift import compute_drifts
+from bln_search.specs.search import Objective
+from bln_search.specs.trial import TrialSpec
+from bln_search.training import TrainingRun
+from bln_search.training.checkpoint import load_weights
+
+_Provenance = dict[str, str | int | float]
+
+
+def train_trial(
+    task: Task, network: nn.Module, data: PreparedData, environment: ExecutionEnvironment, send: Send
+) -> Generator[EpochRecord, None, LoadedNetwork | None]:
+    """Train the network and write its snapshots and its checkpoint, with the populations that the trial evaluates.
+
+    Args:
+        task: The trial.
+        network: With its first weights, on the device.
+        data: The trial's data set.
+        environment: Checkpoint store and device.
+        send: Receives every epoch, then the checkpoint or the reason why training diverged.
+
+    Yields:
+        The record of each epoch after it was sent.
+
+    Returns:
+        The trained network; None if training diverged.
+    """
+    trial = task.trial
+    run = TrainingRun(
+        network,
+        data,
+        trial.training,
+        trial.arm,
+        seed=trial.seed,
+        estimates=trial.estimates,
+        correction=trial.evaluation.correction,
+    )
+    origin = trial_provenance(trial, environment.device)
+    snapshots: list[Snapshot] = []
+    for record in run.epochs():
+        if _wants_snapshot(trial, record.epoch):
+            epoch_origin = {**origin, "epoch": record.epoch}
+            written = write_trained_weights(trial, network, run.moments, data, environment.checkpoints, epoch_origin)
+            snapshots.append(Snapshot(record.epoch, written.file, written.sha256))
+        send(EpochDone(record))
+        send(Progressed(Phase.TRAINING, record.epoch, trial.training.epochs))
+        yield record
+    trained = run.result
+    if trained.diverged is not None:
+        send(TrainingDiverged(trained.diverged))
+        return None
+    load_weights(network, trained.weights)
+    if PopulationEstimate.FROZEN in trial.estimates:
+        send(Progressed(Phase.POPULATION, 0, 1))
+    origin |= _network_provenance(task, network, data)
+    written = write_trained_weights(trial, network, trained.moments, data, environment.checkpoints, origin)
+    loaded = LoadedNetwork(trial, network, written.gathered, data, tuple(snapshots))
+    checkpoint = CheckpointRecord(
+        file=written.file,
+        sha256=written.sha256,
+        epoch=trained.kept_epoch,
+        judged_under=str(trial.arm.selection_configuration),
+        validation_loss=trained.kept_validation_loss,
+        provenance={**origin, DRIFT: [asdict(drift) for drift in compute_drifts(loaded.gathered, loaded.norms)]},
+        snapshots=loaded.snapshots,
+    )
+    send(TrainingDone(checkpoint))
+    return loaded
+
+
+def _wants_snapshot(trial: TrialSpec, epoch: int) -> bool:
+    """Does the trial probe the weights after this epoch?"""
+    return trial.probes is not None and trial.probes.epochs is not None and epoch % trial.probes.epochs == 0
+
+
+def _network_provenance(task: Task, network: nn.Module, data: PreparedData) -> _Provenance:
+    """Number of parameters, the data set's SHA-256, and the measured objectives."""
+    origin: _Provenance = {"parameters": count_parameters(network)}
+    if data.sha256 is not None:
+        origin["data_sha256"] = data.sha256
+    if Objective.INFERENCE_SECONDS in task.measured:
+        inputs = data.splits[Split.VALIDATION][0][: task.trial.training.batch_size]
+        origin["inference_seconds"] = inference_seconds(network, inputs)
+    return origin

@@ -1,0 +1,71 @@
+"""Numbers of a normalization layer that its state dict stores beside its tensors."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bln_search.core.blend import Blend
+from bln_search.core.configuration import InferenceConfiguration
+
+_STATE_FORMAT = 2
+"""First number of a layer's extra state. Earlier formats begin with a letter and lack `population_outdated`."""
+
+_BLEND_FORMAT = 3
+"""First number of the extra state of a layer with blended statistics, whose weight follows the format."""
+
+
+@dataclass(frozen=True)
+class ExtraState:
+    """Configuration and history of a layer.
+
+    Attributes:
+        configuration: at inference.
+        blend: weight of the population in blended statistics; None without them.
+        batch_size: m; None where it is not set.
+        population_outdated: whether the network was trained after the population values were set.
+        history: numbers of a method with a history.
+        is_earlier_format: whether an earlier version wrote the state.
+    """
+
+    configuration: InferenceConfiguration
+    blend: Blend | None
+    batch_size: int | None
+    population_outdated: bool
+    history: list[int]
+    is_earlier_format: bool = False
+
+    def to_tensor(self) -> Tensor:
+        """Return format, configuration (four letters), m (0 where unset), `population_outdated` and history.
+
+        The weight of blended statistics, if any, is after the format: kind, and the bits of the number.
+        """
+        head = [_STATE_FORMAT] if self.blend is None else [_BLEND_FORMAT, *_blend_numbers(self.blend)]
+        letters = str(self.configuration).encode()
+        return torch.tensor([*head, *letters, self.batch_size or 0, int(self.population_outdated), *self.history])
+
+    @staticmethod
+    def from_tensor(state: Tensor) -> ExtraState:
+        """Return the state that `to_tensor` or an earlier version wrote."""
+        numbers = state.tolist()
+        blend = None
+        if numbers[0] == _BLEND_FORMAT:
+            blend, numbers = _blend_of(*numbers[1:3]), [_STATE_FORMAT, *numbers[3:]]
+        earlier = numbers[0] != _STATE_FORMAT
+        numbers = [*numbers[:5], 0, *numbers[5:]] if earlier else numbers[1:]
+        letters, batch_size, outdated, *history = bytes(numbers[:4]).decode(), *numbers[4:]
+        configuration = InferenceConfiguration(letters)
+        return ExtraState(configuration, blend, batch_size or None, bool(outdated), history, earlier)
+
+
+def _blend_numbers(blend: Blend) -> tuple[int, int]:
+    """Return a blend as whole numbers: its kind, and the bits of its number."""
+    return int(blend.is_prior), struct.unpack("<q", struct.pack("<d", blend.value))[0]
+
+
+def _blend_of(is_prior: int, bits: int) -> Blend:
+    """Return the blend of `_blend_numbers`."""
+    return Blend(struct.unpack("<d", struct.pack("<q", bits))[0], bool(is_prior))

@@ -1,0 +1,113 @@
+"""Stores results of networks that were trained elsewhere as complete studies."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from bln_search.core.states import StudyState, TrialState
+from bln_search.specs.external import ExternalSpec
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import list_planned_trials
+from bln_search.storage.database import Database
+from bln_search.storage.events import append_event
+from bln_search.storage.results.external_results import SubmittedEvaluation, order_by_network
+from bln_search.storage.row_factories import make_evaluation_row, make_study_row, make_trial_rows
+from bln_search.storage.studies.lifecycle import by_account
+from bln_search.storage.studies.submissions import Submission, find_submission, record_submission
+from bln_search.storage.tables import CheckpointRow, OutcomesRow, StudyRow, TrialRow
+from bln_search.storage.tables.trials import NO_FILE
+
+
+class ExternalStudies:
+    """Stores studies with external results."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def submit(
+        self, study: StudySpec, evaluations: tuple[SubmittedEvaluation, ...], owner: str, key: str | None = None
+    ) -> Submission:
+        """Store a complete study with all its evaluations atomically; equal results of the same owner are stored once.
+
+        Args:
+            study: The study, with the section `external`.
+            evaluations: Its checked evaluations.
+            owner: The account that it belongs to.
+            key: An idempotency key.
+
+        Raises:
+            IdempotencyConflictError: the key was used before with another study.
+        """
+        try:
+            return self._submit(study, evaluations, owner, key)
+        except IntegrityError:  # another request stored the same results at the same moment
+            return self._submit(study, evaluations, owner, key)
+
+    def _submit(
+        self, study: StudySpec, evaluations: tuple[SubmittedEvaluation, ...], owner: str, key: str | None
+    ) -> Submission:
+        is_same = StudyRow.owner == owner, StudyRow.name == study.name, StudyRow.digest == study.digest
+        with self.database.writing() as session:
+            existing_id = find_submission(session, owner, key, study.digest)
+            if existing_id is None:
+                existing_id = session.scalar(select(StudyRow.id).where(*is_same))
+                study_id = existing_id or self._add(session, study, evaluations, owner)
+                record_submission(session, owner, key, study.digest, study_id)
+                return Submission(study_id, new=existing_id is None)
+            return Submission(existing_id, new=False)
+
+    def _add(self, session: Session, study: StudySpec, evaluations: tuple[SubmittedEvaluation, ...], owner: str) -> int:
+        """Add the study in the state from which a worker analyses it; return its id."""
+        assert study.external is not None, "the caller made it from results"
+        now = self.database.now(session)
+        row = make_study_row(study, now, owner, len(study.seeds))
+        row.state, row.results, row.started_at, row.ended_at = StudyState.COMPLETE, len(study.seeds), now, now
+        session.add(row)
+        session.flush()
+        trials = make_trial_rows(list_planned_trials(study), row.id)
+        for trial in trials:
+            trial.state = TrialState.FINISHED
+        session.add_all(trials)
+        session.flush()
+        by_network = order_by_network(evaluations, len(trials))
+        for trial, of_network in zip(trials, by_network, strict=True):
+            _add_network(session, study.external, trial, of_network, now)
+        append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **by_account(owner)})
+        append_event(session, row.id, now, f"study_{StudyState.COMPLETE}", by_account(owner))
+        return row.id
+
+
+def _add_network(
+    session: Session,
+    external: ExternalSpec,
+    trial: TrialRow,
+    evaluations: list[SubmittedEvaluation],
+    now: datetime,
+) -> None:
+    """Add the evaluations of a network, and a checkpoint without a file that they belong to."""
+    network = external.networks[trial.seed]
+    losses = [submitted.evaluation.loss for submitted in evaluations if submitted.evaluation.loss is not None]
+    checkpoint = CheckpointRow(
+        trial_id=trial.id,
+        file=NO_FILE,
+        sha256=network.sha256 or "",
+        epoch=0,
+        judged_under="",
+        validation_loss=min(losses, default=0.0),
+        provenance={"network": network.name},
+        created_at=now,
+    )
+    session.add(checkpoint)
+    session.flush()
+    rows = [make_evaluation_row(submitted.evaluation, checkpoint.id) for submitted in evaluations]
+    session.add_all(rows)
+    session.flush()
+    session.add_all(
+        OutcomesRow(evaluation_id=row.id, losses=submitted.encoded_outcomes[0], correct=submitted.encoded_outcomes[1])
+        for row, submitted in zip(rows, evaluations, strict=True)
+        if submitted.encoded_outcomes is not None
+    )

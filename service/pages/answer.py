@@ -1,0 +1,93 @@
+"""The answer of a study: the recommended configuration, how certain it is, and what else a user must know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.selection.certainty import Certainty, additional_seeds, certainty
+from bln_search.ranking.selection.recommendation import Recommendation
+from bln_search.reports.formatting import compared_rows
+from bln_search.reports.sentences.recommendation import loss_excess, recommendation_reason
+from bln_search.reports.sentences.significance import significance_fact
+from service.caching.leaderboard_cache import CachedLeaderboard
+from service.pages.leaderboard import DisplayRow, display_row
+
+_DEFAULT_MORE_SEEDS = 3
+"""Seeds that are added where their required number is unknown."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the first lines of a study's page show.
+
+    Attributes:
+        recommended: The recommended row.
+        lowest: The row of lowest mean loss; None if it is the recommended one.
+        deterministic: The outputs of the recommended row are independent of the mini-batch.
+        batch_sizes: Mini-batch sizes at which a row that depends on the mini-batch is near the best one.
+        certainty: How certain it is that the row of lowest mean loss is the best one.
+        evidence: How far the first rows are separated, and how many seeds would separate them.
+        reason: Why the row is recommended.
+        loss_excess: What it gives away to the row of lowest mean loss; None for that row.
+        more_seeds: Seeds to add for a clear answer; None where it is clear, or more seeds cannot make it so.
+    """
+
+    recommended: DisplayRow
+    lowest: DisplayRow | None
+    deterministic: bool
+    batch_sizes: tuple[int, ...] | None
+    certainty: Certainty
+    evidence: str
+    reason: str
+    loss_excess: str | None
+    more_seeds: int | None
+
+
+def find_recommended(board: CachedLeaderboard, analysis: Analysis | None) -> LeaderboardRow | None:
+    """The recommended row in a leaderboard; None without a recommendation, or if the leaderboard lacks the row."""
+    if analysis is None or analysis.recommendation is None:
+        return None
+    key = analysis.recommendation.key
+    return next((row for row in board.leaderboard.rows if row.key == key), None)
+
+
+def find_answer(board: CachedLeaderboard | None, analysis: Analysis | None) -> Answer | None:
+    """The answer of a study; None before it is analyzed, or where rows cannot be compared."""
+    row = None if board is None else find_recommended(board, analysis)
+    if board is None or analysis is None or analysis.recommendation is None or analysis.comparison is None:
+        return None
+    return None if row is None else _answer(row, board, analysis, analysis.recommendation, analysis.comparison)
+
+
+def _answer(
+    row: LeaderboardRow,
+    board: CachedLeaderboard,
+    analysis: Analysis,
+    recommendation: Recommendation,
+    comparison: Comparison,
+) -> Answer:
+    groups = compared_rows(analysis)
+    best = board.leaderboard.best
+    degree = certainty(recommendation, comparison)
+    return Answer(
+        recommended=display_row(row, board, groups),
+        lowest=None if best is None or best.key == row.key else display_row(best, board, groups),
+        deterministic=recommendation.deterministic,
+        batch_sizes=recommendation.batch_sizes,
+        certainty=degree,
+        evidence=significance_fact(comparison),
+        reason=recommendation_reason(recommendation),
+        loss_excess=loss_excess(recommendation),
+        more_seeds=None if degree is Certainty.CLEAR else _more_seeds(comparison),
+    )
+
+
+def _more_seeds(comparison: Comparison) -> int | None:
+    """Seeds to add; None where they cannot separate the first two rows, or only a number too large to name can."""
+    required = comparison.required_seeds
+    if required is not None and required.seeds is None:
+        return None
+    return additional_seeds(comparison) or _DEFAULT_MORE_SEEDS

@@ -1,0 +1,77 @@
+"""A blended row of a study is exported with its weight, and loaded with it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+import bln_search
+from bln_search.api import export_network
+from bln_search.core.blend import Blend
+from bln_search.core.checkpoints import FolderStore
+from bln_search.evaluation.batches import mini_batches
+from bln_search.norms.network_layers import find_norms
+from tests.api.export.forms import forms_of
+from tests.api.trained import DIGITS, row_of, train
+
+pytestmark = pytest.mark.xdist_group("blended export")
+WEIGHTS = {"0.25": Blend(0.25), "N16": Blend(16, is_prior=True)}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoints")
+    evaluation = "{blends: [0.25, N16]}"
+    return folder, train(folder, "{name: mlp, widths: [16]}", "{method: bln}", evaluation)
+
+
+def of_weight(trained, weight):
+    """The trained study with the evaluations of one blend, and of rows without a population."""
+    study, trial, checkpoint, evaluations = trained
+    label = f"frozen@{weight}"
+    return study, trial, checkpoint, [item for item in evaluations if item.key.estimate == label]
+
+
+@pytest.mark.parametrize("weight", ["0.25", pytest.param("N16", marks=pytest.mark.slow)])
+def test_every_form_has_the_weight_at_every_size(trained, weight, tmp_path):
+    folder, study = trained
+    row, test = row_of(of_weight(study, weight), "BBFF")
+    description, parity = export_network(row, FolderStore(folder), DIGITS, tmp_path / "out")
+    assert (description.format, description.row.estimate) == (3, f"frozen@{weight}")
+    assert not description.row.deterministic
+    assert not description.folded
+    assert parity.largest_difference <= 1e-5
+    loaded, forms = bln_search.load(tmp_path / "out"), forms_of(tmp_path / "out")
+    assert {layer.blend for layer in find_norms(loaded).values()} == {WEIGHTS[weight]}
+    for size in (1, 7, 25):
+        x = torch.from_numpy(DIGITS.train_inputs[:size]).float()
+        with torch.no_grad():
+            for run in forms:
+                torch.testing.assert_close(run(x), loaded(x), rtol=0, atol=1e-5)
+    inputs, targets = torch.from_numpy(DIGITS.test_inputs), torch.from_numpy(DIGITS.test_labels)
+    with torch.no_grad():
+        losses = [
+            F.cross_entropy(loaded(x)[: len(y)], y, reduction="none") for x, y in mini_batches(inputs, targets, 25)
+        ]
+    np.testing.assert_allclose(torch.cat(losses).double().mean().item(), test.loss, rtol=0, atol=1e-6)
+
+
+def test_changed_weight_is_refused_and_documented(trained, tmp_path):
+    folder, study = trained
+    row, _ = row_of(of_weight(study, "N16"), "BBFF")
+    export_network(row, FolderStore(folder), DIGITS, tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "α = 16/(16 + m) with mini-batches of m examples" in card
+    assert "depends on the other examples" in card
+    file = tmp_path / "out" / "configuration.json"
+    content = json.loads(file.read_text())
+    content["row"]["estimate"] = "frozen@N8"
+    file.write_text(json.dumps(content))
+    with pytest.raises(
+        bln_search.DataError, match=r"says BBFF with weight N8, the layer .* under BBFF with weight N16"
+    ):
+        bln_search.load(tmp_path / "out")

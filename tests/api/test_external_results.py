@@ -1,0 +1,105 @@
+"""Ranked tables in the form in which a service takes them."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import pytest
+
+import bln_search
+from bln_search.core.enums import Split
+from bln_search.core.errors import ModelError
+from bln_search.core.records import EvaluationKey
+from bln_search.storage.results.external_results import check_results
+from bln_search.storage.results.outcome_codec import decode_outcomes
+from tests.api.shifted_data import conditions, make_data, trained
+
+TRAIN = make_data(200, 1)
+VALIDATION = make_data(scale=2.0, shift=1.0)
+
+
+@pytest.fixture(scope="module")
+def ranked():
+    networks = [trained(seed) for seed in range(2)]
+    return bln_search.evaluate_configurations(
+        networks, TRAIN, VALIDATION, test_loader=make_data(60, 5), batch_sizes=[4, 20], blends=["N16"]
+    )
+
+
+def test_results_have_every_row_and_outcome_of_each_network(ranked):
+    results = ranked.external_results("own", title="Mine", data="shifted", model="mlp")
+    assert check_results(results).problems == ()
+    assert (results.name, results.title, results.data, results.model) == ("own", "Mine", "shifted", "mlp")
+    assert results.examples == {Split.VALIDATION: 120, Split.TEST: 60}
+    assert [network.sha256 for network in results.networks] == list(ranked.fingerprints)
+    assert results.deployed.configuration == ranked.deployed.configuration
+    assert len(results.evaluations) == sum(
+        max(1, len(row.metrics)) for table in ranked.single_tables for row in table.board.rows
+    )
+    for evaluation in results.evaluations:
+        key = EvaluationKey(evaluation.configuration, evaluation.estimate, evaluation.batch_size, evaluation.split)
+        expected = ranked.of_network(evaluation.network).outcomes[key]
+        n = results.examples[evaluation.split]
+        outcomes = decode_outcomes(base64.b64decode(evaluation.losses), base64.b64decode(evaluation.correct), n)
+        assert np.array_equal(outcomes.losses, expected.losses)
+        assert np.array_equal(outcomes.correct, expected.correct)
+
+
+def test_saved_table_gives_the_same_results(ranked, tmp_path):
+    loaded = bln_search.load_ranked(ranked.save(tmp_path / "ranked"))
+    digests = {check_results(table.external_results("own")).sha256 for table in (ranked, loaded)}
+    assert len(digests) == 1
+
+
+def test_double_precision_results_pass_the_check():
+    batches = [(x.double(), y) for x, y in VALIDATION]
+    ranked = bln_search.evaluate_configurations(trained().double(), batches, batches)
+    results = ranked.external_results("own")
+    assert check_results(results).problems == ()
+    assert [network.name for network in results.networks] == ["network 0"]
+
+
+def test_rows_without_a_value_keep_their_reason():
+    ranked = bln_search.evaluate_configurations(trained(), make_data(20, 1, size=1), VALIDATION)
+    undefined = [row for row in ranked.board.rows if not row.metrics]
+    results = ranked.external_results("own")
+    reasons = [evaluation.reason for evaluation in results.evaluations if evaluation.reason]
+    assert reasons == [row.reason for row in undefined]
+    assert check_results(results).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "words"),
+    [
+        ("Not a name", {}, "name"),
+        ("own", {"method": "ln"}, "'ln' is not a method with the configurations"),
+        ("own", {"method": "none"}, "choose one of"),
+        ("own", {"network_names": ["a"]}, "each of the 2 networks"),
+        ("own", {"network_names": ["a", "a"]}, "different name"),
+        ("own", {"network_names": "ab"}, "network_names"),
+        ("own", {"title": "x" * 301}, "title"),
+    ],
+)
+def test_invalid_description_is_one_clear_error(ranked, name, description, words):
+    with pytest.raises(ModelError, match=words):
+        ranked.external_results(name, **description)
+
+
+def test_method_can_be_named_where_several_fit(ranked):
+    assert ranked.external_results("own").method == "bn"
+    assert ranked.external_results("own", method="brn").method == "brn"
+
+
+def test_score_without_correctness_is_refused():
+    batches = [(x, y.float()[:, None].expand(-1, 2)) for x, y in VALIDATION]
+    ranked = bln_search.evaluate_configurations(trained(), TRAIN, batches, score="mse")
+    with pytest.raises(ModelError, match="without correctness"):
+        ranked.external_results("own")
+
+
+def test_several_conditions_are_submitted_one_by_one():
+    ranked = bln_search.evaluate_configurations(trained(), TRAIN, conditions(60))
+    with pytest.raises(ModelError, match=r"ranked\['clean'\]"):
+        ranked.external_results("own")
+    assert check_results(ranked["large"].external_results("own")).problems == ()

@@ -1,0 +1,150 @@
+"""The answer on the page of a study: the recommended row, how certain it is, and what stands in its place."""
+
+from __future__ import annotations
+
+import shlex
+from html import unescape
+from urllib.parse import urlsplit
+
+import pytest
+from sqlalchemy import update
+
+from bln_search.core.enums import Scope
+from bln_search.core.states import TrialState
+from bln_search.specs import parse_study
+from bln_search.storage.engine import write_session
+from bln_search.storage.tables import StudyRow, TrialRow
+from bln_search.worker.analysis import compute_analysis
+from tests.support.service_world import HTML_HEADERS, finish_trial, study
+
+
+@pytest.fixture
+def ada(world):
+    return world.client("ada", Scope.WRITE, **HTML_HEADERS)
+
+
+def set_state(world, number, state, reason=None):
+    with write_session(world.ledger.database.engine) as session:
+        session.execute(update(StudyRow).where(StudyRow.id == number).values(state=state, reason=reason))
+
+
+def heartbeat(world):
+    world.ledger.workers.record_heartbeat("host/1/0", "cpu", "0")
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_overview_and_list_show_the_recommended_row(world, ada, seeds):
+    number = world.complete(seeds=seeds)
+    analysis = compute_analysis(world.ledger, number, None)
+    recommended = analysis.recommendation
+    page = ada.get(f"/studies/{number}").text
+    answer = page[page.index('<div class="answer">') : page.index("</div>", page.index('<div class="answer">'))]
+    assert f"<b>{recommended.configuration}</b>" in answer
+    assert 'data-certainty="cannot tell"' in answer
+    assert ("independent of the mini-batch" in answer) == recommended.deterministic
+    required = analysis.comparison.required_seeds
+    can_tell = required is None or required.seeds is not None
+    assert (f"/studies/{number}/repeat?seeds=" in answer) == can_tell == (seeds == (0,))
+    assert f"/configurations/{recommended.configuration}?" in ada.get(f"/studies/best?study={number}").text
+    assert "data-later" not in ada.get(f"/studies/{number}/parts/answer").text
+
+
+def test_readers_are_not_offered_to_add_seeds(world):
+    number = world.complete(seeds=(0, 1, 2))
+    compute_analysis(world.ledger, number, None)
+    page = world.client("ada", Scope.READ, **HTML_HEADERS).get(f"/studies/{number}").text
+    assert 'class="answer"' in page
+    assert "/repeat" not in page
+
+
+def test_answer_is_requested_again_until_the_analysis_exists(world, ada):
+    number = world.complete()
+    assert "data-later" in ada.get(f"/studies/{number}/parts/answer").text
+    compute_analysis(world.ledger, number, None)
+    assert "data-later" not in ada.get(f"/studies/{number}/parts/answer").text
+
+
+def test_running_study_has_no_recommendation_yet(world, ada):
+    number = world.queue.submit(study("half"), "ada").study_id
+    world.ledger.studies.start(number, lambda _: True, "host/1/0")
+    for trial in world.ledger.trials.list_open(number):
+        finish_trial(world.ledger, trial)
+    answer = ada.get(f"/studies/{number}/parts/answer").text
+    assert "provisional" in answer
+    assert "data-later" not in answer
+
+
+@pytest.mark.parametrize(
+    ("trial_states", "kind"),
+    [
+        ((TrialState.DIVERGED, TrialState.DIVERGED), "unusable"),
+        ((TrialState.FINISHED, TrialState.FAILED), "gaps"),
+    ],
+)
+def test_complete_study_without_usable_networks_says_so(world, ada, trial_states, kind):
+    number = world.queue.submit(study("poor"), "ada").study_id
+    set_state(world, number, "complete")
+    with write_session(world.ledger.database.engine) as session:
+        for seed, state in enumerate(trial_states):
+            values = {"state": state.value, "reason": f"seed {seed}: the loss is not finite"}
+            session.execute(update(TrialRow).where(TrialRow.study_id == number, TrialRow.seed == seed).values(values))
+    page = ada.get(f"/studies/{number}").text
+    assert f'class="banner {kind}"' in page
+    assert "bln seed 1: " in page
+    assert "seed 1: the loss is not finite" in page
+    assert "as trials end" not in page
+
+
+def test_failed_study_shows_its_reason_first(world, ada):
+    number = world.queue.submit(study("broken"), "ada").study_id
+    set_state(world, number, "failed", "the data set is missing: run `bln-search data fetch mnist` <b>")
+    page = ada.get(f"/studies/{number}").text
+    assert "<code>bln-search data fetch mnist</code> &lt;b&gt;" in page
+    assert page.index("banner failed") < page.index('id="answer"')
+    assert f'href="/studies/{number}/repeat"' in page
+
+
+def test_waiting_study_without_a_worker_says_so_to_everybody(world, ada):
+    number = world.queue.submit(study("waiting"), "ada").study_id
+    assert "banner worker" in ada.get(f"/studies/{number}").text
+    heartbeat(world)
+    assert "banner worker" not in ada.get(f"/studies/{number}").text
+
+
+def test_study_is_repeated_with_more_seeds(world, ada):
+    number = world.queue.submit(study("again", seeds=(0, 2)), "ada").study_id
+    page = ada.get(f"/studies/{number}/repeat?seeds=3").text
+    text = unescape(page[page.index("<textarea") : page.index("</textarea>")].split(">", 1)[1])
+    assert parse_study(text).seeds == (0, 2, 1, 3, 4)
+    assert parse_study(text).model_copy(update={"seeds": (0, 2)}).digest == study("again", seeds=(0, 2)).digest
+    assert ada.get(f"/studies/{number}/repeat?seeds=-1").status_code == 422
+    assert world.client("bob", Scope.WRITE, **HTML_HEADERS).get(f"/studies/{number}/repeat").status_code == 404
+
+
+def test_study_file_is_the_submitted_study(world, ada):
+    number = world.queue.submit(study("file"), "ada").study_id
+    response = ada.get(f"/studies/{number}/study.yaml")
+    assert response.headers["content-type"].startswith("application/yaml")
+    assert parse_study(response.text).digest == study("file").digest
+
+
+def test_code_of_a_row_selects_that_row(world, ada):
+    number = world.complete(seeds=(0, 1, 2))
+    page = ada.get(f"/studies/{number}/configurations/TTFF").text
+    blocks = [unescape(part.split("</code>")[0]) for part in page.split('<code id="use-')[1:]]
+    codes = dict(block.split('">', 1) for block in blocks)
+    assert set(codes) == {"network", "export", "client", "rest"}
+    command = shlex.split(codes["export"])
+    assert command[:3] == ["bln-search", "export", str(number)]
+    assert command[command.index("--config") + 1] == "TTFF"
+    address = urlsplit(shlex.split(codes["rest"])[-1])
+    rows = ada.get(f"{address.path}?{address.query}", headers={"Accept": "application/json"}).json()["rows"]
+    assert "TTFF" in {row["configuration"] for row in rows}
+    for name in ("network", "client"):
+        compile(codes[name], name, "exec")
+
+
+@pytest.mark.parametrize(("batch_sizes", "expected"), [("null", False), ("[5, 25]", True)])
+def test_leading_rows_name_the_batch_size_where_it_differs(world, ada, batch_sizes, expected):
+    number = world.complete(batch_sizes=batch_sizes)
+    assert (">Batch</th>" in ada.get(f"/studies/{number}/parts/leading").text) == expected

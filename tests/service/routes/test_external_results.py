@@ -1,0 +1,146 @@
+"""Results of own networks over HTTP: stored as a complete study, with problems that name their place."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.enums import Scope
+from bln_search.worker.analysis import compute_analysis
+from tests.support.external_results import RESULTS, results_body
+from tests.support.service_world import HTML_HEADERS, STUDIES, body
+
+
+def test_submitted_results_are_a_complete_study_with_its_location(client):
+    response = client.post(RESULTS, json=results_body())
+    assert response.status_code == 201
+    document = response.json()
+    assert response.headers["location"] == f"{STUDIES}/{document['id']}"
+    assert (document["state"], document["kind"], document["owner"], document["new"]) == (
+        *("complete", "external", "ada"),
+        True,
+    )
+    assert document["progress"]["fraction"] == 1
+    assert document["spec"]["external"]["examples"] == {"validation": 30, "test": 30}
+    repeated = client.post(RESULTS, json=results_body())
+    assert (repeated.status_code, repeated.json()["id"], repeated.json()["new"]) == (200, document["id"], False)
+
+
+def test_studies_that_are_trained_here_have_their_kind(client):
+    assert client.post(STUDIES, json=body()).json()["kind"] == "trained"
+
+
+def test_leaderboard_and_analysis_are_those_of_any_study(world, client):
+    study_id = client.post(RESULTS, json=results_body(networks=3)).json()["id"]
+    compute_analysis(world.ledger, study_id, None)
+    rows = client.get(f"{STUDIES}/{study_id}/leaderboard").json()["rows"]
+    assert [row["rank"] for row in rows] == [*range(1, 16), None]
+    assert {row["seeds"] for row in rows if row["rank"]} == {3}
+    analysis = client.get(f"{STUDIES}/{study_id}/analysis").json()["analysis"]
+    assert analysis["recommendation"]["arm"] == "network"
+    assert len(client.get(f"{STUDIES}/{study_id}/evaluations?limit=200").json()["items"]) == 96
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "pointer"),
+    [
+        (("evaluations", 2, "losses"), "?", "/evaluations/2/losses"),
+        (("evaluations", 2, "loss"), 7.0, "/evaluations/2/loss"),
+        (("evaluations", 2, "batch_size"), 0, "/evaluations/2/batch_size"),
+        (("evaluations", 2, "more"), 1, "/evaluations/2/more"),
+        (("evaluations", 2, "network"), 9, "/evaluations/2/network"),
+        (("evaluations", 2, "configuration"), "TT--", "/evaluations/2/configuration"),
+        (("networks", 0, "name"), "run 1", "/networks/0"),
+        (("name",), "No Name", "/name"),
+        (("examples",), {"validation": 29, "test": 30}, "/evaluations/2/losses"),
+    ],
+)
+def test_problem_names_its_place_and_nothing_is_stored(client, place, value, pointer):
+    document = results_body()
+    *parents, last = place
+    node = document
+    for part in parents:
+        node = node[part]
+    node[last] = value
+    response = client.post(RESULTS, json=document)
+    assert response.status_code == 422
+    assert pointer in [error["pointer"] for error in response.json()["errors"]]
+    assert client.get(STUDIES).json()["items"] == []
+
+
+def test_evaluation_given_twice_is_refused(client):
+    document = results_body()
+    document["evaluations"].append(document["evaluations"][5])
+    response = client.post(RESULTS, json=document)
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "/evaluations/64"
+
+
+def test_number_that_is_not_finite_is_refused(client):
+    text = client.build_request("POST", RESULTS, json=results_body()).content.decode()
+    start = text.index('"loss":0.') + len('"loss":')
+    headers = {"Content-Type": "application/json"}
+    for number in ("NaN", "Infinity", "1e999"):
+        hostile = text[:start] + number + text[text.index(",", start) :]
+        assert client.post(RESULTS, content=hostile, headers=headers).status_code in (400, 422)
+
+
+def test_writing_needs_a_token_with_that_scope(world):
+    assert world.client(None).post(RESULTS, json=results_body()).status_code == 401
+    assert world.client(scope=Scope.READ).post(RESULTS, json=results_body()).status_code == 403
+
+
+def test_results_belong_to_their_account(world, client):
+    study_id = client.post(RESULTS, json=results_body()).json()["id"]
+    bob = world.client("bob")
+    assert bob.get(f"{STUDIES}/{study_id}").status_code == 404
+    assert bob.post(RESULTS, json=results_body()).json()["id"] != study_id
+    assert bob.delete(f"{STUDIES}/{study_id}").status_code == 404
+    assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
+
+
+def test_large_bodies_are_read_for_results_with_a_token_only(world, client):
+    sizes = {"largest_body": 1000, "largest_results": 200_000}
+    world.context.settings = world.settings.model_copy(update=sizes)
+    document = results_body()
+    assert client.post(RESULTS, json=document).status_code == 201
+    assert client.post(STUDIES, json=document).status_code == 413
+    assert world.client(None).post(RESULTS, json=document).status_code == 401
+    world.context.settings = world.settings.model_copy(update={**sizes, "largest_results": 2000})
+    refused = client.post(RESULTS, json=document)
+    assert refused.status_code == 413
+    assert "2,000 bytes" in refused.json()["detail"]
+
+
+def test_study_file_with_external_results_is_refused(client):
+    study_id = client.post(RESULTS, json=results_body()).json()["id"]
+    spec = client.get(f"{STUDIES}/{study_id}").json()["spec"]
+    for address in (STUDIES, f"{STUDIES}/validate"):
+        response = client.post(address, json=spec)
+        assert response.status_code == 422
+        assert [error["pointer"] for error in response.json()["errors"]] == ["/external"]
+
+
+def test_what_needs_networks_or_a_run_is_refused(client):
+    study_id = client.post(RESULTS, json=results_body()).json()["id"]
+    for action in ("pause", "resume", "cancel", "retry-failed"):
+        assert client.post(f"{STUDIES}/{study_id}/{action}").status_code == 409
+    assert client.get(f"{STUDIES}/{study_id}/checkpoints/1").status_code == 404
+    trials = client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
+    assert [trial["checkpoint"] for trial in trials] == [None, None]
+
+
+def test_pages_show_networks_instead_of_training(world, client):
+    study_id = client.post(RESULTS, json=results_body(title="<b>bold</b>")).json()["id"]
+    compute_analysis(world.ledger, study_id, None)
+    page = client.get(f"/studies/{study_id}", headers=HTML_HEADERS)
+    assert page.status_code == 200
+    assert "external results" in page.text
+    assert "run 1" in page.text
+    assert "<b>bold" not in page.text
+    assert 'id="progress"' not in page.text
+    assert 'data-name="curves"' not in page.text
+    assert "external results" in client.get("/studies", headers=HTML_HEADERS).text
+    for path in ("leaderboard", "charts", "configurations/FFFF?arm=network&batch_size=25", "charts/curves.json"):
+        assert client.get(f"/studies/{study_id}/{path}", headers=HTML_HEADERS).status_code == 200
+    other = client.post(STUDIES, json=body()).json()["id"]
+    assert "external results" not in client.get(f"/studies/{other}", headers=HTML_HEADERS).text

@@ -1,0 +1,85 @@
+"""A worker analyses external results: rows, means and recommendation are those of the table in Python."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import bln_search
+from bln_search.core.errors import DataError
+from bln_search.core.states import StudyState
+from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.study import ProbesSpec
+from bln_search.storage.results.external_results import check_results
+from bln_search.worker.layer_search import search_layers
+from bln_search.worker.probe_study import probe_study
+from tests.support.external_results import submit
+
+
+def trained(seed):
+    torch.manual_seed(seed)
+    network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(network.parameters(), 0.3)
+    for x, y in data(200, 1):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+    return bln_search.convert(network.eval(), method="same")
+
+
+def data(n, seed, shift=0.0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 6, generator=generator)
+    y = (x[:, 0] > 0).long()
+    return [(x[start : start + 20] + shift, y[start : start + 20]) for start in range(0, n, 20)]
+
+
+def test_analysis_equals_the_table_in_python(worker):
+    networks = [trained(seed) for seed in range(3)]
+    ranked = bln_search.evaluate_configurations(networks, data(200, 1), data(120, 2, shift=1.0))
+    results = ranked.external_results("own")
+    checked = check_results(results)
+    study = results.make_study(checked.sha256)
+    study_id = worker.ledger.external.submit(study, checked.evaluations, "ada").study_id
+    worker.work(once=True)
+    board = worker.ledger.results.rank_study(study_id, worker.ledger.studies.get(study_id).spec)
+    assert [(row.rank, row.key, row.seeds) for row in board.rows] == [
+        (row.rank, row.key, row.seeds) for row in ranked.board.rows
+    ]
+    for stored, expected in zip(board.rows, ranked.board.rows, strict=True):
+        for split, metrics in expected.metrics.items():
+            assert stored.metrics[split].loss.mean == pytest.approx(metrics.loss.mean, rel=0, abs=1e-12)
+            assert stored.metrics[split].accuracy.mean == pytest.approx(metrics.accuracy.mean, rel=0, abs=1e-12)
+    analysis = worker.ledger.analyses.find(study_id).analysis
+    assert analysis.reason is None
+    assert analysis.comparison == ranked.comparison
+    assert analysis.recommendation == ranked.recommendation
+    assert analysis.recommendation.current is not None
+    assert analysis.latencies == ()
+    assert worker.ledger.studies.get(study_id).state is StudyState.COMPLETE
+
+
+def test_baseline_is_that_of_the_submitted_classes(worker):
+    torch.manual_seed(0)
+    untrained = bln_search.convert(
+        nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 2)).eval(), method="same"
+    )
+    with torch.no_grad():
+        untrained[2].weight.mul_(20)
+    ranked = bln_search.evaluate_configurations(untrained, data(200, 1), data(120, 2))
+    assert ranked.baseline_warning is not None
+    results = ranked.external_results("own")
+    checked = check_results(results)
+    study_id = worker.ledger.external.submit(results.make_study(checked.sha256), checked.evaluations, "ada").study_id
+    worker.work(once=True)
+    stored = worker.ledger.analyses.find(study_id).analysis.no_better_than_class_prior
+    assert stored.baseline == ranked.class_prior
+
+
+def test_work_that_needs_networks_is_one_clear_error(ledger, environment):
+    study_id = submit(ledger).study_id
+    with pytest.raises(DataError, match="has external results"):
+        search_layers(ledger, study_id, environment, LayersSpec(), lambda _line: None)
+    with pytest.raises(DataError, match="has external results"):
+        probe_study(ledger, study_id, environment, ProbesSpec(batch_sizes=(1,)), lambda _line: None)
