@@ -47,5 +47,7 @@ def test_every_library_has_a_recipe():
 def test_recipe_prints_a_table(library, tmp_path):
     if find_spec(library) is None or (library in NEEDS_TORCHVISION and find_spec("torchvision") is None):
         pytest.skip(f"{library} is not installed")
-    printed = run_python(LOAD.replace("{library}", library) + DATA + LIBRARIES[library], where=tmp_path, OMP_NUM_THREADS="1")
+    printed = run_python(
+        LOAD.replace("{library}", library) + DATA + LIBRARIES[library], where=tmp_path, OMP_NUM_THREADS="1"
+    )
     assert len(printed_ranks(printed)) == ROWS[library]
