@@ -227,6 +227,50 @@ def test_objects_are_evaluated_one_by_one_and_exactly():
         torch.testing.assert_close(torch.from_numpy(got), losses, rtol=1e-5, atol=1e-5)
 
 
+def test_a_population_of_graphs_includes_every_mini_batch():
+    parts = [X[:5], X[5:20], X[20:]]
+    graphs = [Graphs(x, torch.zeros(2, 0, dtype=torch.long)) for x in parts]
+    network = GraphNetwork()
+    ranked = bln_search.evaluate_configurations(network, graphs, [(Graphs(X, EDGES), Y)], one_pass=False, **GRAPH)
+    with torch.no_grad():
+        expected = torch.stack([network.first(x).double().mean(0) for x in parts]).mean(0)
+    mean = ranked.populations["frozen"]["norm"].batch.mean
+    torch.testing.assert_close(mean.flatten(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_slots_of_graphs_are_one_error_before_any_pass():
+    batch = (Graphs(X, EDGES), Y)
+    with pytest.raises(DataError, match="per_slot=True needs the examples on the first axis"):
+        bln_search.evaluate_configurations(GraphNetwork(), [batch[0]], [batch], one_pass=False, per_slot=True, **GRAPH)
+
+
+class Tagged(torch.Tensor):
+    """A tensor whose shape and type can be read, but that no operation may use, like MONAI's MetaTensor."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        assert func.__name__ in ("__get__", "__len__", "is_floating_point"), (
+            f"{func} was called with a tensor of a subclass"
+        )
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_tensors_of_a_subclass_are_evaluated_as_plain_ones():
+    def tagged(part):
+        with torch._C.DisableTorchFunctionSubclass():
+            return {key: value.as_subclass(Tagged) for key, value in keywords(part).items()}
+
+    with torch._C.DisableTorchFunctionSubclass():
+        batches = split(tagged)
+    assert type(batches[0]["x"]) is Tagged
+    network = Network()
+    ranked = bln_search.evaluate_configurations(network, split(keywords), split(keywords))
+    assert all(
+        (outcomes(ranked)[key] == losses).all()
+        for key, losses in outcomes(bln_search.evaluate_configurations(network, batches, batches)).items()
+    )
+
+
 def test_objects_in_the_one_pass_are_one_error_before_any_pass():
     network, calls = GraphNetwork(), []
     network.register_forward_pre_hook(lambda *_: calls.append(1))

@@ -14,15 +14,28 @@ pytestmark = pytest.mark.slow
 
 DATA, *RECIPES = [block.text for block in blocks(PAGES["networks.md"], "python")]
 LIBRARIES = {re.search(r"^import (\w+)", recipe, re.MULTILINE)[1]: recipe for recipe in RECIPES}
-ROWS = {"timm": 7, "torchvision": 7, "transformers": 4}
+ROWS = {
+    "timm": 7,
+    "torchvision": 7,
+    "transformers": 4,
+    "monai": 7,
+    "lightning": 7,
+    "torch_geometric": 7,
+}
+NEEDS_TORCHVISION = ("timm", "torchvision", "transformers")
 
 LOAD = """
+import importlib.util
 import warnings
 from bench.support.zoo_networks import load_torchvision
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    load_torchvision()
+    if importlib.util.find_spec("torchvision"):
+        load_torchvision()
+    importlib.import_module("{library}")
 warnings.filterwarnings("ignore", "ill-conditioned")  # small images
+for name in ("monai", "lightning", "torch_geometric"):
+    warnings.filterwarnings("ignore", module=name)
 """
 
 
@@ -32,7 +45,9 @@ def test_every_library_has_a_recipe():
 
 @pytest.mark.parametrize("library", ROWS)
 def test_recipe_prints_a_table(library, tmp_path):
-    if find_spec(library) is None or find_spec("torchvision") is None:
+    if find_spec(library) is None or (library in NEEDS_TORCHVISION and find_spec("torchvision") is None):
         pytest.skip(f"{library} is not installed")
-    printed = run_python(LOAD + DATA + LIBRARIES[library], where=tmp_path, OMP_NUM_THREADS="1")
+    printed = run_python(
+        LOAD.replace("{library}", library) + DATA + LIBRARIES[library], where=tmp_path, OMP_NUM_THREADS="1"
+    )
     assert len(printed_ranks(printed)) == ROWS[library]

@@ -99,3 +99,28 @@ def test_moments_survive_a_checkpoint():
     assert (restored.batch_size, restored.values_per_batch) == (6, 6)
     for part, expected in zip(restored.feature.parts, moments["a.b"].feature.parts, strict=True):
         torch.testing.assert_close(part, expected, rtol=0, atol=0)
+
+
+def test_sizes_that_differ_are_all_included_on_request():
+    """As with the nodes of graphs: each mini-batch counts once, and feature statistics are pooled over its nodes."""
+    data = [x[: 3 + i] for i, x in enumerate(draw_batches(count=4, m=8))]
+    layer = BLN(3, epsilon=1e-3).double()
+    with collect_moments([layer]) as accumulators, torch.no_grad():
+        accumulators[layer].includes_all_sizes = True
+        for x in data:
+            layer(x)
+    moments = accumulators[layer].moments(has_batch_statistics=True, has_feature_statistics=True)
+    arrays = [x.numpy() for x in data]
+    expected = [
+        np.mean([x.mean(0) for x in arrays], axis=0),
+        np.var([x.mean(0) for x in arrays], axis=0),
+        np.mean([np.sqrt(x.var(0) + 1e-3) for x in arrays], axis=0),
+        np.mean([x.var(0) for x in arrays], axis=0),
+    ]
+    for part, value in zip(moments.batch.parts, expected, strict=True):
+        np.testing.assert_allclose(part.numpy()[0], value, rtol=1e-12)
+    means = [x.mean(1) for x in arrays]
+    total = np.mean([np.square(mean).mean() for mean in means]) - np.mean([mean.mean() for mean in means]) ** 2
+    assert moments.feature.mean.item() == pytest.approx(np.mean([mean.mean() for mean in means]), rel=1e-12)
+    assert moments.feature.variance_of_mean.item() == pytest.approx(total, rel=1e-12)
+    assert (moments.batch_size, moments.values_per_batch) == (4, 4)  # the mean of 3, 4, 5 and 6, to the even number
