@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 _MIN_BYTES = 1000
 _LEVEL = 5
-"""Compression level: higher ones save about one per cent more and take twice as long."""
+"""Compression level between speed and size: each response is compressed anew."""
 
 
 class PageCompression:

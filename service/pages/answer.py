@@ -32,7 +32,8 @@ class Answer:
         evidence: How far the first rows are separated, and how many seeds would separate them.
         reason: Why the row is recommended.
         loss_excess: What it gives away to the row of lowest mean loss; None for that row.
-        more_seeds: Seeds to add for a clear answer; None where it is clear, or more seeds cannot make it so.
+        more_seeds: Seeds to add for a clear answer; None where it is clear, where more seeds cannot make it so, or for
+            external results.
     """
 
     recommended: DisplayRow
@@ -56,9 +57,9 @@ def find_recommended(board: CachedLeaderboard, analysis: Analysis | None) -> Lea
 
 def find_answer(board: CachedLeaderboard | None, analysis: Analysis | None) -> Answer | None:
     """The answer of a study; None before it is analyzed, or where rows cannot be compared."""
-    row = None if board is None else find_recommended(board, analysis)
     if board is None or analysis is None or analysis.recommendation is None or analysis.comparison is None:
         return None
+    row = find_recommended(board, analysis)
     return None if row is None else _answer(row, board, analysis, analysis.recommendation, analysis.comparison)
 
 
@@ -81,7 +82,7 @@ def _answer(
         evidence=significance_fact(comparison),
         reason=recommendation_reason(recommendation),
         loss_excess=loss_excess(recommendation),
-        more_seeds=None if degree is Certainty.CLEAR else _more_seeds(comparison),
+        more_seeds=None if degree is Certainty.CLEAR or board.spec.external is not None else _more_seeds(comparison),
     )
 
 

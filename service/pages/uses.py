@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bln_search.core.blend import parse_estimate
 from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.specs.study import StudySpec
 from service.pages.rendering.templates import url_with_query
 
 
@@ -25,22 +26,23 @@ class Use:
     code: str
 
 
-def configuration_uses(server: str, study_id: int, study_name: str, row: LeaderboardRow) -> list[Use]:
+def configuration_uses(server: str, study_id: int, study: StudySpec, row: LeaderboardRow) -> list[Use]:
     """Code for the row.
 
     Args:
         server: Address of the service.
         study_id: The study.
-        study_name: Its name, for the folder of the export.
+        study: Its specification. The networks of external results are not stored, so they cannot be exported.
         row: The row.
     """
+    export = Use(
+        "use-export",
+        "Export the trained network by command, beside the database",
+        _export_command(study_id, study.name, row),
+    )
     return [
         Use("use-network", "Your own network in Python", _network_code(row)),
-        Use(
-            "use-export",
-            "Export the trained network by command, beside the database",
-            _export_command(study_id, study_name, row),
-        ),
+        *([export] if study.external is None else []),
         Use("use-client", "Its figures in Python", _client_code(server, study_id, row)),
         Use("use-rest", "Its figures over REST", _rest_command(server, study_id, row)),
     ]

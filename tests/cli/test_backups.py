@@ -39,6 +39,15 @@ def test_empty_database_is_backed_up_and_restored(home, tmp_path):
     assert "0 studies wait" in call("restore", tmp_path / "backups", check=0).stdout
 
 
+def test_restore_counts_the_studies_that_it_replaces(home, tmp_path):
+    with closing(open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
+        ledger.studies.accept(study("one"))
+        call("backup", tmp_path / "backups", check=0)
+        ledger.studies.accept(study("two"))
+    done = call("restore", tmp_path / "backups", "--overwrite", "--format", "json", check=0)
+    assert json.loads(done.stdout)["replaced_studies"] == 2
+
+
 def test_backup_with_missing_networks_fails_and_keeps_backups(home, tmp_path):
     """As where the folder of checkpoints was not mounted; once known, they are no news."""
     content = b"a network"

@@ -118,3 +118,10 @@ def test_shell_completion_is_offered(invoke, monkeypatch):
 
 def test_the_recommended_row_is_exported_by_default():
     assert option(["export"], "--config").default == "recommended"
+
+
+@pytest.mark.parametrize("words", [(), *verbs()], ids=lambda words: " ".join(words) or "bln-search")
+def test_help_fits_80_columns_and_shortens_nothing(words, invoke):
+    page = invoke(*words, "--help", env={"COLUMNS": "80"}).stdout
+    assert max(map(len, page.splitlines())) <= 80
+    assert "…" not in page

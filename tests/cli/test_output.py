@@ -79,3 +79,23 @@ def test_messages_are_wrapped_on_a_terminal_only():
     code = "from bln_search.cli.output import errors; errors.print('word ' * 60, end='')"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stderr == "word " * 60
+
+
+def test_printed_results_have_no_spaces_at_the_ends_of_lines():
+    code = (
+        "from bln_search.cli.output import make_records_table, results\n"
+        "results.print(make_records_table([{'name': 'a', 'state': 'b' * 20}, {'name': 'c', 'state': 'd'}], "
+        "('name', 'state')))\nresults.print('first  \\n second ')"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = process.stdout.split("\n")
+    assert lines == [line.rstrip() for line in lines]
+    assert lines[-3:] == ["first", " second", ""]
+    assert "b" * 20 in process.stdout
+
+
+def test_a_path_wider_than_the_terminal_stays_whole():
+    code = "from bln_search.cli.output import print_line; print_line('written to ' + '/folder' * 20)"
+    environment = {**os.environ, "COLUMNS": "60"}
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert "/folder" * 20 in process.stdout

@@ -98,6 +98,22 @@ def application_of(context):
     return app
 
 
+class ClientOfLists:
+    """The lists of a service that commands read, each on one page: stands for `bln_search.client.Client`."""
+
+    def __init__(self, world):
+        self.world = world
+
+    def trials(self, study_id):
+        return self._items(f"{STUDIES}/{study_id}/trials")
+
+    def evaluations(self, study_id, **filters):
+        return self._items(f"{STUDIES}/{study_id}/evaluations", limit=200, **filters)
+
+    def _items(self, path, **params):
+        return self.world.client().get(path, params=params).json()["items"]
+
+
 class World:
     """The service in this process, with a token for each account and scope."""
 

@@ -15,28 +15,16 @@ from bln_search.storage.results.external_results import check_results
 from bln_search.worker.layer_search import search_layers
 from bln_search.worker.probe_study import probe_study
 from tests.support.external_results import submit
+from tests.support.small_networks import data, trained
 
 
-def trained(seed):
-    torch.manual_seed(seed)
-    network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
-    optimizer = torch.optim.SGD(network.parameters(), 0.3)
-    for x, y in data(200, 1):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(network(x), y).backward()
-        optimizer.step()
+def converted(seed):
+    network = trained(seed, lambda: nn.BatchNorm1d(8), 0.3)
     return bln_search.convert(network.eval(), method="same")
 
 
-def data(n, seed, shift=0.0):
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(n, 6, generator=generator)
-    y = (x[:, 0] > 0).long()
-    return [(x[start : start + 20] + shift, y[start : start + 20]) for start in range(0, n, 20)]
-
-
 def test_analysis_equals_the_table_in_python(worker):
-    networks = [trained(seed) for seed in range(3)]
+    networks = [converted(seed) for seed in range(3)]
     ranked = bln_search.evaluate_configurations(networks, data(200, 1), data(120, 2, shift=1.0))
     results = ranked.external_results("own")
     checked = check_results(results)

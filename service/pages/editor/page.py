@@ -101,7 +101,11 @@ def _find_spec(study: StudyAccess, context: Context) -> StudySpec:
     listed = context.ledger.listing.find_study(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
-    return StudySpec.model_validate_json(listed.spec_json)
+    spec = StudySpec.model_validate_json(listed.spec_json)
+    if spec.external is not None:
+        detail = f"study {study.id} has external results: its networks were not trained here, so it has no study file"
+        raise ProblemException(409, "external-results", detail)
+    return spec
 
 
 def _editor_page(request: Request, context: Context, writer: Bearer, text: str, file: str) -> HTMLResponse:

@@ -10,7 +10,7 @@ from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
 from bln_search.core.states import EvaluationState
 from bln_search.specs import parse_study, planned_rows
 from bln_search.storage.pagination import Page
-from tests.contracts.trained_studies import CHECKPOINT
+from tests.contracts.trained_studies import finish_trial
 
 STUDY = parse_study("""
 name: blended
@@ -35,21 +35,11 @@ def evaluations(trial):
     )
 
 
-def start(ledger, trial):
-    return ledger.attempts.claim_trial(trial.id, "host/1/0")
-
-
-def finish(ledger, trial):
-    token = start(ledger, trial)
-    ledger.attempts.record_checkpoint(token, CHECKPOINT)
-    ledger.attempts.finish_trial(token, evaluations(trial))
-
-
 @pytest.fixture
 def study_id(ledger):
     study_id = ledger.studies.accept(STUDY)
     for trial in ledger.trials.list_trials(study_id):
-        finish(ledger, trial)
+        finish_trial(ledger, trial, evaluations(trial))
     return study_id
 
 
@@ -82,8 +72,9 @@ def test_evaluations_are_listed_by_the_label_of_a_blend(ledger, study_id):
 def test_diverged_trial_has_every_blended_row(ledger):
     study_id = ledger.studies.accept(STUDY)
     first, second = ledger.trials.list_trials(study_id)
-    finish(ledger, first)
-    ledger.attempts.record_divergence(start(ledger, second), "the loss is not finite")
+    finish_trial(ledger, first, evaluations(first))
+    token = ledger.attempts.claim_trial(second.id, "host/1/0")
+    ledger.attempts.record_divergence(token, "the loss is not finite")
     board = ledger.results.rank_study(study_id, STUDY)
     assert len(board.rows) == 31
     assert {row.state for row in board.rows} == {EvaluationState.DIVERGED}

@@ -14,7 +14,7 @@ from bln_search.core.records import Evaluation, Outcomes, Probe
 from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
 from bln_search.specs.trial import make_trial_spec
 from bln_search.storage.row_factories import make_evaluation_row
-from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, STUDY, evaluations
+from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, STUDY, evaluations, finish_trial
 
 CONDITIONS = ("", "fog-3", "a" * 64)
 LONG_ESTIMATE = blend_label("p" * 32, Blend(0.1234567890123456))
@@ -33,17 +33,11 @@ def under_conditions():
     )
 
 
-def finish(ledger, trial):
-    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
-    ledger.attempts.record_checkpoint(token, CHECKPOINT)
-    ledger.attempts.finish_trial(token, under_conditions())
-
-
 @pytest.fixture
 def study_id(ledger):
     study_id = ledger.studies.accept(STUDY)
     for trial in ledger.trials.list_trials(study_id):
-        finish(ledger, trial)
+        finish_trial(ledger, trial, under_conditions())
     return study_id
 
 
@@ -82,7 +76,7 @@ def test_points_are_judged_by_their_clean_loss(ledger):
     trials = [make_trial_spec(SAMPLED_STUDY, SAMPLED_STUDY.arms[0], point, seed) for seed in SAMPLED_STUDY.seeds]
     ledger.trials.add_point(study_id, trials)
     for trial in ledger.trials.list_trials(study_id):
-        finish(ledger, trial)
+        finish_trial(ledger, trial, under_conditions())
     clean = [item.loss for item in under_conditions() if item.key.is_clean and item.key.split is Split.VALIDATION]
     ((first, second),) = ledger.trials.list_points(study_id)
     assert first.best_loss == second.best_loss == pytest.approx(min(clean))

@@ -15,6 +15,7 @@ from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow, TrialRow
 from bln_search.worker.analysis import compute_analysis
+from tests.support.external_results import submit
 from tests.support.service_world import HTML_HEADERS, finish_trial, study
 
 
@@ -148,3 +149,15 @@ def test_code_of_a_row_selects_that_row(world, ada):
 def test_leading_rows_name_the_batch_size_where_it_differs(world, ada, batch_sizes, expected):
     number = world.complete(batch_sizes=batch_sizes)
     assert (">Batch</th>" in ada.get(f"/studies/{number}/parts/leading").text) == expected
+
+
+def test_external_results_offer_neither_training_nor_export(world, ada):
+    number = submit(world.ledger, networks=3).study_id
+    compute_analysis(world.ledger, number, None)
+    page = ada.get(f"/studies/{number}").text
+    assert 'class="answer"' in page
+    assert "/repeat" not in page
+    assert "study.yaml" not in page
+    assert 'id="use-export"' not in ada.get(f"/studies/{number}/configurations/TTFF").text
+    for path in ("/repeat", "/study.yaml"):
+        assert ada.get(f"/studies/{number}{path}").status_code == 409

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 
 import pytest
 from pydantic import SecretStr
@@ -157,6 +158,13 @@ def test_secrets_of_the_settings_are_not_shown(world, root):
     assert text.count("set, not shown") == 2
     assert "sftp://ada:***@host/kept" in text
     assert "hush" not in text
+
+
+def test_settings_are_shown_as_the_environment_has_them(root):
+    values = dict(re.findall(r"<code>BLN_SEARCH_(\w+)</code></th><td><code>(.*?)</code>", root.get("/settings").text))
+    assert json.loads(unescape(values["HOSTS"])) == ["testserver"]
+    assert values["DATABASE"] == "not set"
+    assert "None" not in values.values()
 
 
 SEARCHED = """

@@ -14,7 +14,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Scope, Split
 from bln_search.ranking.grouping import losses_by_row
 from bln_search.reports.export import row_from_flat
-from tests.support.service_world import HTML_HEADERS, body, study
+from tests.support.service_world import HTML_HEADERS, ClientOfLists, body, study
 
 BLENDS = "[0.1, N16]"
 LABELS = ("frozen@0.1", "frozen@N16")
@@ -94,18 +94,8 @@ def test_pages_show_and_filter_blended_rows(world, study_id, board):
 
 
 def test_statistics_of_a_service_have_the_blended_rows(world, study_id):
-    class Client:
-        """The pages of the lists that the source reads."""
-
-        def trials(self, study_id):
-            return world.client().get(f"/api/v1/studies/{study_id}/trials").json()["items"]
-
-        def evaluations(self, study_id, **filters):
-            path = f"/api/v1/studies/{study_id}/evaluations"
-            return world.client().get(path, params={"limit": 200, **filters}).json()["items"]
-
     record = world.ledger.studies.find("done")
     expected = losses_by_row(world.ledger.results.list_scored(study_id), Split.TEST)
-    losses = ServiceSource(Client()).losses(record, Split.TEST)
+    losses = ServiceSource(ClientOfLists(world)).losses(record, Split.TEST)
     assert losses == expected
     assert {key.estimate for key in losses if key.configuration.uses_blend} == set(LABELS)

@@ -12,7 +12,7 @@ from bln_search.cli.sources.service import ServiceSource
 from bln_search.core.enums import Split
 from bln_search.ranking.grouping import losses_by_row
 from bln_search.reports.export import row_from_flat
-from tests.support.service_world import study
+from tests.support.service_world import ClientOfLists, study
 
 CONDITIONS = "[fog-2, {name: dim, corruption: contrast, severity: 5}]"
 NAMES = ("fog-2", "dim", "mean", "worst")
@@ -83,16 +83,6 @@ def test_page_has_a_sortable_column_for_each_condition(client, study_id, board):
 
 
 def test_statistics_of_a_service_read_clean_losses(world, study_id):
-    class Client:
-        """The pages of the lists that the source reads."""
-
-        def trials(self, study_id):
-            return world.client().get(f"/api/v1/studies/{study_id}/trials").json()["items"]
-
-        def evaluations(self, study_id, **filters):
-            path = f"/api/v1/studies/{study_id}/evaluations"
-            return world.client().get(path, params={"limit": 200, **filters}).json()["items"]
-
     record = world.ledger.studies.find("done")
     expected = losses_by_row(world.ledger.results.list_scored(study_id), Split.TEST)
-    assert ServiceSource(Client()).losses(record, Split.TEST) == expected
+    assert ServiceSource(ClientOfLists(world)).losses(record, Split.TEST) == expected
