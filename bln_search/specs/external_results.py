@@ -106,7 +106,7 @@ class ExternalResults(Spec):
 
     takes_booleans = frozenset({"per_slot"})
 
-    format: Literal[1] = 1
+    format: Annotated[int, Field(ge=1, le=1)] = 1
     name: str = Field(pattern=NAME_PATTERN)
     title: Annotated[str, StringConstraints(max_length=300)] = ""
     method: Method

@@ -274,7 +274,7 @@ def test_a_running_study_is_cancelled_then_deleted(visit, service):
     page.on("dialog", lambda dialog: dialog.accept())
     visit.go(f"/studies/{number}")
     page.wait_for_selector("#state .state-running", timeout=160_000)
-    page.wait_for_selector("#log li:has-text('epoch')")
+    page.wait_for_selector("#log li:has-text('epoch')", timeout=160_000)
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_selector("#state .state-cancelled")
     page.get_by_role("button", name="Delete").click()
