@@ -59,7 +59,8 @@ def backup(
     print_record(record, output_format, partial(print_line, text))
     if result.newly_absent:
         _print_warning(
-            f"{len(result.newly_absent)} networks are missing that the previous backup has: check that "
+            f"{count_noun(len(result.newly_absent), 'network is', 'networks are')} missing that the previous "
+            "backup has: check that "
             f"BLN_SEARCH_CHECKPOINTS is their location ({settings.checkpoint_store}). No older backup was removed"
         )
         raise typer.Exit(ExitCode.FAILED)

@@ -60,7 +60,7 @@ def test_backup_with_missing_networks_fails_and_keeps_backups(home, tmp_path):
     archive = tmp_path / "backups"
     missing = call("backup", archive, "--keep", 1, check=1)
     assert "1 MISSING" in missing.stdout
-    assert "1 networks are missing" in missing.stderr
+    assert "1 network is missing" in missing.stderr
     assert "No older backup was removed" in missing.stderr
     assert call("backup", archive, check=0).stderr.endswith("is missing or damaged: this backup lacks it\n")
     (home / "checkpoints").mkdir()

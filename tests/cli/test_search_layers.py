@@ -182,7 +182,7 @@ def test_incomplete_study_shows_its_searched_networks(home, call):
     ledger.close()
     code, _, messages = call(home, "layered", "--search", "random")
     assert code == 0
-    assert "1 networks searched" in messages
+    assert "1 network searched" in messages
     searches = [(search.arm, search.spec.search) for search in searches_of(home)]
     assert searches == [("ln", LayerSearch.RANDOM), ("bln", LayerSearch.COORDINATE)]
 

@@ -58,7 +58,7 @@ def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
         assert client.analysis(study, wait=60) is not None
     before = answers(service, study)
     said = call("backup", tmp_path / "backups", home=service.home, check=0)
-    assert "1 studies, 2 checkpoints" in said.stdout
+    assert "1 study, 2 checkpoints" in said.stdout
     assert service.stop() == 0
     destroy(service, url)
     assert "Traceback" not in call("restore", tmp_path / "backups", "--dry-run", home=service.home, check=0).stderr
@@ -70,7 +70,7 @@ def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     assert call("verify", study, home=service.home, check=0).stdout.endswith(" 0 different\n")
     call("export", study, "--output", tmp_path / "network", home=service.home, check=0)
     again = call("restore", tmp_path / "backups", home=service.home, check=1)
-    assert "has 1 studies: --overwrite" in again.stderr
+    assert "has 1 study: --overwrite" in again.stderr
     assert len(again.stderr.strip().splitlines()) == 1
 
 
@@ -89,7 +89,7 @@ def test_backup_of_a_running_study_can_be_completed(url, tmp_path, monkeypatch):
     service.kill()
     destroy(service, url)
     process = call("restore", tmp_path / "backups", home=service.home, check=0)
-    assert "1 studies wait to resume" in process.stdout
+    assert "1 study waits to resume" in process.stdout
     shown = call("list", "--format", "csv", home=service.home, check=0).stdout.splitlines()[1]
     assert shown.startswith("1,small,admin,accepted,3,")
     service.start()

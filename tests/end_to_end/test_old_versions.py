@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from bln_search.storage.engine import make_engine, schema_transaction, write_session
 from bln_search.storage.migration import VERSION_TABLE, newest_revision, present_revision
+from bln_search.storage.tables import StudyRow
 from bln_search.storage.upgrade import alembic_config
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call, command
@@ -157,7 +158,8 @@ def test_worker_stops_when_its_database_is_upgraded(url, tmp_path, monkeypatch):
         assert last.startswith("error: the database has the schema revision 9999 now")
         assert "Traceback" not in said
         rows = read_all_rows(engine)
-        assert [row[4] for row in rows["study"]] == ["running"]  # its lease expires and another worker reclaims it
+        state = list(StudyRow.__table__.columns.keys()).index("state")
+        assert [row[state] for row in rows["study"]] == ["running"]  # its lease expires and another worker reclaims it
         assert len(rows["worker"]) == 1
     finally:
         if worker.poll() is None:

@@ -225,10 +225,10 @@ def test_tokens_are_those_of_the_service_that_the_settings_name(quiet, tmp_path,
     monkeypatch.setenv("BLN_SEARCH_SERVER", quiet.address)
     monkeypatch.setenv("BLN_SEARCH_TOKEN", quiet.token)
     process = call("token", "create", "--scope", "read", "--label", "leaked", home=here, check=0)
-    assert f"a token of {quiet.address} for admin" in process.stderr
+    assert f"a token of the service {quiet.address} for admin" in process.stderr
     (line,) = [row for row in call("token", "list", home=here, check=0).stdout.splitlines() if "leaked" in row]
     revoked = call("token", "revoke", line.split()[0], home=here, check=0)
-    assert f"of {quiet.address} is revoked" in revoked.stderr
+    assert f"of the service {quiet.address} is revoked" in revoked.stderr
     asked = ("--server", quiet.address, "--token", process.stdout.strip())
     assert "unknown, revoked or expired" in call("list", *asked, home=here, check=1).stderr
     assert not (here / "ledger.sqlite3").exists()

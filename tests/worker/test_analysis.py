@@ -83,8 +83,9 @@ def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     assert analysis_sentences(analysis)[:2] == [baseline_warning(check), recommendation_text(analysis.recommendation)]
     without_data = compute_analysis(worker.ledger, untrained, None, save=False)
     assert without_data.no_better_than_class_prior == check, "a stored result is kept where the data are missing"
-    board = worker.ledger.results.rank_study(untrained, worker.ledger.studies.get(untrained).spec)
-    missing = DataSpec(name="mnist", validation=100)
+    spec = worker.ledger.studies.get(untrained).spec
+    board = worker.ledger.results.rank_study(untrained, spec)
+    missing = spec.model_copy(update={"data": DataSpec(name="mnist", validation=100)})
     assert check_against_baseline(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path)) is None
 
 
