@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import partial
 from typing import Annotated, Any
 
@@ -276,11 +275,6 @@ class StudySpec(Spec):
         if problem is not None:
             raise ValueError(problem)
         return self
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the canonical JSON."""
-        return hashlib.sha256(self.canonical_json().encode()).hexdigest()
 
 
 def check_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from bln_search.core.enums import LayerSearch
-from bln_search.evaluation.tree.trie import Digits
 from bln_search.search.layers.objective import BudgetedObjective, BudgetSpentError
 from bln_search.search.layers.racing import run_racing_search
 from bln_search.search.layers.tpe import run_tpe_search
@@ -100,11 +99,7 @@ def run_random_search(objective: BudgetedObjective, options: SearchOptions) -> N
     size, drawn = objective.space.size, 0
     while drawn < 20 * size:
         drawn += _RANDOM_BATCH
-        objective.losses(_random_configurations(objective, rng, _RANDOM_BATCH))
-
-
-def _random_configurations(objective: BudgetedObjective, rng: np.random.Generator, count: int) -> Digits:
-    return np.stack([rng.integers(radix, size=count) for radix in objective.space.radices], axis=1).astype(np.uint8)
+        objective.losses(objective.draw_configurations(rng, _RANDOM_BATCH))
 
 
 _SEARCHES: Mapping[LayerSearch, Callable[[BudgetedObjective, SearchOptions], None]] = {

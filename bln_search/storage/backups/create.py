@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError, BlnSearchError
+from bln_search.core.files import file_sha256
 from bln_search.core.version import VERSION
 from bln_search.storage.backups.archive import Archive, format_moment
 from bln_search.storage.backups.copy_rows import copy_rows, sequence_values, set_sequences
@@ -74,7 +75,7 @@ def create_backup(
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".backup-") as folder:
         copy = Path(folder) / name
         rows, needed = _copy_database(database, copy)
-        file = BackedFile(name=name, size=copy.stat().st_size, sha256=sha256_of(copy))
+        file = BackedFile(name=name, size=copy.stat().st_size, sha256=file_sha256(copy))
         try:
             archive.top.upload_file(name, copy)
             files, absent, copied = _copy_files(needed, checkpoints, archive.files, on_progress)
@@ -195,12 +196,6 @@ def _read_intact(store: CheckpointStore, name: str, sha256: str) -> bytes | None
     except FileNotFoundError:
         return None
     return content if hashlib.sha256(content).hexdigest() == sha256 else None
-
-
-def sha256_of(file: Path) -> str:
-    """SHA-256 of the content of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _remove_abandoned(scratch: Path, now: datetime) -> None:
