@@ -175,7 +175,7 @@ class StudySpec(Spec):
         return self.search is not None and self.search.sampler is not Sampler.GRID
 
     @property
-    def sampled_points(self) -> int:
+    def num_sampled_points(self) -> int:
         """The number of points that are sampled, summed over arms."""
         if self.search is None or self.space is None or not self.sampled:
             return 0

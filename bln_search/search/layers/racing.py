@@ -35,7 +35,7 @@ def run_racing_search(objective: BudgetedObjective, seed: int) -> None:
     """Run races until the budget is spent."""
     rng = np.random.default_rng(seed)
     space = objective.space
-    uniform = np.array(list(space.uniform().values()), np.uint8).reshape(-1, len(space.radices))
+    uniform = np.array(list(space.uniform_digits().values()), np.uint8).reshape(-1, len(space.radices))
     candidates = np.concatenate([uniform, objective.draw_configurations(rng, _CANDIDATES)])
     survivors = run_race(objective, candidates, rng)
     idle_races = 0

@@ -31,11 +31,13 @@ class SearchOptions:
     seed: int = 0
 
 
-def search(kind: LayerSearch, objective: BudgetedObjective, options: SearchOptions | None = None) -> None:
+def search_configurations(
+    kind: LayerSearch, objective: BudgetedObjective, options: SearchOptions | None = None
+) -> None:
     """Evaluate the uniform configurations, then search until the budget is spent or the search ends by itself."""
     options = options or SearchOptions()
     try:
-        uniform = objective.space.uniform().values()
+        uniform = objective.space.uniform_digits().values()
         if uniform:
             objective.losses(np.array(list(uniform), np.uint8))
         _SEARCHES[kind](objective, options)
@@ -70,7 +72,7 @@ def run_coordinate_search(objective: BudgetedObjective, options: SearchOptions) 
     It starts from the best uniform configurations, then from random ones, `options.restarts` times in all.
     """
     space = objective.space
-    uniform = np.array(list(space.uniform().values()), np.uint8).reshape(-1, len(space.radices))
+    uniform = np.array(list(space.uniform_digits().values()), np.uint8).reshape(-1, len(space.radices))
     order = np.argsort(objective.losses(uniform), kind="stable") if len(uniform) else np.array([], np.int64)
     starts = [tuple(int(digit) for digit in uniform[position]) for position in order[: options.restarts]]
     rng = np.random.default_rng(options.seed)

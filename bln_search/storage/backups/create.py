@@ -15,7 +15,7 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError, BlnSearchError
 from bln_search.core.files import file_sha256
 from bln_search.core.version import VERSION
-from bln_search.storage.backups.archive import Archive, format_moment
+from bln_search.storage.backups.archive import BackupArchive, format_moment
 from bln_search.storage.backups.copy_rows import copy_rows, sequence_values, set_sequences
 from bln_search.storage.backups.manifest import FORMAT, BackedFile, Manifest
 from bln_search.storage.checkpoints.needed_files import find_needed_files
@@ -48,7 +48,7 @@ class BackupResult:
 def create_backup(
     database: Database,
     checkpoints: CheckpointStore,
-    archive: Archive,
+    archive: BackupArchive,
     scratch: Path,
     now: datetime,
     on_progress: OnProgress,
@@ -101,7 +101,7 @@ def create_backup(
     return BackupResult(moment, manifest, copied, lost - absent_before)
 
 
-def _absent_before(archive: Archive) -> frozenset[str]:
+def _absent_before(archive: BackupArchive) -> frozenset[str]:
     """The checkpoints that the newest readable backup lacks."""
     try:
         return frozenset(archive.read_manifest().absent)
@@ -109,7 +109,7 @@ def _absent_before(archive: Archive) -> frozenset[str]:
         return frozenset()
 
 
-def _check_arguments(database: Database, checkpoints: CheckpointStore, archive: Archive) -> None:
+def _check_arguments(database: Database, checkpoints: CheckpointStore, archive: BackupArchive) -> None:
     present = present_revision(database.engine)
     if present != newest_revision():
         state = f"has the schema revision {present}" if present else "has no tables of bln-search"
