@@ -19,7 +19,7 @@ from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.evaluation.tree.verification import plain_pass_losses
 from bln_search.models import MLP
 from bln_search.norms import BLN, BN
-from bln_search.norms.network_layers import evaluation_mode
+from bln_search.norms.network.layers import evaluation_mode
 from tests.api.own_network import make_loader
 
 SIZE = 10
