@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections import UserDict, namedtuple
-from dataclasses import dataclass
+from collections import UserDict
 
 import pytest
 import torch
@@ -12,82 +11,21 @@ from torch import nn
 from torch.nn import functional as F
 
 import bln_search
-from bln_search.core.errors import DataError, ModelError
-
-SIZE = 6
-torch.manual_seed(3)
-X, Z, Y = torch.randn(33, 5), torch.randn(33, 4), torch.randint(0, 3, (33,))
-MASK = torch.rand(33, 5) > 0.3
-
-Pair = namedtuple("Pair", ["x", "z"])
-
-
-@dataclass
-class Sample:
-    x: torch.Tensor
-    z: torch.Tensor
-    y: torch.Tensor
-    name: str = "sample"
-
-
-class Network(nn.Module):
-    """Two inputs and a mask, which meet before and behind normalization layers; output of a given form."""
-
-    def __init__(self, output=lambda scores: scores):
-        super().__init__()
-        torch.manual_seed(1)
-        self.first, self.second, self.head = nn.Linear(5, 8), nn.Linear(4, 8), nn.Linear(8, 3)
-        self.norms = nn.ModuleList([bln_search.BLN(8, batch_size=SIZE) for _ in range(2)])
-        self.output = output
-        with torch.no_grad():
-            for norm in self.norms:
-                norm.weight.uniform_(0.5, 1.5)
-                norm.bias.normal_()
-
-    def forward(self, x, z, mask=None):
-        x = x if mask is None else x * mask
-        y = torch.tanh(self.norms[0](self.first(x)))
-        y = self.norms[1](y + self.second(z))
-        return self.output(self.head(y if mask is None else y * mask.float().mean(1, keepdim=True)))
-
-
-def split(make):
-    return [make(slice(start, min(start + SIZE, len(X)))) for start in range(0, len(X), SIZE)]
-
-
-def keywords(part):
-    return {"x": X[part], "z": Z[part], "mask": MASK[part], "labels": Y[part]}
-
-
-def outcomes(ranked):
-    return {(str(key.configuration), key.estimate): value.losses for key, value in ranked.outcomes.items()}
-
-
-@torch.no_grad()
-def expected_outcomes(ranked, network, use_mask):
-    """Losses of every applied row by plain passes; the last mini-batch is filled with the first examples."""
-    losses = {}
-    for row in ranked:
-        applied = bln_search.apply_configuration(copy.deepcopy(network), row).eval()
-        applied.output = lambda scores: scores
-        order = [*range(33), *range(3)]
-        scores = torch.cat(
-            [applied(X[part], Z[part], MASK[part] if use_mask else None) for part in torch.tensor(order).split(SIZE)]
-        )
-        losses[str(row.configuration), row.row.estimate] = F.cross_entropy(scores[:33], Y, reduction="none").numpy()
-    return losses
-
-
-def check(network, loader, use_mask=False, train=None, **options):
-    ranked = bln_search.evaluate_configurations(network, loader if train is None else train, loader, **options)
-    expected = expected_outcomes(ranked, network, use_mask)
-    assert outcomes(ranked).keys() == expected.keys()
-    assert len(expected) == 16
-    for key, losses in outcomes(ranked).items():
-        torch.testing.assert_close(torch.from_numpy(losses), torch.from_numpy(expected[key]), rtol=1e-5, atol=1e-5)
-    assert len({round(float(losses.mean()), 4) for losses in expected.values()}) > 8
-    return ranked
-
+from tests.api.inputs.structured import (
+    MASK,
+    SIZE,
+    Network,
+    Pair,
+    Sample,
+    X,
+    Y,
+    Z,
+    check,
+    expected_outcomes,
+    keywords,
+    outcomes,
+    split,
+)
 
 BATCHES = {
     "dictionary": (keywords, {}, True),
@@ -187,107 +125,6 @@ def test_layer_names_are_those_of_the_network():
     assert set(ranked.populations["frozen"]) == {"norms.0", "norms.1"}
 
 
-class Graphs:
-    """Like a batch of a graph library: no structure of tensors, moved by `to`."""
-
-    def __init__(self, nodes, edges):
-        self.nodes, self.edges = nodes, edges
-
-    def to(self, device):
-        return Graphs(self.nodes.to(device), self.edges.to(device))
-
-
-class GraphNetwork(nn.Module):
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(2)
-        self.first, self.norm, self.head = nn.Linear(5, 8), bln_search.BLN(8, batch_size=33), nn.Linear(8, 3)
-
-    def forward(self, graphs):
-        source, target = graphs.edges
-        y = self.norm(self.first(graphs.nodes))
-        return self.head(torch.tanh(y + torch.zeros_like(y).index_add(0, target, y[source])))
-
-
-GRAPH = {
-    "forward": lambda model, batch: model(batch[0] if isinstance(batch, tuple) else batch),
-    "target": lambda batch: batch[1],
-}
-EDGES = torch.randint(0, 33, (2, 40), generator=torch.Generator().manual_seed(0))
-
-
-def test_objects_are_evaluated_one_by_one_and_exactly():
-    batch = (Graphs(X, EDGES), Y)
-    ranked = bln_search.evaluate_configurations(GraphNetwork(), [batch[0]], [batch], one_pass=False, **GRAPH)
-    for row in ranked:
-        network = bln_search.apply_configuration(GraphNetwork(), row).eval()
-        with torch.no_grad():
-            losses = F.cross_entropy(network(batch[0]), Y, reduction="none")
-        got = outcomes(ranked)[str(row.configuration), row.row.estimate]
-        torch.testing.assert_close(torch.from_numpy(got), losses, rtol=1e-5, atol=1e-5)
-
-
-def test_a_population_of_graphs_includes_every_mini_batch():
-    parts = [X[:5], X[5:20], X[20:]]
-    graphs = [Graphs(x, torch.zeros(2, 0, dtype=torch.long)) for x in parts]
-    network = GraphNetwork()
-    ranked = bln_search.evaluate_configurations(network, graphs, [(Graphs(X, EDGES), Y)], one_pass=False, **GRAPH)
-    with torch.no_grad():
-        expected = torch.stack([network.first(x).double().mean(0) for x in parts]).mean(0)
-    mean = ranked.populations["frozen"]["norm"].batch.mean
-    torch.testing.assert_close(mean.flatten(), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_slots_of_graphs_are_one_error_before_any_pass():
-    batch = (Graphs(X, EDGES), Y)
-    with pytest.raises(DataError, match="per_slot=True needs the examples on the first axis"):
-        bln_search.evaluate_configurations(GraphNetwork(), [batch[0]], [batch], one_pass=False, per_slot=True, **GRAPH)
-
-
-class Tagged(torch.Tensor):
-    """A tensor whose shape and type can be read, but that no operation may use, like MONAI's MetaTensor."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        assert func.__name__ in ("__get__", "__len__", "is_floating_point"), (
-            f"{func} was called with a tensor of a subclass"
-        )
-        return super().__torch_function__(func, types, args, kwargs or {})
-
-
-def test_tensors_of_a_subclass_are_evaluated_as_plain_ones():
-    def tagged(part):
-        with torch._C.DisableTorchFunctionSubclass():
-            return {key: value.as_subclass(Tagged) for key, value in keywords(part).items()}
-
-    with torch._C.DisableTorchFunctionSubclass():
-        batches = split(tagged)
-    assert type(batches[0]["x"]) is Tagged
-    network = Network()
-    ranked = bln_search.evaluate_configurations(network, split(keywords), split(keywords))
-    assert all(
-        (outcomes(ranked)[key] == losses).all()
-        for key, losses in outcomes(bln_search.evaluate_configurations(network, batches, batches)).items()
-    )
-
-
-def test_objects_in_the_one_pass_are_one_error_before_any_pass():
-    network, calls = GraphNetwork(), []
-    network.register_forward_pre_hook(lambda *_: calls.append(1))
-    batch = (Graphs(X, EDGES), Y)
-    with pytest.raises(ModelError, match=r"these have \(Graphs, int64 \(33,\)\): evaluate with one_pass=False"):
-        bln_search.evaluate_configurations(network, [batch[0]], [batch], **GRAPH)
-    assert not calls
-
-
-def test_batch_sizes_of_objects_are_one_error():
-    batch = (Graphs(X, EDGES), Y)
-    with pytest.raises(DataError, match="batch_sizes= needs tensors with the examples on their first axis"):
-        bln_search.evaluate_configurations(
-            GraphNetwork(), [batch[0]], [batch], one_pass=False, batch_sizes=[4], **GRAPH
-        )
-
-
 def test_per_layer_search_of_structured_batches_runs_plain_passes():
     network, data = Network(), split(keywords)
     with pytest.warns(UserWarning, match="mini-batches of several tensors"):
@@ -312,109 +149,3 @@ def test_per_layer_search_of_one_tensor_with_another_output_is_traced():
     expected = bln_search.search_layers(nn.Sequential(*layers), data, data)
     assert layered.result.rows == expected.result.rows
     assert layered.record.space.layers == ("1", "4")
-
-
-GOOD = split(keywords)
-
-
-@pytest.mark.parametrize(
-    ("train", "validation", "options", "error", "message"),
-    [
-        (GOOD, [], {}, DataError, "validation_loader yields no mini-batch"),
-        ([], GOOD, {}, DataError, "train_loader yields no mini-batch"),
-        (GOOD, GOOD, {"test_loader": []}, DataError, "test_loader yields no mini-batch"),
-        (GOOD, GOOD, {"forward": 3}, TypeError, "forward has the type int: give a function"),
-        (GOOD, GOOD, {"target": "labels"}, TypeError, "target has the type str: give a function"),
-        (
-            GOOD,
-            [{"x": X, "z": Z}],
-            {},
-            DataError,
-            r"validation_loader yields dict\(x: float32 \(33, 5\), z: .*none of the keys labels, .*give target=",
-        ),
-        (GOOD, [(X, Z, Y)], {}, DataError, r"it yields \(float32 \(33, 5\), .*give target=.*, and forward="),
-        (
-            GOOD,
-            [(X, Z, Y)],
-            {"target": lambda batch: batch[2]},
-            DataError,
-            r"must yield \(inputs, targets\), .*it yields \(float32 \(33, 5\), .*give forward=",
-        ),
-        (
-            GOOD,
-            GOOD,
-            {"target": lambda batch: batch["y"]},
-            DataError,
-            r"target= failed for a mini-batch of validation_loader \(KeyError: 'y'\), which is dict\(x: ",
-        ),
-        (GOOD, GOOD, {"target": lambda batch: [1, 2]}, DataError, "target= returns list: targets are a tensor"),
-        (
-            GOOD,
-            GOOD,
-            {"forward": lambda model, batch: model(batch["input"])},
-            DataError,
-            r"forward= failed for a mini-batch of validation_loader \(KeyError: 'input'\), which is dict\(x: ",
-        ),
-        (
-            GOOD,
-            [{**keywords(slice(0, 6)), "weights": Y[:6]}],
-            {},
-            DataError,
-            r"the network failed for a mini-batch of validation_loader \(TypeError: .*'weights'\).*give forward=",
-        ),
-        (
-            GOOD,
-            GOOD,
-            {"forward": lambda model, batch: {"a": model(batch["x"], batch["z"])}},
-            ModelError,
-            r"returns dict\(a: float32 \(6, 3\)\).*give forward=",
-        ),
-        (
-            GOOD,
-            GOOD,
-            {"forward": lambda model, batch: model(batch["x"], batch["z"])[:2]},
-            ModelError,
-            r"outputs of shape \(2, 3\) for 6 examples",
-        ),
-        (
-            GOOD,
-            GOOD,
-            {"forward": lambda model, batch: model(batch["x"], batch["z"]).sum()},
-            ModelError,
-            "single number for a mini-batch",
-        ),
-        (GOOD, [({"x": X, "z": Z}, Y[:4])], {}, DataError, "validation_loader yields 33 inputs with 4 targets"),
-        (
-            GOOD,
-            [{**keywords(slice(0, 6)), "labels": Y[:6].float()}],
-            {},
-            DataError,
-            "targets of type torch.float32 .* classes are int64",
-        ),
-        (
-            [Sample(X, Z, Y)],
-            GOOD,
-            {},
-            DataError,
-            r"train_loader must yield inputs, .*it yields Sample\(x: float32 \(33, 5\), .*give forward=",
-        ),
-        (
-            GOOD,
-            [*GOOD[:2], {key: part[:3] for key, part in keywords(slice(12, 18)).items()} | {"x": X[:3, :4]}],
-            {},
-            DataError,
-            "cannot be filled with examples of the first one",
-        ),
-    ],
-)
-def test_a_wrong_adapter_or_batch_is_one_error(train, validation, options, error, message):
-    with pytest.raises(error, match=message):
-        bln_search.evaluate_configurations(Network(), train, validation, **options)
-
-
-def test_errors_of_the_first_mini_batch_come_before_the_population_pass():
-    network, calls = Network(), []
-    network.norms[0].register_forward_pre_hook(lambda *_: calls.append(1))
-    with pytest.raises(DataError, match="the network has 3 outputs"):
-        bln_search.evaluate_configurations(network, GOOD, [{**keywords(slice(0, 6)), "labels": Y[:6] + 7}])
-    assert len(calls) == 1
