@@ -38,7 +38,7 @@ class Record:
     losses: dict = field(default_factory=dict)
     loss: float = 0.5
 
-    def measure(self, objective):
+    def objective_value(self, objective):
         return self.loss if objective is Objective.LOSS else len(self.key)
 
 
