@@ -107,6 +107,21 @@ def test_a_state_dict_restores_the_averages():
     assert torch.equal(restored(x), layer(x))
 
 
+def test_a_new_layer_has_no_history():
+    layer = BRN(3)
+    assert layer.history_state() == [0, 0]
+    assert layer.history_estimates() == {}
+
+
+def test_the_history_counts_steps_and_values_of_a_mini_batch():
+    layer, restored = BRN(3), BRN(3)
+    for x in random_inputs((4, 3, 2, 2), 3):
+        layer(x.float())
+    restored.load_history_state(layer.history_state())
+    assert restored.history_state() == [3, 4 * 2 * 2]
+    assert layer.history_estimates()[PopulationEstimate.MOVING].values_per_batch == 16
+
+
 @pytest.mark.parametrize("options", [{"momentum": 1.0}, {"r_max": 0.5}, {"d_max": -1.0}])
 def test_impossible_options_are_an_error(options):
     with pytest.raises(ModelError, match="BRN takes"):
