@@ -55,6 +55,16 @@ def test_training_corrects_towards_the_moving_averages(shape, r_max, d_max):
         averages.history.append((mean, deviation))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_by_default_r_is_at_most_3_and_d_at_most_5(sign):
+    layer = BRN(3).double()
+    first, _ = random_inputs((6, 3), 2)
+    layer(first)
+    x = 100 * first**sign + sign * 1e4
+    normalized = ((x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + EPSILON)).numpy()
+    np.testing.assert_allclose(layer(x).detach().numpy(), 3 * normalized + sign * 5, rtol=1e-9)
+
+
 def test_without_correction_brn_equals_batch_normalization():
     brn, bn = BRN(3, r_max=1.0, d_max=0.0), BN(3)
     for x in random_inputs((6, 3), 3):
