@@ -71,6 +71,7 @@ def test_reshuffled_probes_equal_plain_passes_in_each_order(trained):
         assert probe.loss == pytest.approx(losses.mean(), rel=1e-10)
         assert probe.deviation == pytest.approx(np.sqrt(losses.var(axis=0, ddof=1).mean()), rel=1e-6, abs=1e-12)
         assert probe.flips == pytest.approx(flips)
+        assert probe.accuracy == pytest.approx(np.mean([classes == targets.numpy() for _, classes in passes]))
         assert probe.n == N
 
 

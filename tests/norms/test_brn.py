@@ -55,6 +55,16 @@ def test_training_corrects_towards_the_moving_averages(shape, r_max, d_max):
         averages.history.append((mean, deviation))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_by_default_r_is_at_most_3_and_d_at_most_5(sign):
+    layer = BRN(3).double()
+    first, _ = random_inputs((6, 3), 2)
+    layer(first)
+    x = 100 * first**sign + sign * 1e4
+    normalized = ((x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + EPSILON)).numpy()
+    np.testing.assert_allclose(layer(x).detach().numpy(), 3 * normalized + sign * 5, rtol=1e-9)
+
+
 def test_without_correction_brn_equals_batch_normalization():
     brn, bn = BRN(3, r_max=1.0, d_max=0.0), BN(3)
     for x in random_inputs((6, 3), 3):
@@ -105,6 +115,21 @@ def test_a_state_dict_restores_the_averages():
     layer(previous)
     restored.load_state_dict(layer.state_dict())
     assert torch.equal(restored(x), layer(x))
+
+
+def test_a_new_layer_has_no_history():
+    layer = BRN(3)
+    assert layer.history_state() == [0, 0]
+    assert layer.history_estimates() == {}
+
+
+def test_the_history_counts_steps_and_values_of_a_mini_batch():
+    layer, restored = BRN(3), BRN(3)
+    for x in random_inputs((4, 3, 2, 2), 3):
+        layer(x.float())
+    restored.load_history_state(layer.history_state())
+    assert restored.history_state() == [3, 4 * 2 * 2]
+    assert layer.history_estimates()[PopulationEstimate.MOVING].values_per_batch == 16
 
 
 @pytest.mark.parametrize("options", [{"momentum": 1.0}, {"r_max": 0.5}, {"d_max": -1.0}])

@@ -92,7 +92,7 @@ def test_per_slot_keeps_one_feature_value_for_each_slot(code):
     np.testing.assert_allclose(
         layer(smaller).detach().numpy(), formula(smaller.numpy(), code, population), rtol=1e-11, atol=1e-11
     )
-    with pytest.raises(ModelError, match="at most 5"):
+    with pytest.raises(ModelError, match="has 10 examples: use mini-batches of at most 5"):
         layer(torch.cat([x, x]))
 
 

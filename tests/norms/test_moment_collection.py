@@ -101,6 +101,17 @@ def test_moments_survive_a_checkpoint():
         torch.testing.assert_close(part, expected, rtol=0, atol=0)
 
 
+def test_mean_squares_of_earlier_checkpoints_become_variances():
+    """Var[μ] = E[μ²] - E[μ]², which rounding may make negative."""
+    tensors = moments_to_tensors({"a": moments_over(BLN(3).double(), draw_batches())})
+    mean, variance = tensors["a|batch|mean"], tensors.pop("a|batch|variance_of_mean")
+    square = mean.square() + variance * 1e-3
+    square[0, 0] = mean[0, 0].square() - 1e-9
+    restored = moments_from_tensors({**tensors, "a|batch|mean_square": square})["a"].batch.variance_of_mean
+    assert restored[0, 0] == 0
+    torch.testing.assert_close(restored[0, 1:], variance[0, 1:] * 1e-3)
+
+
 def test_sizes_that_differ_are_all_included_on_request():
     """As with the nodes of graphs: each mini-batch counts once, and feature statistics are pooled over its nodes."""
     data = [x[: 3 + i] for i, x in enumerate(draw_batches(count=4, m=8))]

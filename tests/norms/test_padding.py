@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
-from bln_search.norms.padding import zero_padded_positions
+from bln_search.norms.padding import ZeroPaddingHook, zero_padded_positions
 
 INF = float("-inf")
 AT_END = torch.tensor([[0, 0, INF], [0, 0, 0], [0, INF, INF]])
@@ -29,6 +30,35 @@ def test_padded_positions_are_zero(mask, mask_check):
 def test_the_mask_check_needs_padding_at_the_end_of_all_examples(mask):
     with torch.no_grad():
         assert torch.equal(zero(mask), torch.ones(3, 3, 2))
+
+
+def call_hook(*args, layer=None, **replaced):
+    """The output of the hook of a layer with keywords as an encoder calls it, some of them replaced."""
+    layer = nn.Identity().eval() if layer is None else layer
+    keywords = {"src_mask": None, "is_causal": False, "src_key_padding_mask": AT_END, **replaced}
+    with torch.no_grad():
+        return ZeroPaddingHook(mask_check=True)(layer, args, keywords, SRC)
+
+
+SRC = torch.ones(3, 3, 2)
+
+
+def test_the_hook_of_an_encoder_layer_zeroes_padding():
+    assert torch.equal(call_hook(SRC), (AT_END == 0).float().unsqueeze(-1).expand(3, 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("args", "replaced"),
+    [
+        pytest.param((SRC, SRC), {}, id="two inputs"),
+        pytest.param((), {"src": SRC}, id="keyword of another caller"),
+        pytest.param((SRC,), {"src_key_padding_mask": None}, id="no padding mask"),
+        pytest.param((SRC,), {"src_mask": torch.zeros(3, 3)}, id="attention mask"),
+        pytest.param((SRC,), {"layer": nn.Identity().train()}, id="training"),
+    ],
+)
+def test_calls_without_nested_tensors_keep_their_padding(args, replaced):
+    assert call_hook(*args, **replaced) is SRC
 
 
 def test_outputs_without_a_fast_path_are_unchanged():

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.evaluation.checks.numerical_comparison import is_rounding_error, loss_distance, output_distance
+from bln_search.evaluation.checks.numerical_comparison import (
+    _perturb_by_rounding,
+    is_rounding_error,
+    loss_distance,
+    output_distance,
+)
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.norms import LN
 from bln_search.norms.row_batching.row_tensor import RowSpec
@@ -57,3 +63,33 @@ def test_equal_values_have_distance_zero():
 def test_losses_differ_by_the_largest_ratio_to_the_tolerance():
     fused, plain = torch.tensor([1.0, 3.0, 0.0], dtype=torch.float64), torch.tensor([1.0, 3.8, 0.1])
     assert loss_distance(fused, plain, 0.1) == pytest.approx(0.8 / 0.48)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_outputs_differ_by_the_largest_ratio_to_their_tolerance(dtype):
+    """√ε·(size + median size at the position) + 4 ε·(largest element that differs)."""
+    generator = torch.Generator().manual_seed(0)
+    plain = torch.randn(7, 3, generator=generator, dtype=dtype) * torch.tensor([1.0, 10.0, 1e6], dtype=dtype)
+    fused = plain * (1 + 1e-3 * torch.randn(7, 3, generator=generator, dtype=dtype))
+    fused[:, 2] = plain[:, 2]
+    fused[0, 2] = plain[0, 2] * 1.001
+    epsilon = np.finfo(np.float32 if dtype == torch.float32 else np.float64).eps
+    x, y = fused.numpy().astype(np.float64), plain.numpy().astype(np.float64)
+    largest = max(abs(y[i, j]) for i, j in np.ndindex(7, 3) if x[i, j] != y[i, j])
+    expected = max(
+        abs(x[i, j] - y[i, j])
+        / (np.sqrt(epsilon) * (abs(y[i, j]) + np.median(np.abs(y[:, j]))) + 4 * epsilon * largest)
+        for i, j in np.ndindex(7, 3)
+    )
+    assert output_distance(fused, plain) == pytest.approx(expected, rel=1e-6)
+
+
+def test_rounding_perturbs_fractions_by_epsilon_in_both_directions():
+    fractions, integers = torch.linspace(0.1, 0.9, 40), torch.tensor([0.0, 3.0, -7.0])
+    rounded = _perturb_by_rounding(torch.cat([fractions, integers]), torch.Generator().manual_seed(0))
+    step = fractions * torch.finfo(torch.float32).eps
+    is_higher, is_lower = rounded[:40] == fractions + step, rounded[:40] == fractions - step
+    assert (is_higher ^ is_lower).all()
+    assert is_higher.any()
+    assert is_lower.any()
+    assert torch.equal(rounded[40:], integers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
@@ -47,6 +48,18 @@ def test_letters_and_ranks_follow_from_significant_pairs():
     different_pairs = {(pair.first, pair.second) for pair in comparison.pairs if pair.is_significant}
     assert compact_letter_display(6, different_pairs) == [row.letters for row in comparison.rows]
     assert rank_intervals(6, different_pairs) == [(row.lowest_rank, row.highest_rank) for row in comparison.rows]
+
+
+@pytest.mark.parametrize(("noisy", "top_group"), [(1, 2), (0, 3)])
+def test_first_significant_difference_from_the_best_ends_the_top_group(noisy, top_group):
+    """The noisy row differs significantly from no other, so one pair is significant: (0, 2) or (1, 2)."""
+    generator = np.random.default_rng(0)
+    losses = np.arange(3.0)[:, None] + 0.01 * generator.normal(size=(3, 400))
+    losses[noisy] += 60 * stats.zscore(generator.normal(size=400))
+    comparison = compare_table(OutcomeTable(losses[None].astype(np.float32), losses[None] < 1))
+    significant = {(pair.first, pair.second) for pair in comparison.pairs if pair.is_significant}
+    assert significant == {(1 - noisy, 2)}
+    assert [row.in_top_group for row in comparison.rows] == [index < top_group for index in range(3)]
 
 
 def test_holm_corrects_over_pairs_and_within_seeds():

@@ -86,6 +86,12 @@ def test_estimate_is_finite_and_never_negative(losses):
     assert bias >= 0
 
 
+@pytest.mark.parametrize("draws", [1, 2, 3])
+def test_few_draws_use_one_draw_of_the_noise(draws):
+    table = draw(np.random.default_rng(8), seeds=3, rows=4)
+    assert selection_bias(table, draws=draws) == selection_bias(table, draws=2) >= 0
+
+
 @pytest.mark.parametrize("seeds", [1, 5])
 def test_one_row_has_no_selection_bias(seeds):
     assert selection_bias(draw(np.random.default_rng(0), seeds=seeds, rows=1)) == 0

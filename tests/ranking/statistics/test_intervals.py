@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bln_search.ranking.statistics.intervals import holm, paired_t_p, t_interval, welch_interval
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, holm, paired_t_p, t_interval, welch_interval
 from bln_search.ranking.statistics.student_t import t_quantile, two_sided_p
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 4))
@@ -71,6 +71,26 @@ def test_welch_interval_contains_scipys(first, second):
     assert interval.mean == pytest.approx(np.mean(first) - np.mean(second), abs=1e-9)
     assert interval.low <= wide.low + 1e-6 * abs(wide.low) + 1e-9
     assert interval.high >= wide.high - 1e-6 * abs(wide.high) - 1e-9
+
+
+@pytest.mark.parametrize(("first_size", "second_size"), [(2, 2), (2, 9), (5, 5), (12, 3)])
+@pytest.mark.parametrize("ratio", [1.0, 0.1, 20.0])
+def test_welch_interval_has_its_degrees_rounded_down(first_size, second_size, ratio):
+    generator = np.random.default_rng(first_size)
+    first, second = generator.normal(size=first_size), 3 + ratio * generator.normal(size=second_size)
+    degrees = math.floor(stats.ttest_ind(first, second, equal_var=False).df)
+    error = math.sqrt(first.var(ddof=1) / first_size + second.var(ddof=1) / second_size)
+    interval = welch_interval(first.tolist(), second.tolist())
+    assert interval.half == pytest.approx(stats.t.ppf(0.975, degrees) * error, rel=1e-7)
+    assert interval.n == min(first_size, second_size)
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "excludes_zero"),
+    [(0.3, 0.2, True), (-0.3, 0.2, True), (0.2, 0.3, False), (-0.2, 0.3, False), (0.2, 0.2, False), (0.2, None, False)],
+)
+def test_an_interval_excludes_zero_beyond_its_ends(mean, half, excludes_zero):
+    assert ConfidenceInterval(mean, half, 5).excludes_zero is excludes_zero
 
 
 @given(st.lists(NUMBERS, min_size=2, max_size=10, unique=True))
