@@ -24,6 +24,7 @@ from bln_search.cli.studies import (
     remote,
     run,
     skeleton,
+    tagging,
     validation,
     verification,
 )
@@ -46,6 +47,7 @@ VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
         "list": listing.list_studies,
         "show": listing.show,
         "logs": logs.logs,
+        "tag": tagging.tag,
         "delete": deletion.delete,
     },
     Panel.RESULTS: {

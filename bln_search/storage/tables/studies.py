@@ -58,6 +58,15 @@ class StudyRow(Table):
     runner_until: Mapped[datetime | None]
 
 
+class StudyTagRow(Table):
+    """A tag of a study."""
+
+    __tablename__ = "study_tag"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"), primary_key=True)
+    tag: Mapped[str] = mapped_column(String(32), primary_key=True, index=True)
+
+
 class SubmissionRow(Table):
     """An idempotency key of an account, and the study that was submitted with it."""
 
