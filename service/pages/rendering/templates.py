@@ -50,6 +50,7 @@ def environment() -> Environment:
         "leaderboard_warning": leaderboard_warning,
         "row_reason": unranked_reason,
         "time": _time_element,
+        "ago": _relative_time_element,
         "code_spans": _code_spans,
     }
     templates.globals |= {
@@ -104,3 +105,9 @@ def _time_element(at: datetime | None) -> Markup:
         return Markup("–")
     utc = at.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(utc.isoformat(), labels.format_time(utc))
+
+
+def _relative_time_element(at: datetime) -> Markup:
+    """Return a time element that a script converts to the time since then, with the time itself as its title."""
+    utc = at.astimezone(UTC)
+    return Markup('<time datetime="{}" data-relative>{}</time>').format(utc.isoformat(), labels.format_time(utc))
