@@ -11,13 +11,14 @@ from fastapi import Query
 from bln_search.core.states import StudyState
 from bln_search.core.version import VERSION
 from bln_search.storage.listing.studies import StudyListItem
+from bln_search.storage.tokens import Bearer
 from service.context import Context
 from service.http.pagination import Cursor, decode_cursor, encode_cursor
 from service.pages.rendering.assets import assets_version
 from service.pages.rendering.templates import url_with_query
 from service.routes.studies import SORT_KEYS, StudySort
 from service.schemas.studies import Study
-from service.security import Bearer, visible_owner
+from service.security import visible_owner
 from service.serializers import serialize_study
 
 PAGE_SIZES = (25, 50, 100, 200)
@@ -56,8 +57,8 @@ class StudyListQuery:
 
     def address(self, path: str = "/studies", **changes: Any) -> str:
         """Return the address of the first page with the same filters, order and size, or with others."""
-        values = {"text": self.text, "state": self.states, "tag": self.tags, "mine": "true" if self.mine else ""}
-        values |= {"size": "" if self.size == PAGE_SIZES[0] else self.size, "sort": self.sort}
+        values: dict[str, Any] = {"text": self.text, "state": self.states, "tag": self.tags, "sort": self.sort}
+        values |= {"mine": "true" if self.mine else "", "size": "" if self.size == PAGE_SIZES[0] else self.size}
         return url_with_query(path, **(values | changes))
 
 

@@ -129,7 +129,7 @@ def change_study(
     context: ContextDep,
     if_match: Annotated[str | None, Header(max_length=200, description="ETag of the study that you read")] = None,
 ) -> StudyDetail:
-    """Change name, title, notes, tags or priority. With If-Match only if nobody has changed the study since you read it."""
+    """Change name, title, notes, tags or priority; with If-Match only if it has not changed since you read it."""
     if (changes.priority or 0) > 0 and study.bearer.scope != "admin":
         raise ProblemException(403, "scope", "priorities above 0 are for admins")
     changed_fields = changes.model_dump(exclude_none=True)

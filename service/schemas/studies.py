@@ -13,7 +13,6 @@ from bln_search.core.tags import MAX_TAGS, TAG_PATTERN
 from bln_search.specs.base import require_storable_text
 from service.schemas.base import NO_NUL, Name, accept_whole_float
 
-
 Tag = Annotated[str, StringConstraints(pattern=TAG_PATTERN)]
 
 
@@ -50,7 +49,9 @@ class Study(BaseModel):
     started_at: datetime | None
     ended_at: datetime | None
     progress: Progress
-    eta_seconds: float | None = Field(description="estimated seconds until it is complete, known from the first epoch on")
+    eta_seconds: float | None = Field(
+        description="estimated seconds until it is complete, known from the first epoch on"
+    )
     tags: tuple[str, ...] = Field(default=(), description="in alphabetical order")
 
 

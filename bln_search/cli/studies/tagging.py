@@ -44,7 +44,9 @@ def tag(
             label = study_label(record.id, record.name, record.owner)
             changed = _change_tags(record.tags, added, removed)
             ledger.queue.update(record.id, {"tags": changed})
-    errors.print(f"{label} has {'the tags ' + ', '.join(changed) if changed else 'no tags'}", markup=False, highlight=False)
+    errors.print(
+        f"{label} has {'the tags ' + ', '.join(changed) if changed else 'no tags'}", markup=False, highlight=False
+    )
 
 
 def _change_tags(present: Sequence[str], added: Sequence[str], removed: set[str]) -> list[str]:

@@ -81,7 +81,9 @@ class TrialThroughput:
         mean = self.seconds_per_trial
         if mean is None:
             return None
-        running = sum(max(self._expect(trial, mean) - (now - trial.started_at).total_seconds(), 0.0) for trial in self.running)
+        running = sum(
+            max(self._expect(trial, mean) - (now - trial.started_at).total_seconds(), 0.0) for trial in self.running
+        )
         return (running + waiting * mean) / max(1, len(self.running))
 
     def _expect(self, trial: RunningTrial, mean: float) -> float:
@@ -119,9 +121,7 @@ def _list_running(session: Session, study_ids: Sequence[int]) -> dict[int, list[
         .scalar_subquery()
     )
     query = (
-        select(
-            TrialRow.study_id, TrialRow.spec, AttemptRow.number, AttemptRow.started_at, EventRow.at, EventRow.data
-        )
+        select(TrialRow.study_id, TrialRow.spec, AttemptRow.number, AttemptRow.started_at, EventRow.at, EventRow.data)
         .join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
         .outerjoin(EventRow, EventRow.id == newest_epoch)
         .where(TrialRow.study_id.in_(study_ids), AttemptRow.state == AttemptState.RUNNING)

@@ -33,7 +33,7 @@ def read_queue(session: Session) -> tuple[int, ...]:
     running = select(StudyRow.owner, func.count()).where(StudyRow.state == StudyState.RUNNING).group_by(StudyRow.owner)
     return claim_order(
         [WaitingStudy(row.id, row.owner, row.priority, row.created_at) for row in rows],
-        {owner: count for owner, count in session.execute(running)},
+        {owner: int(count) for owner, count in session.execute(running)},
         {row.owner: row.claimed_at for row in rows if row.claimed_at is not None},
     )
 

@@ -35,4 +35,4 @@ def count_tags(session: Session, owner: str | None) -> dict[str, int]:
     query = select(StudyTagRow.tag, func.count()).group_by(StudyTagRow.tag).order_by(StudyTagRow.tag)
     if owner is not None:
         query = query.join(StudyRow, StudyRow.id == StudyTagRow.study_id).where(StudyRow.owner == owner)
-    return {tag: count for tag, count in session.execute(query)}
+    return {tag: int(count) for tag, count in session.execute(query)}
