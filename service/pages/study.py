@@ -68,17 +68,6 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
     )
 
 
-@router.get("/parts/details")
-def details_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
-    """Title, tags, priority and notes."""
-    listed = context.ledger.listing.find_study(study.id)
-    if listed is None:
-        raise ProblemException(404, "not-found", f"there is no study {study.id}")
-    return render_fragment(
-        "parts/study_fields.html", study=serialize_study(listed), viewer=viewer_context(study.bearer)
-    )
-
-
 @router.get("/parts/leading")
 def leading_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present first rows of the leaderboard."""

@@ -78,7 +78,6 @@ function stand(study) {
   document.getElementById("counts").textContent = `${ended} of ${trials} trials, ${running} running${more}`;
   document.getElementById("left").textContent = study.eta_seconds ? duration(study.eta_seconds) : "";
   actions(study.state);
-  document.dispatchEvent(new CustomEvent("study", { detail: study })); // its details and the title follow
 }
 
 const MARKS = { accepted: "○", running: "▶", paused: "Ⅱ", complete: "✔", interrupted: "◌", cancelled: "⊘", failed: "✖" };

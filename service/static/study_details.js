@@ -8,7 +8,6 @@ const api = `/api/v1/studies/${root.dataset.id}`;
 const name = root.querySelector("h1").firstChild.textContent.trim();
 const TRIES = 3;
 let revision = details.dataset.revision;
-let refreshing = null;
 
 function fields() {
   return [...document.querySelectorAll(".field")];
@@ -153,25 +152,34 @@ function watch(field) {
   field.querySelector("form")?.addEventListener("keydown", (event) => pressed(event, field));
 }
 
-function title(study) {
-  const percent = `${Math.floor(100 * study.progress.fraction)} %`;
-  const start = study.state === "running" ? `${percent} · ` : study.state === "complete" ? "" : `${study.state} · `;
-  document.title = `${start}${name} · bln-search`;
+// The browser's title tells progress or state, as the page shows them.
+function follow() {
+  const progress = document.getElementById("progress");
+  const state = document.querySelector("#state .state")?.textContent.trim().split(/\s+/).pop() ?? "";
+  const percent = progress && `${Math.floor(100 * progress.value)} %`;
   const place = document.getElementById("percent");
-  if (place) {
+  if (place && place.textContent !== percent) {
     place.textContent = percent;
+  }
+  const start = { running: percent, complete: "" }[state] ?? state;
+  document.title = `${start ? `${start} · ` : ""}${name} · bln-search`;
+}
+
+function followChanges(records) {
+  const added = records.flatMap((record) => [...record.addedNodes]);
+  if (added.some((line) => line.textContent.includes("study changed"))) {
+    refresh().catch(() => {}); // the next save says what is wrong
   }
 }
 
 fields().forEach(watch);
-document.addEventListener("study", (event) => {
-  title(event.detail);
-  if (String(event.detail.revision) !== revision) {
-    refreshing ??= refresh()
-      .catch(() => {}) // the next save says what is wrong
-      .finally(() => (refreshing = null));
-  }
+new MutationObserver(follow).observe(document.querySelector(".cards"), {
+  attributes: true,
+  childList: true,
+  characterData: true,
+  subtree: true,
 });
+new MutationObserver(followChanges).observe(document.getElementById("log"), { childList: true });
 window.addEventListener("beforeunload", (event) => {
   if (fields().some(isChanged)) {
     event.preventDefault();
