@@ -41,14 +41,14 @@ class StudyListQuery:
         tag: Annotated[list[Annotated[str, Query(max_length=32)]] | None, Query(max_length=10)] = None,
         text: Annotated[str, Query(max_length=64)] = "",
         mine: Annotated[bool, Query()] = False,  # noqa: FBT002 - a parameter of the address
-        size: Literal[25, 50, 100, 200] = 25,
+        size: Literal["25", "50", "100", "200"] = "25",
         sort: StudySort = "-created",
         cursor: Cursor = None,
     ) -> None:
         self.states = sorted(selected.value for selected in state or () if selected)
         self.tags = sorted({selected.replace("\0", "?") for selected in tag or () if selected})
         self.text = text.strip().replace("\0", "?")  # Postgres rejects NUL; no name contains either character
-        self.mine, self.size, self.sort, self.cursor = mine, size, sort, cursor
+        self.mine, self.size, self.sort, self.cursor = mine, int(size), sort, cursor
 
     @property
     def is_filtered(self) -> bool:

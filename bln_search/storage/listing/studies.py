@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.storage.pagination import Page, Sorts, paginate
 from bln_search.storage.studies.eta import TrialThroughput, measure_throughput
-from bln_search.storage.studies.tags import read_tags
 from bln_search.storage.studies.trial_counts import count_trials
 from bln_search.storage.tables import StudyRow, StudyTagRow
 
@@ -65,7 +64,15 @@ class StudyItemWithSpec(StudyListItem):
 
 _OTHER_TABLES = ("trials", "throughput", "tags")
 _COLUMN_NAMES = tuple(name.name for name in fields(StudyListItem) if name.name not in _OTHER_TABLES)
-_COLUMNS = tuple(getattr(StudyRow, name) for name in _COLUMN_NAMES)
+_TAGS = (
+    select(func.aggregate_strings(StudyTagRow.tag, " "))
+    .where(StudyTagRow.study_id == StudyRow.id)
+    .scalar_subquery()
+    .label("tags")
+)
+"""The tags of a study in one text, in the query of the study."""
+
+_COLUMNS = (*(getattr(StudyRow, name) for name in _COLUMN_NAMES), _TAGS)
 _SORTS: Sorts = {"created": StudyRow.id, "name": StudyRow.name, "priority": StudyRow.priority}
 
 
@@ -129,14 +136,13 @@ def find_study(session: Session, study_id: int) -> StudyItemWithSpec | None:
 
 def _read_values(session: Session, rows: Sequence[Any]) -> list[dict[str, Any]]:
     counts = count_trials(session, [row.id for row in rows])
-    tags = read_tags(session, [row.id for row in rows])
     throughput = measure_throughput(session, [row.id for row in rows if row.state == StudyState.RUNNING])
     return [
         {
             **{name: getattr(row, name) for name in _COLUMN_NAMES},
             "trials": counts.get(row.id, {}),
             "throughput": throughput.get(row.id),
-            "tags": tags.get(row.id, ()),
+            "tags": tuple(sorted((row.tags or "").split())),
         }
         for row in rows
     ]

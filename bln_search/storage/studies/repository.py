@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Select, bindparam, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload, selectinload
 
 from bln_search.core.errors import AmbiguousStudyError, LeaseLostError, StudyBusyError, UnknownStudyError
 from bln_search.core.names import ambiguous_name
@@ -19,7 +19,6 @@ from bln_search.storage.leases import LEASE
 from bln_search.storage.migration import check_revision
 from bln_search.storage.studies.error_count import WORKER_ERROR, count_recent_errors
 from bln_search.storage.studies.lifecycle import OPEN_STATES, accept_study, final_state, lock_study, set_study_state
-from bln_search.storage.studies.tags import read_tags
 from bln_search.storage.studies.trial_counts import count_trials
 from bln_search.storage.tables import CheckpointRow, SnapshotRow, StudyRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
@@ -62,10 +61,10 @@ class StudyRepository:
     def get(self, study_id: int) -> StudyRecord:
         """The study of that id. Raises UnknownStudyError if there is none."""
         with self.database.reading() as session:
-            row = session.get(StudyRow, study_id)
+            row = session.get(StudyRow, study_id, options=[joinedload(StudyRow.tag_rows)])
             if row is None:
                 raise UnknownStudyError(f"there is no study {study_id}")
-            return _read_study(session, row)
+            return _make_study(row, count_trials(session, [study_id]).get(study_id, {}))
 
     def find(self, name_or_id: str) -> StudyRecord:
         """The study of that id, otherwise the newest one of that name.
@@ -82,7 +81,7 @@ class StudyRepository:
                 raise UnknownStudyError(
                     f"there is no study {name_or_id!r} in {self.database}", "`bln-search list` prints the existing ones"
                 )
-            return _read_study(session, row)
+            return _make_study(row, count_trials(session, [row.id]).get(row.id, {}))
 
     def find_header(self, study_id: int) -> StudyHeader | None:
         """The header of a study, in one small query; None where there is no such study."""
@@ -93,9 +92,10 @@ class StudyRepository:
     def list_studies(self) -> list[StudyRecord]:
         """Every study, newest first; three queries for any number of studies."""
         with self.database.reading() as session:
-            counts, tags = count_trials(session), read_tags(session)
-            rows = session.scalars(select(StudyRow).order_by(StudyRow.id.desc()))
-            return [_make_study(row, counts.get(row.id, {}), tags.get(row.id, ())) for row in rows]
+            counts = count_trials(session)
+            query = select(StudyRow).options(selectinload(StudyRow.tag_rows))
+            rows = session.scalars(query.order_by(StudyRow.id.desc()))
+            return [_make_study(row, counts.get(row.id, {})) for row in rows]
 
     def start(self, study_id: int, is_alive: Callable[[str], bool], runner: str | None = None) -> None:
         """Lease the study to a runner and mark it as running; trials of lost attempts open again.
@@ -281,12 +281,7 @@ def _find_row(session: Session, name_or_id: str) -> StudyRow | None:
     return None if study_id is None else session.get(StudyRow, study_id)
 
 
-def _read_study(session: Session, row: StudyRow) -> StudyRecord:
-    counts, tags = count_trials(session, [row.id]), read_tags(session, [row.id])
-    return _make_study(row, counts.get(row.id, {}), tags.get(row.id, ()))
-
-
-def _make_study(row: StudyRow, trials: dict[TrialState, int], tags: tuple[str, ...]) -> StudyRecord:
+def _make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
     return StudyRecord(
         id=row.id,
         name=row.name,
@@ -298,7 +293,7 @@ def _make_study(row: StudyRow, trials: dict[TrialState, int], tags: tuple[str, .
         planned=max(row.planned, sum(trials.values())),
         reason=row.reason,
         owner=row.owner,
-        tags=tags,
+        tags=tuple(tagged.tag for tagged in row.tag_rows),
     )
 
 

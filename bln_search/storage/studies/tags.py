@@ -10,20 +10,9 @@ from sqlalchemy.orm import Session
 from bln_search.storage.tables import StudyRow, StudyTagRow
 
 
-def read_tags(session: Session, study_ids: Sequence[int] | None = None) -> dict[int, tuple[str, ...]]:
-    """The tags of each of these studies that has any, in alphabetical order; of all studies if None."""
-    query = select(StudyTagRow.study_id, StudyTagRow.tag).order_by(StudyTagRow.study_id, StudyTagRow.tag)
-    if study_ids is not None:
-        query = query.where(StudyTagRow.study_id.in_(study_ids))
-    tags: dict[int, tuple[str, ...]] = {}
-    for study_id, tag in session.execute(query):
-        tags[study_id] = (*tags.get(study_id, ()), tag)
-    return tags
-
-
 def replace_tags(session: Session, study_id: int, tags: Sequence[str]) -> bool:
     """Replace the tags of a study. Returns whether they were others before."""
-    if set(read_tags(session, [study_id]).get(study_id, ())) == set(tags):
+    if {*session.scalars(select(StudyTagRow.tag).where(StudyTagRow.study_id == study_id))} == {*tags}:
         return False
     session.execute(delete(StudyTagRow).where(StudyTagRow.study_id == study_id))
     session.add_all(StudyTagRow(study_id=study_id, tag=tag) for tag in tags)
