@@ -65,7 +65,7 @@ async function refresh() {
   }
 }
 
-function valueOf(field) {
+function typed(field) {
   const { value } = box(field);
   if (field.dataset.field === "tags") {
     return value.split(/[\s,]+/).filter(Boolean);
@@ -77,7 +77,7 @@ function patch(field) {
   return ask(api, {
     method: "PATCH",
     headers: { "Content-Type": "application/json", "If-Match": `"${revision}"` },
-    body: JSON.stringify({ [field.dataset.field]: valueOf(field) }),
+    body: JSON.stringify({ [field.dataset.field]: typed(field) }),
   });
 }
 
