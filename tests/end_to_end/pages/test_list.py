@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+import yaml
 
 from bln_search.core.records import EpochRecord
+from bln_search.worker.analysis import compute_analysis
 from tests.support.service_world import finish_trial
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -48,15 +50,15 @@ def test_ten_studies_are_deleted_with_three_clicks(visit, worker, clicks, ledger
     assert visit.page.locator("tr[data-study]").count() == 0
 
 
-def test_study_is_repeated_with_more_seeds_in_two_clicks(visit, worker):
-    study_id = worker.complete("few")
-    visit.go("/studies")
+def test_study_is_repeated_with_more_seeds_in_two_clicks(visit, worker, ledger):
+    study_id = worker.complete("few", seeds=(0,))
+    compute_analysis(ledger, study_id, None)
     page = visit.page
+    visit.go("/studies")
     page.get_by_role("link", name="few", exact=True).click()
-    page.get_by_role("link", name="Repeat as new").click()
-    page.wait_for_url(re.compile(rf"/studies/{study_id}/repeat|/studies/new"))
-    page.wait_for_selector("#text")
-    assert "seeds:" in page.input_value("#text")
+    page.get_by_role("link", name=re.compile(r"Add \d+ seeds")).click()
+    page.wait_for_selector("#send:enabled")
+    assert len(yaml.safe_load(page.input_value("#text"))["seeds"]) > 1
 
 
 def test_escape_deletes_nothing(visit, worker, clicks, ledger):
