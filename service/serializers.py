@@ -16,7 +16,7 @@ from service.schemas.studies import Progress, Study, StudyDetail
 
 _STUDY_FIELDS = (
     *("id", "name", "title", "kind", "state", "request", "reason", "owner", "priority", "notes", "revision", "digest"),
-    *("created_at", "started_at", "ended_at"),
+    *("created_at", "started_at", "ended_at", "tags"),
 )
 """Fields that are equal in the record and in the response."""
 
@@ -32,20 +32,29 @@ def serialize_study(item: StudyListItem) -> Study:
             ended=item.ended_trials,
             running=running,
             failed=item.trials.get(TrialState.FAILED, 0),
-            fraction=item.ended_trials / trials if trials else 0.0,
+            fraction=_fraction(item, trials),
         ),
         eta_seconds=_eta_seconds(item, trials),
     )
 
 
 def _eta_seconds(item: StudyListItem, trials: int) -> float | None:
-    """Seconds from the throughput of ended trials; None before the first has ended or while none runs."""
+    """Seconds from the throughput; None before the first epoch."""
     if item.state == StudyState.COMPLETE:
         return 0.0
     if item.throughput is None:
         return None
     started = item.ended_trials + item.trials.get(TrialState.FAILED, 0) + len(item.throughput.running)
-    return round(item.throughput.remaining_seconds(max(0, trials - started), datetime.now(UTC)), 1)
+    seconds = item.throughput.remaining_seconds(max(0, trials - started), datetime.now(UTC))
+    return None if seconds is None else round(seconds, 1)
+
+
+def _fraction(item: StudyListItem, trials: int) -> float:
+    """The finished part of a study: its ended trials, and of its running trials the finished epochs."""
+    if not trials:
+        return 0.0
+    running = item.throughput.running_fraction if item.throughput is not None else 0.0
+    return min(1.0, (item.ended_trials + running) / trials)
 
 
 def serialize_study_detail(item: StudyItemWithSpec) -> StudyDetail:

@@ -9,7 +9,7 @@ from inspect import getdoc
 import typer
 
 from bln_search.cli import backups, checkpoints, data, database, processes, settings_list, tokens
-from bln_search.cli.studies import deletion, external, listing, logs, remote, run, skeleton, validation
+from bln_search.cli.studies import deletion, external, listing, logs, remote, run, skeleton, tagging, validation
 from bln_search.cli.studies.results import (
     analysis,
     comparison,
@@ -39,6 +39,7 @@ VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
         "list": listing.list_studies,
         "show": listing.show,
         "logs": logs.logs,
+        "tag": tagging.tag,
         "delete": deletion.delete,
     },
     Panel.RESULTS: {

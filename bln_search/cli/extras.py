@@ -9,7 +9,8 @@ from bln_search.core.errors import MissingPackageError
 EXTRAS: dict[str, frozenset[str]] = {
     "train": frozenset({"cmaes", "optuna", "pyarrow", "ray", "safetensors", "scipy", "sklearn", "torch"}),
     "web": frozenset(
-        {"cachetools", "fastapi", "httptools", "jinja2", "plotly", "prometheus_client", "uvicorn", "uvloop"}
+        {"cachetools", "fastapi", "httptools", "jinja2", "markdown_it", "nh3", "plotly", "prometheus_client", "uvicorn"}
+        | {"uvloop"}
     ),
     "client": frozenset({"httpx"}),
     "export": frozenset({"onnx", "onnxruntime", "onnxscript"}),

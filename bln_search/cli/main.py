@@ -23,6 +23,7 @@ from bln_search.core.errors import (
     ModelError,
     SpecError,
     StorageFullError,
+    TagError,
     UnknownStudyError,
 )
 
@@ -56,6 +57,7 @@ _EXIT_BY_ERROR: tuple[tuple[type[BlnSearchError], ExitCode], ...] = (
     (SpecError, ExitCode.BAD_INPUT),
     (DataError, ExitCode.BAD_INPUT),
     (ModelError, ExitCode.BAD_INPUT),
+    (TagError, ExitCode.BAD_INPUT),
     (UnknownStudyError, ExitCode.NOT_FOUND),
     (StorageFullError, ExitCode.DISK_FULL),
     (BlnSearchError, ExitCode.FAILED),

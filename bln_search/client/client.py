@@ -109,7 +109,7 @@ class Client:
         return self._session.request_json("POST", "/studies/validate", json=_spec_json(study))
 
     def studies(self, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield your studies, newest first. filters: state, name, owner (as admin), sort."""
+        """Yield your studies, newest first. filters: state, name, tag, owner (as admin), sort."""
         return self._session.list_items("/studies", filters)
 
     def study(self, study: int | str) -> dict[str, Any]:
@@ -264,7 +264,7 @@ class Client:
         return self._session.request_json("POST", f"/studies/{study_id}/retry-failed")
 
     def change(self, study_id: int, **changes: Any) -> dict[str, Any]:
-        """Change name, notes or priority of a study."""
+        """Change name, title, notes, tags or priority of a study; `tags` replaces all its tags."""
         return self._session.request_json("PATCH", f"/studies/{study_id}", json=changes)
 
     def delete(self, study_id: int) -> None:

@@ -16,6 +16,7 @@ BlnSearchError
 │   ├── SchemaChangedError  the database was upgraded while this process used it
 │   ├── StudyChangedError   the study has changed since it was read
 │   └── IdempotencyConflictError  an idempotency key was reused for another study
+├── TagError             a tag of a study is invalid, or a study has too many
 ├── TokenError           a token is unknown, or lacks the scope for a request
 ├── MissingPackageError  a package that a function needs is not installed
 ├── ExportError          a network cannot be exported
@@ -116,6 +117,10 @@ class StudyChangedError(LedgerError):
 
 class IdempotencyConflictError(LedgerError):
     """An idempotency key was reused for another study."""
+
+
+class TagError(BlnSearchError):
+    """A tag of a study is invalid, or a study has too many."""
 
 
 class TokenError(BlnSearchError):

@@ -33,6 +33,7 @@ class StudyRecord:
         planned: Number of trials that it has in the end.
         reason: Why it failed; None unless it failed.
         owner: Account that owns it; empty for a study of a command.
+        tags: Its tags in alphabetical order.
     """
 
     id: int
@@ -45,6 +46,7 @@ class StudyRecord:
     planned: int
     reason: str | None = None
     owner: str = ""
+    tags: tuple[str, ...] = ()
 
     @property
     def ended_trials(self) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
 from bln_search.core.states import StudyState
@@ -16,16 +16,18 @@ from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import confidence_interval_over_seeds
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
-from service.http.pagination import Cursor, decode_cursor, encode_cursor
+from service.http.etags import etag_matches, etag_response
+from service.http.pagination import decode_cursor
 from service.pages.answer import find_recommended
 from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
-from service.routes.studies import SORT_KEYS, StudySort
+from service.pages.study_list import PAGE_SIZES, SORT_LABELS, StudyList, StudyListQuery
 from service.security import Reader, visible_owner
-from service.serializers import serialize_study
 
 router = APIRouter(include_in_schema=False)
-_PAGE_SIZE = 25
+_MAX_ANSWERS = 25
+"""Largest number of studies of one request for their recommended configurations."""
+
 _MAX_ID = 2**31
 
 
@@ -39,6 +41,7 @@ class ListedAnswer:
         loss: Its mean loss on the split that ranks.
         top_group_size: Number of rows that do not differ significantly from the best one.
         certainty: How certain it is that the row of lowest mean loss is the best one; None for a leading row.
+        later: Whether a worker is still analyzing the complete study.
     """
 
     study_id: int
@@ -46,59 +49,62 @@ class ListedAnswer:
     loss: ConfidenceInterval | None = None
     top_group_size: int = 0
     certainty: Certainty | None = None
+    later: bool = False
 
 
 @router.get("/studies")
 def studies_page(
-    request: Request,
-    context: ContextDep,
-    reader: Reader,
-    state: Annotated[list[StudyState | Literal[""]] | None, Query(max_length=10)] = None,
-    name: Annotated[str, Query(max_length=64)] = "",
-    sort: StudySort = "-created",
-    cursor: Cursor = None,
+    request: Request, context: ContextDep, reader: Reader, query: Annotated[StudyListQuery, Depends()]
 ) -> HTMLResponse:
     """A page of your studies; for an admin, of all accounts."""
-    states = sorted(selected.value for selected in state or () if selected)
+    study_list = StudyList(context, reader, query)
+    etag, shown = study_list.etag(), study_list.read()
     owner = visible_owner(reader)
-    pattern = name.strip().lower().replace("\0", "?")  # Postgres rejects NUL; no name contains either character
-    list_query: dict[str, Any] = {"page": "studies", "owner": owner, "state": states, "name": pattern}
-    key_types = SORT_KEYS[sort.removeprefix("-")]
-    page_query = decode_cursor(cursor, _PAGE_SIZE, sort, list_query, key_types)
-    items = context.ledger.listing.list_studies(page_query, owner=owner, states=states, name=pattern or None)
-    next_cursor = None
-    if len(items) > _PAGE_SIZE:
-        last = items[_PAGE_SIZE - 1]
-        value = (last.id,) if len(key_types) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
-        next_cursor = encode_cursor(value, sort, list_query)
     return render_page(
         request,
         "studies.html",
         viewer=viewer_context(reader),
-        studies=[serialize_study(item) for item in items[:_PAGE_SIZE]],
-        any=bool(items) or context.ledger.listing.count_studies(owner) > 0,
+        rows=shown.rows,
+        any=bool(shown.rows) or context.ledger.listing.count_studies(owner) > 0,
         states=list(StudyState),
-        chosen=states,
-        name=pattern,
-        sort=sort,
-        first=cursor is None,
-        next_cursor=next_cursor,
+        tags=context.ledger.listing.count_tags(study_list.owner),
+        query=query,
+        sizes=PAGE_SIZES,
+        sorts=SORT_LABELS,
+        etag=etag,
+        next_cursor=shown.next_cursor,
     )
+
+
+@router.get("/studies/rows")
+def study_rows(
+    request: Request, context: ContextDep, reader: Reader, query: Annotated[StudyListQuery, Depends()]
+) -> Response:
+    """The present rows of the list, for a script that keeps the page up to date."""
+    study_list = StudyList(context, reader, query)
+    etag = study_list.etag()
+    if etag_matches(request, etag):
+        return etag_response(request, b"", etag)
+    fragment = render_fragment("parts/study_table.html", viewer=viewer_context(reader), rows=study_list.read().rows)
+    return etag_response(request, bytes(fragment.body), etag, "text/html; charset=utf-8")
 
 
 @router.get("/studies/best")
 def best_configurations(
-    context: ContextDep, reader: Reader, study: Annotated[list[int], Query(max_length=_PAGE_SIZE)]
+    context: ContextDep, reader: Reader, study: Annotated[list[int], Query(max_length=_MAX_ANSWERS)]
 ) -> HTMLResponse:
     """The recommended configuration of each of these studies; a script requests it after the list is shown."""
     study_ids = [study_id for study_id in study if 0 < study_id < _MAX_ID]
-    page_query = decode_cursor(None, _PAGE_SIZE, "-created", {})
+    page_query = decode_cursor(None, _MAX_ANSWERS, "-created", {})
     items = context.ledger.listing.list_studies(page_query, owner=visible_owner(reader), ids=study_ids)
     rows = []
     for item in items:
         is_running = item.state == StudyState.RUNNING
         board = context.leaderboards.get(item.id, item.results, allow_stale=is_running) if item.results else None
-        rows.append(_listed_answer(item.id, board, context.analyses.get(item.id) if board else None))
+        analysis = context.analyses.get(item.id) if board else None
+        answer = _listed_answer(item.id, board, analysis)
+        is_later = item.state == StudyState.COMPLETE and answer.row is not None and analysis is None
+        rows.append(replace(answer, later=is_later))
     return render_fragment("parts/best.html", rows=rows)
 
 

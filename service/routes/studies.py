@@ -22,7 +22,7 @@ from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.http.problems import ProblemException
 from service.plan_estimate import plan_with_estimates
 from service.schemas.base import ListPage
-from service.schemas.studies import PlanOut, Study, StudyDetail, StudyUpdate, SubmittedStudy
+from service.schemas.studies import PlanOut, Study, StudyDetail, StudyUpdate, SubmittedStudy, Tag
 from service.security import ReadableStudy, Reader, WritableStudy, Writer, visible_owner
 from service.serializers import serialize_study, serialize_study_detail
 
@@ -81,6 +81,7 @@ def list_studies(
     owner: Annotated[
         str | None, Query(pattern=NAME_PATTERN, description="only studies of this account; others than yours as admin")
     ] = None,
+    tag: Annotated[list[Tag] | None, Query(description="only studies with all these tags", max_length=10)] = None,
     sort: StudySort = "-created",
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -91,6 +92,8 @@ def list_studies(
     owner = visible_owner(reader) if owner is None else owner
     states = sorted(selected.value for selected in state or ())
     list_query: dict[str, Any] = {"list": "studies", "owner": owner, "state": states, "name": name}
+    if tag:
+        list_query["tag"] = sorted(tag)
     key_types = SORT_KEYS[sort.removeprefix("-")]
     page = decode_cursor(cursor, limit, sort, list_query, key_types)
     version = context.ledger.listing.read_version(owner)
@@ -101,7 +104,7 @@ def list_studies(
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is not None:
         return etag_response(request, body, etag)
-    items = context.ledger.listing.list_studies(page, owner=owner, states=states, name=name)
+    items = context.ledger.listing.list_studies(page, owner=owner, states=states, name=name, tags=tag or ())
     following_cursor = None
     if len(items) > limit:
         last = items[limit - 1]
@@ -126,7 +129,7 @@ def change_study(
     context: ContextDep,
     if_match: Annotated[str | None, Header(max_length=200, description="ETag of the study that you read")] = None,
 ) -> StudyDetail:
-    """Change name, notes or priority. With If-Match only if nobody has changed the study since you read it."""
+    """Change name, title, notes, tags or priority; with If-Match only if it has not changed since you read it."""
     if (changes.priority or 0) > 0 and study.bearer.scope != "admin":
         raise ProblemException(403, "scope", "priorities above 0 are for admins")
     changed_fields = changes.model_dump(exclude_none=True)

@@ -9,18 +9,23 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from bln_search.core.enums import StudyKind
 from bln_search.core.states import StopRequest, StudyState
+from bln_search.core.tags import MAX_TAGS, TAG_PATTERN
 from bln_search.specs.base import require_storable_text
 from service.schemas.base import NO_NUL, Name, accept_whole_float
 
+Tag = Annotated[str, StringConstraints(pattern=TAG_PATTERN)]
+
 
 class Progress(BaseModel):
-    """Trials of a study. `fraction` counts those that have their result, and never goes back."""
+    """Trials of a study."""
 
     trials: int
     ended: int
     running: int
     failed: int
-    fraction: float = Field(ge=0, le=1)
+    fraction: float = Field(
+        ge=0, le=1, description="finished part: trials with a result, and of running trials the finished epochs"
+    )
 
 
 class Study(BaseModel):
@@ -44,7 +49,10 @@ class Study(BaseModel):
     started_at: datetime | None
     ended_at: datetime | None
     progress: Progress
-    eta_seconds: float | None = Field(description="estimated seconds until it is complete, from its ended trials")
+    eta_seconds: float | None = Field(
+        description="estimated seconds until it is complete, known from the first epoch on"
+    )
+    tags: tuple[str, ...] = Field(default=(), description="in alphabetical order")
 
 
 class StudyDetail(Study):
@@ -66,9 +74,13 @@ class StudyUpdate(BaseModel):
 
     name: Name | None = None
     notes: Annotated[str, StringConstraints(max_length=10_000), NO_NUL] | None = None
+    title: Annotated[str, StringConstraints(max_length=300), NO_NUL] | None = None
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = Field(
+        default=None, description="replace all tags of the study"
+    )
     priority: Annotated[int, Field(ge=-10, le=10, strict=True), BeforeValidator(accept_whole_float)] | None = None
 
-    @field_validator("notes")
+    @field_validator("notes", "title")
     @classmethod
     def _require_storable(cls, value: str | None) -> str | None:
         return None if value is None else require_storable_text(value)

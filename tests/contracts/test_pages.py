@@ -33,7 +33,14 @@ def test_every_page_is_rendered_from_this_database(world):
     complete_id, other_id = world.complete(), world.complete("other", account="bob")
     waiting_id = world.ledger.queue.submit(study("waiting"), "ada").study_id
     paths = [
-        *("/studies", "/studies?name=%00", "/studies?state=&name=don", "/tokens", "/settings", "/studies/new"),
+        *(
+            "/studies",
+            "/studies?text=%00&tag=%00",
+            "/studies/rows?state=&text=don",
+            "/tokens",
+            "/settings",
+            "/studies/new",
+        ),
         *(
             f"/studies/{number}{part}"
             for number in (complete_id, waiting_id)

@@ -259,7 +259,7 @@ def test_two_studies_are_compared(visit, done):
     visit.go("/studies")
     for number in done:
         page.locator(f"input[name=study][value='{number}']").check()
-    page.get_by_role("button", name="Compare chosen").click()
+    page.get_by_role("button", name="Compare", exact=True).click()
     page.wait_for_selector("table tbody tr")
     assert page.locator("table tbody tr").count() == 20
     assert "±" in page.locator("table tbody tr").first.inner_text()

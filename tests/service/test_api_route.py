@@ -86,7 +86,11 @@ def test_unknown_query_parameters_are_rejected(world, client, path, names):
 
 def test_unknown_key_is_compared_with_the_keys_of_its_request(world, client):
     path = f"{STUDIES}/{world.queue.submit(study(), 'ada').study_id}"
-    assert client.patch(path, json={"title": "x"}).json()["detail"].endswith("known here: name, notes, priority")
+    assert (
+        client.patch(path, json={"caption": "x"})
+        .json()["detail"]
+        .endswith("known here: name, notes, title, tags, priority")
+    )
     detail = client.post("/api/v1/tokens", json={"expires_in_days": 3}).json()["detail"]
     assert detail.endswith("known here: label, scope, account, days")
     assert "`days`" in client.post("/api/v1/tokens", json={"day": 3}).json()["detail"]

@@ -27,12 +27,14 @@ class StudyFilter:
         states: Allowed states; empty for all.
         name: Text that the name contains; None for any name.
         owner: Account that owns the study; None for any.
+        tags: Tags that the study has, all of them.
         limit: Largest number of studies; None for all.
     """
 
     states: tuple[StudyState, ...] = ()
     name: str | None = None
     owner: str | None = None
+    tags: tuple[str, ...] = ()
     limit: int | None = None
 
 
@@ -97,4 +99,5 @@ def study_fields(study: StudyRecord) -> dict[str, object]:
         "finished": sum(study.trials.get(state, 0) for state in ENDED),
         "failed": study.trials.get(TrialState.FAILED, 0),
         "created": study.created_at.isoformat(timespec="seconds"),
+        "tags": " ".join(study.tags),
     }

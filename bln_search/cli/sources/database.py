@@ -94,4 +94,5 @@ class LedgerSource:
 def _passes_filter(study: StudyRecord, study_filter: StudyFilter) -> bool:
     is_named = study_filter.name is None or study_filter.name in study.name
     is_owned = study_filter.owner in (None, study.owner)
-    return is_named and is_owned and (not study_filter.states or study.state in study_filter.states)
+    is_tagged = {*study_filter.tags} <= {*study.tags}
+    return is_named and is_owned and is_tagged and (not study_filter.states or study.state in study_filter.states)

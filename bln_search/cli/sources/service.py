@@ -39,6 +39,7 @@ class ServiceSource:
             "state": [state.value for state in study_filter.states] or None,
             "name": study_filter.name,
             "owner": study_filter.owner,
+            "tag": list(study_filter.tags) or None,
         }
         return [_study_fields_of_json(study) for study in islice(self.client.studies(**filters), study_filter.limit)]
 
@@ -120,6 +121,7 @@ def _study_fields_of_json(study: dict[str, Any]) -> dict[str, object]:
         "finished": progress["ended"],
         "failed": progress["failed"],
         "created": datetime.fromisoformat(study["created_at"]).isoformat(timespec="seconds"),
+        "tags": " ".join(study.get("tags", ())),
     }
 
 
@@ -136,6 +138,7 @@ def _study_of_json(study: dict[str, Any]) -> StudyRecord:
         planned=progress["trials"],
         reason=study["reason"],
         owner=study["owner"],
+        tags=tuple(study.get("tags", ())),
     )
 
 

@@ -20,9 +20,10 @@ from bln_search.cli.output import Format, print_line, results
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import StudyFilter, open_source, study_fields
 from bln_search.core.states import StudyState
+from bln_search.core.tags import check_tags
 from bln_search.specs.records import TrialRecord
 
-_STUDY_COLUMNS = ("id", "name", "owner", "state", "trials", "finished", "failed", "created")
+_STUDY_COLUMNS = ("id", "name", "owner", "state", "tags", "trials", "finished", "failed", "created")
 _TRIAL_COLUMNS = (
     "trial",
     "arm",
@@ -35,7 +36,7 @@ _TRIAL_COLUMNS = (
     "checkpoint",
     "reason",
 )
-_OPTIONAL_STUDY_COLUMNS = ("created", "failed", "owner")
+_OPTIONAL_STUDY_COLUMNS = ("tags", "created", "failed", "owner")
 _OPTIONAL_TRIAL_COLUMNS = ("checkpoint", "judged under", "epoch", "reason")
 """Columns that a narrow terminal does not show, the least important first."""
 
@@ -59,11 +60,14 @@ def list_studies(
         str | None,
         typer.Option("--owner", metavar="NAME", help="Only studies of this account; of a service as admin only."),
     ] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only studies with this tag; repeatable.")
+    ] = None,
     limit: LimitOption = None,
     output_format: FormatOption = Format.TABLE,
 ) -> None:
     """List the studies of the database, or of a service, newest first."""
-    study_filter = StudyFilter(tuple(state or ()), name, owner, limit)
+    study_filter = StudyFilter(tuple(state or ()), name, owner, check_tags(tags or ()), limit)
     with open_source(database, server, token) as source:
         records = source.list_studies(study_filter)
     print_records(records, _STUDY_COLUMNS, output_format, optional=_OPTIONAL_STUDY_COLUMNS)
@@ -92,6 +96,8 @@ def show(
         owner = f"owner {record.owner}, " if record.owner else ""
         title = f"{record.name} (study {record.id}, {owner}{record.state}) {record.spec.title}".strip()
         print_line(title)
+        if record.tags:
+            print_line(f"tags: {', '.join(record.tags)}")
         if record.reason:
             print_line(f"reason: {record.reason}")
     rows = [_trial_row(trial) for trial in trials]

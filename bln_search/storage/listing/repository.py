@@ -15,6 +15,8 @@ from bln_search.storage.listing.studies import StudyItemWithSpec, StudyListItem
 from bln_search.storage.listing.trials import LearningCurve, TrialStatus
 from bln_search.storage.pagination import Page
 from bln_search.storage.results.evaluations import EvaluationRecord
+from bln_search.storage.studies.queue_order import read_queue
+from bln_search.storage.studies.tags import count_tags
 from bln_search.storage.studies.trial_counts import count_trials_by_arm
 from bln_search.storage.studies.version import read_version
 from bln_search.storage.tables import StudyRow, TrialRow
@@ -36,11 +38,15 @@ class Listing:
         owner: str | None = None,
         states: Sequence[str] = (),
         name: str | None = None,
+        text: str | None = None,
+        tags: Sequence[str] = (),
         ids: Sequence[int] | None = None,
     ) -> list[StudyListItem]:
         """A page of studies, filtered as in `listing.studies.list_studies`."""
         with self.database.reading() as session:
-            return studies.list_studies(session, page, owner=owner, states=states, name=name, ids=ids)
+            return studies.list_studies(
+                session, page, owner=owner, states=states, name=name, text=text, tags=tags, ids=ids
+            )
 
     def find_study(self, study_id: int) -> StudyItemWithSpec | None:
         """A study with its specification; None where there is none."""
@@ -52,6 +58,16 @@ class Listing:
         query = select(func.count()).select_from(StudyRow)
         with self.database.reading() as session:
             return session.scalar(query if owner is None else query.where(StudyRow.owner == owner)) or 0
+
+    def count_tags(self, owner: str | None) -> dict[str, int]:
+        """The number of an owner's studies by tag, in alphabetical order; of all owners if None."""
+        with self.database.reading() as session:
+            return count_tags(session, owner)
+
+    def read_queue(self) -> tuple[int, ...]:
+        """Ids of the waiting studies of all owners, in the order in which workers claim them."""
+        with self.database.reading() as session:
+            return read_queue(session)
 
     def read_version(self, owner: str | None = None) -> tuple[int, ...]:
         """A version of the owner's list of studies: it changes with every event of one of them."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.storage.pagination import Page, Sorts, paginate
 from bln_search.storage.studies.eta import TrialThroughput, measure_throughput
 from bln_search.storage.studies.trial_counts import count_trials
-from bln_search.storage.tables import StudyRow
+from bln_search.storage.tables import StudyRow, StudyTagRow
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class StudyListItem:
 
     Attributes:
         trials: Trials by state.
-        throughput: Throughput of a running study in which an attempt has succeeded; None for other studies.
+        throughput: Throughput of a running study in which an attempt runs or has succeeded; None for other studies.
+        tags: Its tags in alphabetical order.
     """
 
     id: int
@@ -46,6 +47,7 @@ class StudyListItem:
     ended_at: datetime | None
     trials: dict[TrialState, int] = field(default_factory=dict)
     throughput: TrialThroughput | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def ended_trials(self) -> int:
@@ -60,8 +62,17 @@ class StudyItemWithSpec(StudyListItem):
     spec_json: str
 
 
-_COLUMN_NAMES = tuple(name.name for name in fields(StudyListItem) if name.name not in ("trials", "throughput"))
-_COLUMNS = tuple(getattr(StudyRow, name) for name in _COLUMN_NAMES)
+_OTHER_TABLES = ("trials", "throughput", "tags")
+_COLUMN_NAMES = tuple(name.name for name in fields(StudyListItem) if name.name not in _OTHER_TABLES)
+_TAGS = (
+    select(func.aggregate_strings(StudyTagRow.tag, " "))
+    .where(StudyTagRow.study_id == StudyRow.id)
+    .scalar_subquery()
+    .label("tags")
+)
+"""The tags of a study in one text, in the query of the study."""
+
+_COLUMNS = (*(getattr(StudyRow, name) for name in _COLUMN_NAMES), _TAGS)
 _SORTS: Sorts = {"created": StudyRow.id, "name": StudyRow.name, "priority": StudyRow.priority}
 
 
@@ -72,6 +83,8 @@ def list_studies(
     owner: str | None = None,
     states: Sequence[str] = (),
     name: str | None = None,
+    text: str | None = None,
+    tags: Sequence[str] = (),
     ids: Sequence[int] | None = None,
 ) -> list[StudyListItem]:
     """A page of studies and one more, which shows whether another page follows.
@@ -82,6 +95,8 @@ def list_studies(
         owner: Account that owns the studies; None for all accounts.
         states: Allowed states; empty for all.
         name: Text that the name contains.
+        text: Text that the name, the title or a tag contains, in small or capital letters.
+        tags: Tags that a study has, all of them.
         ids: Allowed ids; None for all.
     """
     query = select(*_COLUMNS)
@@ -91,10 +106,23 @@ def list_studies(
         query = query.where(StudyRow.state.in_(states))
     if name:
         query = query.where(StudyRow.name.contains(name, autoescape=True))
+    if text:
+        query = query.where(_contains(text))
+    for tag in tags:
+        query = query.where(StudyRow.id.in_(select(StudyTagRow.study_id).where(StudyTagRow.tag == tag)))
     if ids is not None:
         query = query.where(StudyRow.id.in_(ids))
     rows = session.execute(paginate(query, page, _SORTS, StudyRow.id)).all()
     return [StudyListItem(**values) for values in _read_values(session, rows)]
+
+
+def _contains(text: str) -> ColumnElement[bool]:
+    """Whether name, title or a tag of a study contains a text."""
+    tagged = select(StudyTagRow.study_id).where(StudyTagRow.tag.contains(text.lower(), autoescape=True))
+    return or_(
+        *(func.lower(column).contains(text.lower(), autoescape=True) for column in (StudyRow.name, StudyRow.title)),
+        StudyRow.id.in_(tagged),
+    )
 
 
 def find_study(session: Session, study_id: int) -> StudyItemWithSpec | None:
@@ -114,6 +142,7 @@ def _read_values(session: Session, rows: Sequence[Any]) -> list[dict[str, Any]]:
             **{name: getattr(row, name) for name in _COLUMN_NAMES},
             "trials": counts.get(row.id, {}),
             "throughput": throughput.get(row.id),
+            "tags": tuple(sorted((row.tags or "").split())),
         }
         for row in rows
     ]

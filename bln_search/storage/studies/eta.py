@@ -1,7 +1,8 @@
-"""Estimates when running studies end, from the durations of finished attempts: pauses and queues do not count."""
+"""Estimates when running studies end, from attempts and their epochs: pauses and queues do not count."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,36 @@ from sqlalchemy import extract, func, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.states import AttemptState
-from bln_search.storage.tables import AttemptRow, TrialRow
+from bln_search.storage.tables import AttemptRow, EventRow, TrialRow
+
+
+@dataclass(frozen=True)
+class RunningTrial:
+    """A trial that is trained now.
+
+    Attributes:
+        started_at: Start of its attempt.
+        epochs: Epochs that it has in the end, without early stopping.
+        epoch: The last epoch that this attempt has finished; 0 before the first.
+        epoch_at: When that epoch was reported; None before the first.
+    """
+
+    started_at: datetime
+    epochs: int
+    epoch: int = 0
+    epoch_at: datetime | None = None
+
+    @property
+    def fraction(self) -> float:
+        """The part of its epochs that is finished, between 0 and 1."""
+        return min(1.0, self.epoch / self.epochs)
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """The duration of the training, if all epochs take as long as the finished ones; None before the first."""
+        if self.epoch_at is None:
+            return None
+        return (self.epoch_at - self.started_at).total_seconds() / self.epoch * self.epochs
 
 
 @dataclass(frozen=True)
@@ -18,38 +48,89 @@ class TrialThroughput:
     """The speed of a study.
 
     Attributes:
-        seconds: Mean duration of a successful attempt.
-        running: Start times of the running attempts.
+        seconds: Mean duration of a successful attempt; None before the first.
+        running: The trials that are trained now.
     """
 
-    seconds: float
-    running: tuple[datetime, ...] = ()
+    seconds: float | None
+    running: tuple[RunningTrial, ...] = ()
 
-    def remaining_seconds(self, waiting: int, now: datetime) -> float:
+    @property
+    def running_fraction(self) -> float:
+        """The finished part of the running trials, in trials."""
+        return sum(trial.fraction for trial in self.running)
+
+    @property
+    def seconds_per_trial(self) -> float | None:
+        """The mean duration of a trial: of successful attempts, before the first as the epochs so far let expect."""
+        if self.seconds is not None:
+            return self.seconds
+        expected = [seconds for trial in self.running if (seconds := trial.expected_seconds) is not None]
+        return sum(expected) / len(expected) if expected else None
+
+    def remaining_seconds(self, waiting: int, now: datetime) -> float | None:
         """Estimate the seconds until every trial has ended, with as many attempts side by side as now.
 
         Args:
             waiting: Trials that are not running yet.
             now: The present time.
+
+        Returns:
+            The seconds; None before the first epoch of the study.
         """
-        running = sum(max(self.seconds - (now - since).total_seconds(), 0.0) for since in self.running)
-        return (running + waiting * self.seconds) / max(1, len(self.running))
+        mean = self.seconds_per_trial
+        if mean is None:
+            return None
+        running = sum(
+            max(self._expect(trial, mean) - (now - trial.started_at).total_seconds(), 0.0) for trial in self.running
+        )
+        return (running + waiting * mean) / max(1, len(self.running))
+
+    def _expect(self, trial: RunningTrial, mean: float) -> float:
+        """The duration of a running trial. Its own epochs count only before an attempt has succeeded."""
+        return mean if self.seconds is not None else trial.expected_seconds or mean
 
 
 def measure_throughput(session: Session, study_ids: Sequence[int]) -> dict[int, TrialThroughput]:
-    """The throughput of each of these studies in which an attempt has succeeded."""
+    """The throughput of each of these studies in which an attempt runs or has succeeded."""
     if not study_ids:
         return {}
-    attempts = (
-        select(TrialRow.study_id)
-        .join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
-        .where(TrialRow.study_id.in_(study_ids))
-    )
     duration = extract("epoch", AttemptRow.ended_at) - extract("epoch", AttemptRow.started_at)
-    succeeded = attempts.add_columns(func.avg(duration)).where(AttemptRow.state == AttemptState.SUCCEEDED)
-    seconds = {study_id: float(mean) for study_id, mean in session.execute(succeeded.group_by(TrialRow.study_id))}
-    running: dict[int, list[datetime]] = {}
-    started = attempts.add_columns(AttemptRow.started_at).where(AttemptRow.state == AttemptState.RUNNING)
-    for study_id, since in session.execute(started):
-        running.setdefault(study_id, []).append(since)
-    return {study_id: TrialThroughput(mean, tuple(running.get(study_id, ()))) for study_id, mean in seconds.items()}
+    succeeded = (
+        select(TrialRow.study_id, func.avg(duration))
+        .join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
+        .where(TrialRow.study_id.in_(study_ids), AttemptRow.state == AttemptState.SUCCEEDED)
+        .group_by(TrialRow.study_id)
+    )
+    seconds = {study_id: float(mean) for study_id, mean in session.execute(succeeded)}
+    running = _list_running(session, study_ids)
+    return {
+        study_id: TrialThroughput(seconds.get(study_id), tuple(running.get(study_id, ())))
+        for study_id in seconds.keys() | running.keys()
+    }
+
+
+def _list_running(session: Session, study_ids: Sequence[int]) -> dict[int, list[RunningTrial]]:
+    """The running trials by study, each with the newest epoch of its attempt."""
+    newest_epoch = (
+        select(EventRow.id)
+        .where(EventRow.trial_id == TrialRow.id, EventRow.kind == "epoch")
+        .order_by(EventRow.id.desc())
+        .limit(1)
+        .correlate(TrialRow)
+        .scalar_subquery()
+    )
+    query = (
+        select(TrialRow.study_id, TrialRow.spec, AttemptRow.number, AttemptRow.started_at, EventRow.at, EventRow.data)
+        .join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
+        .outerjoin(EventRow, EventRow.id == newest_epoch)
+        .where(TrialRow.study_id.in_(study_ids), AttemptRow.state == AttemptState.RUNNING)
+        .order_by(AttemptRow.id)
+    )
+    running: dict[int, list[RunningTrial]] = {}
+    for study_id, spec, number, started_at, at, data in session.execute(query):
+        trial = RunningTrial(started_at, json.loads(spec)["training"]["epochs"])
+        if data is not None and data.get("attempt") == number and data["epoch"] > 0:
+            trial = RunningTrial(started_at, trial.epochs, data["epoch"], at)
+        running.setdefault(study_id, []).append(trial)
+    return running

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
@@ -10,12 +11,14 @@ from sqlalchemy.orm import Session, aliased
 
 from bln_search.core.errors import StudyBusyError, StudyChangedError
 from bln_search.core.states import StopRequest, StudyState, check_transition
+from bln_search.core.tags import check_tags
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
 from bln_search.storage.studies.lifecycle import accept_study, by_account, lock_study, set_study_state
 from bln_search.storage.studies.submissions import Submission, find_submission, record_submission
+from bln_search.storage.studies.tags import replace_tags
 from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow
 from bln_search.storage.trials.attempts import AttemptRepository
 
@@ -179,13 +182,17 @@ class StudyQueue:
                 _check_limit(session, study.owner, None if was_paused else limit)
 
     def update(
-        self, study_id: int, changes: dict[str, str | int], revision: int | None = None, account: str | None = None
+        self,
+        study_id: int,
+        changes: Mapping[str, str | int | Sequence[str]],
+        revision: int | None = None,
+        account: str | None = None,
     ) -> None:
-        """Change the name, title, notes or priority of a study.
+        """Change the name, title, notes, priority or tags of a study.
 
         Args:
             study_id: The study.
-            changes: New values by column.
+            changes: New values by column; `tags` replaces all tags.
             revision: Revision that the study must have; None for any.
             account: Account that requests it, for the event; None if it is unknown.
 
@@ -193,14 +200,17 @@ class StudyQueue:
             UnknownStudyError: there is no such study.
             StudyChangedError: the study has another revision.
             StudyBusyError: the owner has the same study under the new name.
+            TagError: A tag is invalid, or there are too many.
         """
+        columns = {name: value for name, value in changes.items() if name != "tags"}
+        tags = None if "tags" not in changes else check_tags(cast("Sequence[str]", changes["tags"]))
         with self.database.writing() as session:
             study = lock_study(session, study_id)
             if revision is not None and study.revision != revision:
                 raise StudyChangedError(
                     f"the study was changed meanwhile: it has revision {study.revision}, not {revision}; read it again"
                 )
-            effective = {name: value for name, value in changes.items() if getattr(study, name) != value}
+            effective = {name: value for name, value in columns.items() if getattr(study, name) != value}
             if "name" in effective:
                 new_name = effective["name"]
                 is_same = (StudyRow.owner == study.owner, StudyRow.name == new_name, StudyRow.digest == study.digest)
@@ -208,9 +218,12 @@ class StudyQueue:
                     raise StudyBusyError(f"the same study exists under the name {new_name}")
             for name, value in effective.items():
                 setattr(study, name, value)
-            if effective:
+            changed = sorted(effective)
+            if tags is not None and replace_tags(session, study_id, tags):
+                changed = sorted([*changed, "tags"])
+            if changed:
                 study.revision += 1
-                data = {"fields": sorted(effective), **by_account(account)}
+                data = {"fields": changed, **by_account(account)}
                 append_event(session, study_id, self.database.now(session), "study_changed", data)
 
 

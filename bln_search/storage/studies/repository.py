@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Select, bindparam, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload, selectinload
 
 from bln_search.core.errors import AmbiguousStudyError, LeaseLostError, StudyBusyError, UnknownStudyError
 from bln_search.core.names import ambiguous_name
@@ -61,7 +61,7 @@ class StudyRepository:
     def get(self, study_id: int) -> StudyRecord:
         """The study of that id. Raises UnknownStudyError if there is none."""
         with self.database.reading() as session:
-            row = session.get(StudyRow, study_id)
+            row = session.get(StudyRow, study_id, options=[joinedload(StudyRow.tag_rows)])
             if row is None:
                 raise UnknownStudyError(f"there is no study {study_id}")
             return _make_study(row, count_trials(session, [study_id]).get(study_id, {}))
@@ -90,10 +90,11 @@ class StudyRepository:
             return None if row is None else StudyHeader(study_id, *row)
 
     def list_studies(self) -> list[StudyRecord]:
-        """Every study, newest first; two queries for any number of studies."""
+        """Every study, newest first; three queries for any number of studies."""
         with self.database.reading() as session:
             counts = count_trials(session)
-            rows = session.scalars(select(StudyRow).order_by(StudyRow.id.desc()))
+            query = select(StudyRow).options(selectinload(StudyRow.tag_rows))
+            rows = session.scalars(query.order_by(StudyRow.id.desc()))
             return [_make_study(row, counts.get(row.id, {})) for row in rows]
 
     def start(self, study_id: int, is_alive: Callable[[str], bool], runner: str | None = None) -> None:
@@ -292,6 +293,7 @@ def _make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
         planned=max(row.planned, sum(trials.values())),
         reason=row.reason,
         owner=row.owner,
+        tags=tuple(tagged.tag for tagged in row.tag_rows),
     )
 
 

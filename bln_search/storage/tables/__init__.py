@@ -3,7 +3,7 @@
 from bln_search.storage.tables.access import AccountRow, TokenRow, WorkerRow
 from bln_search.storage.tables.base import Table
 from bln_search.storage.tables.results import AnalysisRow, EvaluationRow, LayerSearchRow, OutcomesRow, ProbeRow
-from bln_search.storage.tables.studies import EventRow, StudyRow, SubmissionRow
+from bln_search.storage.tables.studies import EventRow, StudyRow, StudyTagRow, SubmissionRow
 from bln_search.storage.tables.trials import AttemptRow, CheckpointRow, SnapshotRow, TrialRow
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "ProbeRow",
     "SnapshotRow",
     "StudyRow",
+    "StudyTagRow",
     "SubmissionRow",
     "Table",
     "TokenRow",

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from bln_search.storage.tables.base import NEVER_REUSE_IDS, Table
 
@@ -56,6 +56,16 @@ class StudyRow(Table):
     ended_at: Mapped[datetime | None]
     runner: Mapped[str | None] = mapped_column(String(200))
     runner_until: Mapped[datetime | None]
+    tag_rows: Mapped[list[StudyTagRow]] = relationship(order_by="StudyTagRow.tag", viewonly=True)
+
+
+class StudyTagRow(Table):
+    """A tag of a study."""
+
+    __tablename__ = "study_tag"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"), primary_key=True)
+    tag: Mapped[str] = mapped_column(String(32), primary_key=True, index=True)
 
 
 class SubmissionRow(Table):

@@ -19,6 +19,7 @@ from bln_search.reports.sentences.leaderboard import leaderboard_warning, unrank
 from bln_search.specs.sections.space import format_point_json
 from service.pages.rendering import labels
 from service.pages.rendering.assets import assets_version, plotly_version
+from service.pages.rendering.markdown import render_markdown
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 CHART_HEADERS = {
@@ -50,6 +51,8 @@ def template_environment() -> Environment:
         "leaderboard_warning": leaderboard_warning,
         "row_reason": unranked_reason,
         "time": _time_element,
+        "markdown": render_markdown,
+        "ago": _relative_time_element,
         "code_spans": _code_spans,
     }
     templates.globals |= {
@@ -106,3 +109,9 @@ def _time_element(at: datetime | None) -> Markup:
         return Markup("–")
     utc = at.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(utc.isoformat(), labels.format_time(utc))
+
+
+def _relative_time_element(at: datetime) -> Markup:
+    """Return a time element that a script converts to the time since then, with the time itself as its title."""
+    utc = at.astimezone(UTC)
+    return Markup('<time datetime="{}" data-relative>{}</time>').format(utc.isoformat(), labels.format_time(utc))

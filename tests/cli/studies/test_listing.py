@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from bln_search.core.errors import TagError
 from tests.support.service_world import study
 
 
@@ -39,6 +40,18 @@ def test_every_format_has_the_same_studies(studies, in_every_format):
     assert listed.json == listed.jsonl
     assert [{name: str(value) for name, value in record.items()} for record in listed.json] == listed.csv
     assert [record["id"] for record in listed.json] == studies[::-1]
+
+
+@pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
+def test_tags_are_added_removed_and_filter_the_list(from_service, studies, invoke, records, service):
+    where = service if from_service else ()
+    for words in (("first", "x", "y"), ("second", "x"), ("first", "z", "--remove", "y")):
+        done = invoke("tag", *words, *where)
+        assert done.exit_code == 0, done.output
+    assert "has the tags x, z" in done.stderr
+    assert [record["tags"] for record in records("list", "--tag", "x", *where)] == ["x", "x z"]
+    assert [record["name"] for record in records("list", "--tag", "x", "--tag", "z", *where)] == ["first"]
+    assert isinstance(invoke("tag", "first", "No", *where).exception, TagError)
 
 
 @pytest.mark.parametrize("words", [("--state", "done"), ("--limit", "0")])

@@ -37,6 +37,7 @@ def test_every_page_is_rendered_for_an_admin(world, root):
         "/parts/leading",
         "/parts/cells",
         "/parts/answer",
+        "/parts/details",
         "/repeat",
         "/study.yaml",
     )
@@ -87,8 +88,8 @@ def test_invalid_address_has_an_error_page(world, root):
 
 def test_invalid_parameters_find_no_study(world, root):
     number = world.complete()
-    assert "done" in root.get("/studies?name=done&state=&sort=-created").text
-    assert "No study fits" in root.get("/studies?name=%00").text
+    assert "done" in root.get("/studies?text=done&state=&tag=&sort=-created").text
+    assert "No study fits" in root.get("/studies?text=%00&tag=%00").text
     for path in (f"/studies/best?study={2**63}&study=0&study=-1", f"/studies/{number}/charts?condition=999"):
         assert root.get(path).status_code == 200
 
@@ -103,7 +104,7 @@ def test_text_of_users_is_escaped(world, root, text):
     number = world.complete()
     with write_session(world.ledger.database.engine) as session:
         session.execute(update(StudyRow).where(StudyRow.id == number).values(notes=text, title=text, reason=text))
-    for path in ("/studies", f"/studies/{number}", f"/studies?name={text}"):
+    for path in ("/studies", f"/studies/{number}", f"/studies?text={text}"):
         response = root.get(path)
         assert "<script>alert" not in response.text
         assert "<img src=x" not in response.text

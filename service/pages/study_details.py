@@ -1,0 +1,25 @@
+"""Title, tags, priority and notes on the page of a study, as a fragment: a script saves them and reads them again."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
+
+from service.context import ContextDep
+from service.http.problems import ProblemException
+from service.pages.rendering.templates import render_fragment
+from service.pages.rendering.viewer import viewer_context
+from service.security import ReadableStudy
+from service.serializers import serialize_study
+
+router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
+
+
+@router.get("/parts/details")
+def details_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+    """The present title, tags, priority and notes."""
+    listed = context.ledger.listing.find_study(study.id)
+    if listed is None:
+        raise ProblemException(404, "not-found", f"there is no study {study.id}")
+    viewer = viewer_context(study.bearer)
+    return render_fragment("parts/study_fields.html", study=serialize_study(listed), viewer=viewer)

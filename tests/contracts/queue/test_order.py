@@ -1,0 +1,30 @@
+"""The place of a study in the queue is the order in which workers claim."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contracts.queued_studies import all_are_alive, study
+
+ACCOUNTS = {"a": "ada", "b": "bob", "c": "cyd"}
+
+
+@pytest.mark.parametrize("owners", ["aabab", "abbba", "ccbba"], ids=str)
+def test_studies_are_claimed_in_the_order_of_the_queue(ledger, owners):
+    for number, owner in enumerate(owners):
+        study_id = ledger.queue.submit(study(f"s{number}"), ACCOUNTS[owner]).study_id
+        ledger.queue.update(study_id, {"priority": -(number == 1)})
+    claimed = []
+    for _ in owners:
+        first = ledger.listing.read_queue()[0]
+        claimed.append(ledger.queue.claim(f"host/{len(claimed)}/0", all_are_alive, 99))
+        assert claimed[-1] == first
+    assert ledger.listing.read_queue() == ()
+
+
+def test_queue_is_known_to_its_end(ledger):
+    ids = [ledger.queue.submit(study(f"s{number}"), ACCOUNTS[owner]).study_id for number, owner in enumerate("aaabb")]
+    before = ledger.listing.read_queue()
+    assert before == tuple(ids[place] for place in (0, 3, 1, 4, 2))
+    claimed = tuple(ledger.queue.claim(f"host/{number}/0", all_are_alive, 99) for number in ids)
+    assert claimed == before

@@ -1,0 +1,83 @@
+"""Tags of studies, and the filters of lists, over every database."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.errors import StudyChangedError, TagError
+from bln_search.core.tags import MAX_TAGS
+from bln_search.storage.pagination import Page
+from tests.support.service_world import study
+
+
+@pytest.fixture
+def studies(ledger):
+    """Three studies, the last of another account."""
+    owners = {"alpha": "ada", "beta": "ada", "gamma": "bob"}
+    return {name: ledger.queue.submit(study(name), owner).study_id for name, owner in owners.items()}
+
+
+def names(ledger, **filters):
+    return [item.name for item in ledger.listing.list_studies(Page(50, "created"), **filters)]
+
+
+def test_tags_are_sorted_stored_once_and_replaced(ledger, studies):
+    ledger.queue.update(studies["alpha"], {"tags": ["mnist", "a.b:c-d_1", "mnist"]}, account="ada")
+    assert ledger.listing.find_study(studies["alpha"]).tags == ("a.b:c-d_1", "mnist")
+    assert ledger.studies.get(studies["alpha"]).tags == ("a.b:c-d_1", "mnist")
+    (event,) = ledger.events.list_last(studies["alpha"], 1)
+    assert (event.kind, event.data) == ("study_changed", {"fields": ["tags"], "account": "ada"})
+    ledger.queue.update(studies["alpha"], {"tags": [], "title": "new"})
+    assert ledger.listing.find_study(studies["alpha"]).tags == ()
+    assert ledger.events.list_last(studies["alpha"], 1)[0].data == {"fields": ["tags", "title"]}
+
+
+def test_equal_tags_are_no_change_and_old_revisions_are_refused(ledger, studies):
+    study_id = studies["alpha"]
+    before = ledger.listing.find_study(study_id).revision
+    ledger.queue.update(study_id, {"tags": ["x"]}, before)
+    ledger.queue.update(study_id, {"tags": ["x"]})
+    assert ledger.listing.find_study(study_id).revision == before + 1
+    with pytest.raises(StudyChangedError, match="changed meanwhile"):
+        ledger.queue.update(study_id, {"tags": ["y"]}, before)
+    assert ledger.listing.find_study(study_id).tags == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        (["Upper"], "'Upper' cannot be a tag"),
+        (["a b"], "cannot be a tag"),
+        ([""], "cannot be a tag"),
+        (["x\n"], "cannot be a tag"),
+        (["x" * 33], "at most 32"),
+        ([f"t{number}" for number in range(MAX_TAGS + 1)], "21 tags are too many"),
+    ],
+)
+def test_invalid_tags_change_nothing(ledger, studies, tags, message):
+    with pytest.raises(TagError, match=message):
+        ledger.queue.update(studies["alpha"], {"tags": tags, "title": "new"})
+    assert ledger.listing.find_study(studies["alpha"]).title == "A study"
+
+
+def test_studies_are_filtered_by_all_of_several_tags(ledger, studies):
+    ledger.queue.update(studies["alpha"], {"tags": ["x", "y"]})
+    ledger.queue.update(studies["beta"], {"tags": ["x"]})
+    ledger.queue.update(studies["gamma"], {"tags": ["x", "z"]})
+    assert names(ledger, tags=["x"]) == ["alpha", "beta", "gamma"]
+    assert names(ledger, tags=["x", "y"]) == ["alpha"]
+    assert names(ledger, tags=["x"], owner="bob") == ["gamma"]
+    assert ledger.listing.count_tags("ada") == {"x": 2, "y": 1}
+    assert ledger.listing.count_tags(None) == {"x": 3, "y": 1, "z": 1}
+    ledger.studies.delete(studies["alpha"])
+    assert ledger.listing.count_tags("ada") == {"x": 1}
+
+
+def test_text_is_found_in_name_title_and_tags(ledger, studies):
+    ledger.queue.update(studies["alpha"], {"title": "Digits, 50 % of Batches"})
+    ledger.queue.update(studies["beta"], {"tags": ["final_run"]})
+    assert names(ledger, text="AMM") == ["gamma"]
+    assert names(ledger, text="of batches") == ["alpha"]
+    assert names(ledger, text="0 %") == ["alpha"]
+    assert names(ledger, text="l_r") == ["beta"]  # `_` and `%` are no wildcards
+    assert names(ledger, text="5%d") == []
