@@ -23,9 +23,10 @@ from service.monitoring.ledger_collector import LedgerCollector
 from service.monitoring.metrics import Metrics
 from service.monitoring.readiness import readiness_cache
 from service.openapi import openapi_document
-from service.pages import access, charts, compare, configuration, layers, leaderboard, study
+from service.pages import access, charts, compare, configuration, layers, study
 from service.pages import studies as study_list
 from service.pages.editor import page as editor
+from service.pages.leaderboard import page as leaderboard
 from service.pages.rendering.assets import StaticAssets
 from service.routes import (
     analysis,

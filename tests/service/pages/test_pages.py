@@ -72,7 +72,7 @@ def test_invalid_address_has_an_error_page(world, root):
         (f"/studies/{number}/configurations/TT--", 404),
         (f"/studies/{number}/charts/nothing.json", 404),
         (f"/studies/{number}/leaderboard?sort=secret", 422),
-        (f"/studies/{number}/leaderboard?cursor=abc", 404),
+        (f"/studies/{number}/leaderboard?page=0", 422),
         ("/studies?sort=;drop", 422),
         ("/compare/ranks.json", 422),
         ("/compare/ranks.csv", 422),
@@ -131,7 +131,7 @@ def test_filters_of_the_leaderboard_stay_in_its_links(world, root):
     number = world.complete()
     text = root.get(f"/studies/{number}/leaderboard?state=measured&sort=-test_loss&on=test").text
     assert "15 of 16 rows" in text
-    assert "sort=test_loss&amp;state=measured&amp;on=test" in text
+    assert "state=measured&amp;on=test&amp;sort=test_loss" in text
     assert "optimistic" in text
 
 
