@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 150, 18
 """Size of a picture in pixels."""
 
 _MARGIN = 5
-_OUTLIER_FACTOR = 3.0
+_OUTLIER_FACTOR = 1.5
 """The scale ends at this multiple of the distance from the lowest to the median end; longer lines end in an arrow."""
 
 

@@ -73,7 +73,10 @@ class _Table:
         self._loss = f"{board.leaderboard.ranked_on}_loss"
 
     def lines(self, groups: list[RowGroup]) -> tuple[TableRow | None, list[TableRow]]:
-        """Return the line of the recommended row, and a line for each row, all on one scale."""
+        """Return the line of the recommended row, and a line for each row, all on one scale.
+
+        The recommended row has no line of its own where it is the first of the others.
+        """
         recommended = self._recommended_group()
         shown = [(group, self._show(group.row)) for group in groups]
         first = None if recommended is None else (recommended, self._show(recommended.row))
@@ -81,8 +84,9 @@ class _Table:
         reference = None if best is None else best.metrics[self._board.leaderboard.ranked_on].loss.mean
         everything = [*shown, *([] if first is None else [first])]
         scale = interval_scale([display.figures[self._loss] for _, display in everything], reference)
-        pinned = None if first is None else self._line(*first, scale)
-        return pinned, [self._line(group, display, scale) for group, display in shown]
+        lines = [self._line(group, display, scale) for group, display in shown]
+        is_first = bool(lines) and lines[0].recommended
+        return None if first is None or is_first else self._line(*first, scale), lines
 
     def _recommended_group(self) -> RowGroup | None:
         key = self._recommended_key
