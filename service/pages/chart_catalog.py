@@ -77,6 +77,7 @@ class ChartQuery:
         """Return the labels of the conditions."""
         return list(condition_labels(self.conditions).values())
 
+    @cached_property
     def points(self) -> list[PointResult]:
         """Return every point of the study's space with its best mean loss."""
         losses = self.board.losses[self.split]
@@ -154,87 +155,124 @@ class ChartEntry(NamedTuple):
         title: Title.
         draw: Draws the chart; returns None if the study lacks the data.
         requirement: What the study then lacks.
+        by_condition: Whether the selected condition decides what the chart shows.
     """
 
     title: str
     draw: Callable[[ChartQuery], Chart | None]
     requirement: str
+    by_condition: bool = False
 
 
-CHARTS: dict[str, ChartEntry] = {
-    "curves": ChartEntry(LOSS.title, lambda query: _draw_curves(query, LOSS), "nothing is trained yet"),
-    "errors": ChartEntry(ERROR.title, lambda query: _draw_curves(query, ERROR), "nothing is trained yet"),
-    "configurations": ChartEntry(
-        "Loss of every configuration", lambda query: heat_map(query.losses), "nothing is measured yet"
-    ),
-    "switches": ChartEntry(
-        "Effects of the switches",
-        lambda query: effects_chart(query.losses),
-        "this needs every configuration of the method measured under at least one seed",
-    ),
-    "variance": ChartEntry(
-        "Variance shares by factor",
-        _draw_variance,
-        "this is computed when the study is complete",
-    ),
-    "differences": ChartEntry(
-        "Differences to the best row",
-        lambda query: _draw_comparison(query, differences_chart),
-        "rows are compared when the study is complete",
-    ),
-    "critical-difference": ChartEntry(
-        "Critical difference of mean ranks",
-        lambda query: _draw_comparison(query, critical_difference_chart),
-        "this needs a complete study with two seeds and three rows",
-    ),
-    "ranks": ChartEntry(
-        "Ranks by condition",
-        lambda query: best_point_rank_chart(query.conditions, MAX_CONDITIONS),
-        "this needs a second population estimate, inference batch size, point or arm of the same method",
-    ),
-    "batch-sizes": ChartEntry(
-        "Loss at other batch sizes",
-        lambda query: _draw_axis(query, ProbeKind.SIZE),
-        "this needs `probes: {batch_sizes: [1, 2, 4, 8]}` in the study, or `bln-search probe`",
-    ),
-    "epochs": ChartEntry(
-        "Loss after other epochs",
-        lambda query: _draw_axis(query, ProbeKind.EPOCH),
-        "this needs `probes: {epochs: 3}` in the study",
-    ),
-    "company": ChartEntry(
-        "Dependence on the mini-batch",
-        _draw_batch_dependence,
-        "this needs `probes: {reshuffles: 5}` in the study, or `bln-search probe`",
-    ),
-    "latencies": ChartEntry(
-        "Inference time",
-        _draw_latencies,
-        "this is measured by a worker when the study is complete",
-    ),
-    "layers": ChartEntry(
-        "Population and mini-batch statistics",
-        _draw_drift,
-        "the networks of this study did not record this; new ones do",
-    ),
-    "per-layer": ChartEntry(
-        "Effects of the switches by layer",
-        _draw_per_layer,
-        "this needs a section `layers` in the study, and its networks searched",
-    ),
-    "importance": ChartEntry(
-        "Parameter importance",
-        lambda query: importance_chart(query.points()),
-        "this needs a study with a space, and eight of its points measured",
-    ),
-    "points": ChartEntry(
-        "Points of the search",
-        lambda query: parallel_coordinates_chart(query.points()),
-        "this needs a study with a space, and two of its points measured",
-    ),
-    "front": ChartEntry(
-        "Loss and inference time",
-        lambda query: pareto_chart(query.points()),
-        "this needs a search with the objective inference_seconds",
-    ),
+RESULT, TRAINING, CONFIGURATIONS, SEARCH, LAYERS, TIME = (
+    "Result",
+    "Training",
+    "Configurations",
+    "Search",
+    "Layers",
+    "Time",
+)
+
+GROUPS: dict[str, dict[str, ChartEntry]] = {
+    RESULT: {
+        "configurations": ChartEntry(
+            "Loss of every configuration",
+            lambda query: heat_map(query.losses),
+            "nothing is measured yet",
+            by_condition=True,
+        ),
+        "differences": ChartEntry(
+            "Differences to the best row",
+            lambda query: _draw_comparison(query, differences_chart),
+            "rows are compared when the study is complete",
+        ),
+        "critical-difference": ChartEntry(
+            "Critical difference of mean ranks",
+            lambda query: _draw_comparison(query, critical_difference_chart),
+            "this needs a complete study with two seeds and three rows",
+        ),
+        "ranks": ChartEntry(
+            "Ranks by condition",
+            lambda query: best_point_rank_chart(query.conditions, MAX_CONDITIONS),
+            "this needs a second population estimate, inference batch size, point or arm of the same method",
+        ),
+    },
+    TRAINING: {
+        "curves": ChartEntry(LOSS.title, lambda query: _draw_curves(query, LOSS), "nothing is trained yet"),
+        "errors": ChartEntry(ERROR.title, lambda query: _draw_curves(query, ERROR), "nothing is trained yet"),
+    },
+    CONFIGURATIONS: {
+        "switches": ChartEntry(
+            "Effects of the switches",
+            lambda query: effects_chart(query.losses),
+            "this needs every configuration of the method measured under at least one seed",
+            by_condition=True,
+        ),
+        "variance": ChartEntry(
+            "Variance shares by factor",
+            _draw_variance,
+            "this needs a complete study, and a condition whose arm and point are among the compared rows",
+            by_condition=True,
+        ),
+        "batch-sizes": ChartEntry(
+            "Loss at other batch sizes",
+            lambda query: _draw_axis(query, ProbeKind.SIZE),
+            "this needs `probes: {batch_sizes: [1, 2, 4, 8]}` in the study, or `bln-search probe`",
+            by_condition=True,
+        ),
+        "epochs": ChartEntry(
+            "Loss after other epochs",
+            lambda query: _draw_axis(query, ProbeKind.EPOCH),
+            "this needs `probes: {epochs: 3}` in the study",
+            by_condition=True,
+        ),
+        "company": ChartEntry(
+            "Dependence on the mini-batch",
+            _draw_batch_dependence,
+            "this needs `probes: {reshuffles: 5}` in the study, or `bln-search probe`",
+            by_condition=True,
+        ),
+    },
+    SEARCH: {
+        "importance": ChartEntry(
+            "Parameter importance",
+            lambda query: importance_chart(query.points),
+            "this needs a study with a space, and eight of its points measured",
+        ),
+        "points": ChartEntry(
+            "Points of the search",
+            lambda query: parallel_coordinates_chart(query.points),
+            "this needs a study with a space, and two of its points measured",
+        ),
+        "front": ChartEntry(
+            "Loss and inference time",
+            lambda query: pareto_chart(query.points),
+            "this needs a search with the objective inference_seconds",
+        ),
+    },
+    LAYERS: {
+        "layers": ChartEntry(
+            "Population and mini-batch statistics",
+            _draw_drift,
+            "the networks of this study did not record this; new ones do",
+            by_condition=True,
+        ),
+        "per-layer": ChartEntry(
+            "Effects of the switches by layer",
+            _draw_per_layer,
+            "this needs a section `layers` in the study, and its networks searched",
+            by_condition=True,
+        ),
+    },
+    TIME: {
+        "latencies": ChartEntry(
+            "Inference time",
+            _draw_latencies,
+            "this is measured by a worker when the study is complete",
+        ),
+    },
 }
+"""The charts by group, in the order of the page."""
+
+CHARTS: dict[str, ChartEntry] = {name: entry for charts in GROUPS.values() for name, entry in charts.items()}
+"""Every chart by its name in URLs."""

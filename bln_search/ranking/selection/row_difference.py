@@ -64,6 +64,4 @@ def difference_by_seeds(first: LossBySeed, second: LossBySeed) -> RowDifference:
 
 
 def _negated(difference: MeanDifference) -> MeanDifference:
-    return difference.model_copy(
-        update={"mean": -difference.mean, "low": -difference.high, "high": -difference.low}
-    )
+    return difference.model_copy(update={"mean": -difference.mean, "low": -difference.high, "high": -difference.low})

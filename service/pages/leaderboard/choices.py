@@ -9,7 +9,7 @@ from typing import Any
 
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.specs.space import format_value
+from bln_search.specs.space import format_value, format_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.results.parameter_filters import PointParameters
 
@@ -68,7 +68,9 @@ def filter_choices(board: CachedLeaderboard, parameters: PointParameters) -> Fil
         Choice(
             "parameter",
             name,
-            tuple((f"{name}={text}", format_value(value)) for text, value in sorted(by_text.items(), key=_sort_key)),
+            tuple(
+                (f"{name}={text}", format_value_short(value)) for text, value in sorted(by_text.items(), key=_sort_key)
+            ),
         )
         for name, by_text in few.items()
     ]

@@ -13,6 +13,7 @@ from service.pages.leaderboard.rows import metric_key, shown_metrics
 PARAMETER = "parameter:"
 """Prefix of the key of a column with a parameter of the search space."""
 
+_PER_CENT = "\N{NO-BREAK SPACE}%"
 _MAX_CONDITIONS_AT_FIRST = 3
 """With more conditions, only their mean and worst value are shown at first."""
 
@@ -91,7 +92,7 @@ def _metric_columns(board: Leaderboard) -> list[Column]:
     metrics = [
         Column(
             metric_key(metric),
-            f"{metric.split.value.capitalize()} {metric.metric}{' %' if metric.metric == 'accuracy' else ''}"
+            f"{metric.split.value.capitalize()} {metric.metric}{_PER_CENT if metric.metric == 'accuracy' else ''}"
             if not metric.condition
             else metric.heading,
             is_number=True,
@@ -119,4 +120,8 @@ def choose_columns(available: Sequence[Column], names: Sequence[str], condition:
     ]
     if condition is None:
         return chosen
-    return [column for column in chosen if not column.is_metric or ":" not in column.key or column.key.endswith(f":{condition}")]
+    return [
+        column
+        for column in chosen
+        if not column.is_metric or ":" not in column.key or column.key.endswith(f":{condition}")
+    ]

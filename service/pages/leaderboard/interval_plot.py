@@ -67,9 +67,7 @@ def interval_picture(interval: ConfidenceInterval | None, scale: IntervalScale |
         first, last = scale.position(interval.low), scale.position(interval.high)
         parts.append(Markup('<line x1="{}" x2="{}" y1="{}" y2="{}"/>').format(first, last, middle, middle))
         if interval.high > scale.high:
-            parts.append(
-                Markup('<path d="M{} {} l5 4 l-5 4"/>').format(WIDTH - _MARGIN, middle - 4)
-            )
+            parts.append(Markup('<path d="M{} {} l5 4 l-5 4"/>').format(WIDTH - _MARGIN, middle - 4))
     if interval.mean <= scale.high:
         parts.append(Markup('<circle cx="{}" cy="{}" r="3.5"/>').format(scale.position(interval.mean), middle))
     return Markup("").join([*parts, Markup("</svg>")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
@@ -16,7 +16,7 @@ from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.analysis import analysis_sentences
-from bln_search.specs.space import format_value
+from bln_search.specs.space import format_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
 from service.pages.leaderboard.choices import filter_choices
@@ -105,7 +105,7 @@ class _Table:
             batch_sizes=group.batch_sizes,
             recommended=self._recommended_key is not None and group.contains(self._recommended_key),
             worse=row.key in self._worse,
-            parameters={name: format_value(value) for name, value in self._parameters(row.point).items()},
+            parameters={name: format_value_short(value) for name, value in self._parameters(row.point).items()},
             picture=interval_picture(shown.figures[self._loss], scale),
         )
 

@@ -88,4 +88,6 @@ def parse_row_key(text: str) -> RowKey:
     arm, point, configuration, estimate, batch_size = content
     if not all(isinstance(value, str) for value in (arm, point, configuration)) or not isinstance(batch_size, int):
         raise ValueError("the values of a row have other types")
-    return RowKey(arm, point, InferenceConfiguration(configuration), None if estimate is None else str(estimate), batch_size)
+    return RowKey(
+        arm, point, InferenceConfiguration(configuration), None if estimate is None else str(estimate), batch_size
+    )
