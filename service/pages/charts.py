@@ -11,7 +11,7 @@ from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.chart_catalog import CHARTS, GROUPS, MAX_CONDITIONS, ChartEntry, ChartQuery
 from service.pages.rendering.chart_responses import csv_response, figure_response
-from service.pages.rendering.templates import page
+from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.security import ReadableStudy
 
@@ -41,9 +41,13 @@ def charts_page(
     """All charts of a study by group; those without data are listed with what they need."""
     query = ChartQuery(study, context, split, condition)
     analysis = query.analysis
+<<<<<<< HEAD
     groups, missing = _sort_charts(query)
     labels = query.labels()[:MAX_CONDITIONS]
     return page(
+=======
+    return render_page(
+>>>>>>> origin/main
         request,
         "charts.html",
         charts=True,

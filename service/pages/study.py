@@ -24,7 +24,7 @@ from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 from service.pages.answer import find_answer
 from service.pages.leaderboard import display_row
-from service.pages.rendering.templates import page, render_fragment
+from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
 from service.security import ReadableStudy, StudyAccess
 from service.serializers import serialize_event, serialize_study
@@ -50,7 +50,7 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
     later = only_cached and (board is None or board.results != listed.results)
     latest = context.ledger.events.list_last(study.id, _MAX_EVENTS)
     events = [serialize_event(row) for row in latest if row.number <= listed.last_event]  # the stream sends later ones
-    return page(
+    return render_page(
         request,
         "study.html",
         charts=True,

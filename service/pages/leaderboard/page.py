@@ -26,7 +26,7 @@ from service.pages.leaderboard.interval_plot import IntervalScale, interval_pict
 from service.pages.leaderboard.paging import paging
 from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitChoice, leaderboard_query
 from service.pages.leaderboard.rows import DisplayRow, display_row, format_row_key, worse_rows
-from service.pages.rendering.templates import page, render_fragment
+from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
 from service.results.equal_rows import RowGroup, collapse_equal_rows, single_rows
 from service.results.leaderboard_filters import filter_rows
@@ -132,7 +132,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
     choices = filter_choices(board, parameters)
     comparison = None if analysis is None else analysis.comparison
     columns = available_columns(leaderboard, choices.parameters, comparison)
-    return page(
+    return render_page(
         request,
         "leaderboard.html",
         viewer=viewer_context(study.bearer),

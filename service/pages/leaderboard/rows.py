@@ -11,7 +11,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.formatting import over_seeds
+from bln_search.reports.formatting import confidence_interval_over_seeds
 from bln_search.reports.leaderboard_columns import MetricColumn, metric_columns
 from service.caching.leaderboard_cache import CachedLeaderboard
 
@@ -54,7 +54,8 @@ def display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[R
         groups: The compared rows; empty before the study is complete.
     """
     figures = {
-        metric_key(column): over_seeds(column.value(row), row.seeds) for column in shown_metrics(board.leaderboard)
+        metric_key(column): confidence_interval_over_seeds(column.value(row), row.seeds)
+        for column in shown_metrics(board.leaderboard)
     }
     if groups:
         compared = groups.get(row.key)

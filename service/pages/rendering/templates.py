@@ -32,7 +32,7 @@ CHART_HEADERS = {
 
 
 @lru_cache(maxsize=1)
-def environment() -> Environment:
+def template_environment() -> Environment:
     """Return the template environment; values are escaped automatically."""
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -63,7 +63,9 @@ def environment() -> Environment:
     return templates
 
 
-def page(request: Request, template: str, *, status: int = 200, charts: bool = False, **values: Any) -> HTMLResponse:
+def render_page(
+    request: Request, template: str, *, status: int = 200, charts: bool = False, **values: Any
+) -> HTMLResponse:
     """Render a page.
 
     Args:
@@ -73,13 +75,13 @@ def page(request: Request, template: str, *, status: int = 200, charts: bool = F
         charts: The page contains charts.
         values: Variables of the template.
     """
-    text = environment().get_template(template).render(path=request.url.path, charts=charts, **values)
+    text = template_environment().get_template(template).render(path=request.url.path, charts=charts, **values)
     return HTMLResponse(text, status, headers=CHART_HEADERS if charts else None)
 
 
 def render_fragment(template: str, **values: Any) -> HTMLResponse:
     """Render a part of a page, which a script inserts."""
-    return HTMLResponse(environment().get_template(template).render(**values))
+    return HTMLResponse(template_environment().get_template(template).render(**values))
 
 
 def url_with_query(path: str, **parameters: Any) -> str:
