@@ -41,13 +41,9 @@ def charts_page(
     """All charts of a study by group; those without data are listed with what they need."""
     query = ChartQuery(study, context, split, condition)
     analysis = query.analysis
-<<<<<<< HEAD
     groups, missing = _sort_charts(query)
     labels = query.labels()[:MAX_CONDITIONS]
-    return page(
-=======
     return render_page(
->>>>>>> origin/main
         request,
         "charts.html",
         charts=True,
