@@ -54,7 +54,7 @@ def _matches_filters(row: LeaderboardRow, methods: dict[str, Method], filters: M
         "batch_size": row.batch_size,
         "estimate": row.estimate,
         "state": row.state,
-        "deterministic": row.configuration.deterministic,
+        "deterministic": row.configuration.is_deterministic,
     }
     return all(value is None or columns[name] == value for name, value in filters.items())
 

@@ -84,7 +84,7 @@ def _choice(name: str, label: str, values: set[Any]) -> Choice:
 
 
 def _dependence(rows: Sequence[LeaderboardRow]) -> Choice:
-    present = {row.configuration.deterministic for row in rows}
+    present = {row.configuration.is_deterministic for row in rows}
     options = (("true", "independent"), ("false", "dependent")) if len(present) > 1 else ()
     return Choice("deterministic", "Mini-batch", options)
 
