@@ -44,7 +44,9 @@ def collapse_equal_rows(rows: Sequence[LeaderboardRow], split: Split) -> list[Ro
     members: dict[RowKey, list[list[LeaderboardRow]]] = {}
     order: list[list[LeaderboardRow]] = []
     for row in rows:
-        candidates = members.setdefault(row.key._replace(batch_size=0), []) if row.configuration.is_deterministic else []
+        candidates = (
+            members.setdefault(row.key._replace(batch_size=0), []) if row.configuration.is_deterministic else []
+        )
         equal = next((group for group in candidates if _are_equal(group[0], row, split)), None)
         if equal is not None:
             equal.append(row)
