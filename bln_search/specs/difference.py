@@ -29,8 +29,8 @@ class KeyDifference:
 def differing_keys(specs: Sequence[StudySpec]) -> list[KeyDifference]:
     """Return the keys whose values are not the same in all specifications, in the order of the study file.
 
-    Sections are compared key by key, lists as one value. Of the arms the labels are compared, and the keys of those arms
-    that all specifications have. Name, title and notes are left out.
+    Sections are compared key by key, lists as one value. Of the arms the labels are compared, and the keys of those
+    arms that all specifications have. Name, title and notes are left out.
     """
     common_arms = set.intersection(*({arm.label for arm in spec.arms} for spec in specs))
     flattened = [_flatten_study(spec, common_arms) for spec in specs]
