@@ -22,6 +22,7 @@ from bln_search.reports.charts.per_layer import layer_switches_chart
 from bln_search.reports.charts.probes import axis_chart, batch_dependence_chart, latency_chart
 from bln_search.reports.charts.search import PointResult, importance_chart, parallel_coordinates_chart, pareto_chart
 from bln_search.reports.charts.variance import variance_chart
+from bln_search.specs.search import Objective
 from bln_search.storage.pagination import Page
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context
@@ -80,13 +81,15 @@ class ChartQuery:
     @cached_property
     def points(self) -> list[PointResult]:
         """Return every point of the study's space with its best mean loss."""
-        losses = self.board.losses[self.split]
-        seconds = (
-            self.context.ledger.results.find_inference_seconds(self.study.id)
-            if any(key.point for key in losses)
-            else {}
-        )
-        return point_results(losses, seconds)
+        return point_results(self.board.losses[self.split], self.inference_seconds)
+
+    @cached_property
+    def inference_seconds(self) -> dict[tuple[str, str], float]:
+        """Inference time of 1,000 examples by arm and point; empty for a study that does not search for it."""
+        search = self.board.spec.search
+        if search is None or Objective.INFERENCE_SECONDS not in search.objectives:
+            return {}
+        return self.context.ledger.results.find_inference_seconds(self.study.id)
 
 
 def _draw_curves(query: ChartQuery, metric: Metric) -> Chart | None:
@@ -97,6 +100,20 @@ def _draw_curves(query: ChartQuery, metric: Metric) -> Chart | None:
     ]
     study = query.context.ledger.listing.find_study(query.study.id)
     return curves_chart(curves, sum(study.trials.values()) if study else len(curves), metric)
+
+
+def _has_curves(query: ChartQuery) -> bool:
+    """Whether a trial has an epoch: one with results has, else the first ones are read."""
+    if query.study.results:
+        return True
+    rows = query.context.ledger.listing.list_curves(query.study.id, Page(_MAX_CURVES, "position"), {})
+    return any(curve.epochs for curve in rows)
+
+
+def _has_points(query: ChartQuery, least: int) -> bool:
+    """Whether so many points of a space are measured."""
+    points = {key.point for key in query.board.losses[query.split] if key.point}
+    return len(points) >= least
 
 
 def _draw_drift(query: ChartQuery) -> Chart | None:
@@ -156,12 +173,18 @@ class ChartEntry(NamedTuple):
         draw: Draws the chart; returns None if the study lacks the data.
         requirement: What the study then lacks.
         by_condition: Whether the selected condition decides what the chart shows.
+        has_data: Whether the chart can be drawn, for a chart that takes long to draw; None to draw it and see.
     """
 
     title: str
     draw: Callable[[ChartQuery], Chart | None]
     requirement: str
     by_condition: bool = False
+    has_data: Callable[[ChartQuery], bool] | None = None
+
+    def can_be_drawn(self, query: ChartQuery) -> bool:
+        """Whether the study has the data."""
+        return self.draw(query) is not None if self.has_data is None else self.has_data(query)
 
 
 RESULT, TRAINING, CONFIGURATIONS, SEARCH, LAYERS, TIME = (
@@ -198,8 +221,12 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
         ),
     },
     TRAINING: {
-        "curves": ChartEntry(LOSS.title, lambda query: _draw_curves(query, LOSS), "nothing is trained yet"),
-        "errors": ChartEntry(ERROR.title, lambda query: _draw_curves(query, ERROR), "nothing is trained yet"),
+        "curves": ChartEntry(
+            LOSS.title, lambda query: _draw_curves(query, LOSS), "nothing is trained yet", has_data=_has_curves
+        ),
+        "errors": ChartEntry(
+            ERROR.title, lambda query: _draw_curves(query, ERROR), "nothing is trained yet", has_data=_has_curves
+        ),
     },
     CONFIGURATIONS: {
         "switches": ChartEntry(
@@ -238,16 +265,19 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
             "Parameter importance",
             lambda query: importance_chart(query.points),
             "this needs a study with a space, and eight of its points measured",
+            has_data=lambda query: _has_points(query, 8),
         ),
         "points": ChartEntry(
             "Points of the search",
             lambda query: parallel_coordinates_chart(query.points),
             "this needs a study with a space, and two of its points measured",
+            has_data=lambda query: _has_points(query, 2),
         ),
         "front": ChartEntry(
             "Loss and inference time",
-            lambda query: pareto_chart(query.points),
+            lambda query: pareto_chart(query.points) if _has_points(query, 2) else None,
             "this needs a search with the objective inference_seconds",
+            has_data=lambda query: bool(query.inference_seconds),
         ),
     },
     LAYERS: {

@@ -65,10 +65,10 @@ def _sort_charts(query: ChartQuery) -> tuple[dict[str, dict[str, ChartEntry]], l
     missing = []
     for group, charts in GROUPS.items():
         for name, entry in charts.items():
-            if entry.draw(query) is None:
-                missing.append(entry)
-            else:
+            if entry.can_be_drawn(query):
                 groups.setdefault(group, {})[name] = entry
+            else:
+                missing.append(entry)
     return groups, missing
 
 

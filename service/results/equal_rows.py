@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bln_search.core.enums import Split
@@ -31,29 +31,55 @@ class RowGroup:
         return key.batch_size in self.batch_sizes and self.row.key._replace(batch_size=key.batch_size) == key
 
 
-def single_rows(rows: Iterable[LeaderboardRow]) -> list[RowGroup]:
-    """Each row as a group of its own."""
-    return [RowGroup(row, (row.batch_size,)) for row in rows]
+class DistinctRows:
+    """Rows of which each stands for the rows that equal it.
+
+    A leaderboard has up to hundreds of thousands of rows, a page shows fifty: only these become groups.
+
+    Args:
+        rows: The rows, in the order of the list.
+        batch_sizes: Mini-batch sizes of a row that stands for several, in increasing order.
+    """
+
+    def __init__(self, rows: Sequence[LeaderboardRow], batch_sizes: Mapping[RowKey, tuple[int, ...]]) -> None:
+        self.rows = rows
+        self._batch_sizes = batch_sizes
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def groups(self, start: int = 0, end: int | None = None) -> list[RowGroup]:
+        """The rows from `start` up to `end`, with the mini-batch sizes of each."""
+        return [RowGroup(row, self._batch_sizes.get(row.key, (row.batch_size,))) for row in self.rows[start:end]]
 
 
-def collapse_equal_rows(rows: Sequence[LeaderboardRow], split: Split) -> list[RowGroup]:
+def distinct_rows(rows: Sequence[LeaderboardRow], split: Split, *, collapse: bool) -> DistinctRows:
     """Join the rows of each deterministic configuration that differ in the mini-batch size alone, in the given order.
 
     Rows with different states, numbers of seeds or mean losses on `split` are not joined: they are not equal.
+
+    Args:
+        rows: The rows.
+        split: Split that ranks.
+        collapse: Whether equal rows are joined.
     """
+    if not collapse or len({row.batch_size for row in rows}) < 2:
+        return DistinctRows(rows, {})
     members: dict[RowKey, list[list[LeaderboardRow]]] = {}
-    order: list[list[LeaderboardRow]] = []
+    distinct: list[LeaderboardRow] = []
     for row in rows:
-        candidates = (
-            members.setdefault(row.key._replace(batch_size=0), []) if row.configuration.is_deterministic else []
-        )
-        equal = next((group for group in candidates if _are_equal(group[0], row, split)), None)
-        if equal is not None:
-            equal.append(row)
+        if not row.configuration.is_deterministic:
+            distinct.append(row)
             continue
-        order.append([row])
-        candidates.append(order[-1])
-    return [RowGroup(group[0], tuple(sorted({row.batch_size for row in group}))) for group in order]
+        candidates = members.setdefault(row.key._replace(batch_size=0), [])
+        equal = next((group for group in candidates if _are_equal(group[0], row, split)), None)
+        if equal is None:
+            distinct.append(row)
+            candidates.append([row])
+        else:
+            equal.append(row)
+    joined = (group for candidates in members.values() for group in candidates if len(group) > 1)
+    return DistinctRows(distinct, {group[0].key: tuple(sorted({row.batch_size for row in group})) for group in joined})
 
 
 def _are_equal(first: LeaderboardRow, second: LeaderboardRow, split: Split) -> bool:

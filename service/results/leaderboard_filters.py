@@ -13,7 +13,7 @@ from bln_search.reports.leaderboard_columns import metric_of
 from bln_search.specs.problems import Problem
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.http.problems import ProblemException
-from service.results.parameter_filters import PointParameters, parse_parameter_filters
+from service.results.parameter_filters import parse_parameter_filters
 
 
 def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str) -> list[LeaderboardRow]:
@@ -34,13 +34,16 @@ def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str)
     _check_condition(board, "sort", sort.partition(":")[2])
     _check_condition(board, "condition", condition or "")
     methods = {arm.label: arm.method for arm in board.spec.arms}
-    columns = {name: value for name, value in filters.items() if name not in ("condition", "parameter")}
-    rows = [row for row in board.leaderboard.rows if _matches_filters(row, methods, columns)]
+    columns = {
+        name: value for name, value in filters.items() if value is not None and name not in ("condition", "parameter")
+    }
+    rows = [row for row in board.leaderboard.rows if not columns or _matches_filters(row, methods, columns)]
     if condition:
         rows = [row for row in rows if row.conditions is not None and row.conditions.columns.get(condition)]
     if texts := filters.get("parameter"):
         rows = _with_parameters(board, rows, texts)
-    rows.sort(key=_sort_key(sort))
+    if sort != "rank":  # the order of the leaderboard
+        rows.sort(key=_sort_key(sort))
     if sort.startswith("-"):
         with_value = [row for row in rows if _sort_value(row, sort) is not None]
         rows = with_value[::-1] + [row for row in rows if _sort_value(row, sort) is None]
@@ -56,13 +59,13 @@ def _matches_filters(row: LeaderboardRow, methods: dict[str, Method], filters: M
         "state": row.state,
         "deterministic": row.configuration.is_deterministic,
     }
-    return all(value is None or columns[name] == value for name, value in filters.items())
+    return all(columns[name] == value for name, value in filters.items())
 
 
 def _with_parameters(
     board: CachedLeaderboard, rows: list[LeaderboardRow], texts: Sequence[str]
 ) -> list[LeaderboardRow]:
-    parameters = PointParameters()
+    parameters = board.parameters
     names = {name for row in board.leaderboard.rows for name in parameters(row.point)}
     required = parse_parameter_filters(texts, sorted(names))
     return [row for row in rows if all(item.matches(parameters(row.point)) for item in required)]

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from bln_search.specs.problems import Problem
-from bln_search.specs.space import format_value, point_parameters
+from bln_search.specs.space import format_value
 from service.http.problems import ProblemException
 
 _EXPRESSION = re.compile(r"\s*([^\s<>=]+)\s*(<=|>=|=)\s*(\S.*?)\s*")
@@ -84,17 +84,3 @@ def _parse_filter(text: str, names: Sequence[str]) -> ParameterFilter:
 
 def _invalid(message: str) -> ProblemException:
     return ProblemException(422, "invalid", message, [Problem(("parameter",), message)])
-
-
-class PointParameters:
-    """Parameters of points by their JSON, each parsed once."""
-
-    def __init__(self) -> None:
-        self._by_point: dict[str, dict[str, Any]] = {}
-
-    def __call__(self, point: str) -> dict[str, Any]:
-        """Value by name of the parameters of a point."""
-        parameters = self._by_point.get(point)
-        if parameters is None:
-            parameters = self._by_point[point] = point_parameters(point)
-        return parameters

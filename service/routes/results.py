@@ -24,7 +24,7 @@ from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor,
 from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from service.http.problems import ProblemException
 from service.results.checkpoint_files import verified_file
-from service.results.equal_rows import RowGroup, collapse_equal_rows, single_rows
+from service.results.equal_rows import RowGroup, distinct_rows
 from service.results.leaderboard_filters import filter_rows
 from service.results.leaderboard_response import MEDIA_TYPES, leaderboard_etag, text_body
 from service.schemas.base import ListPage
@@ -229,16 +229,16 @@ def get_leaderboard(
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is None:
         board = _find_leaderboard(context, study, on, results, is_first=page.after is None)
-        rows = filter_rows(board, filters, sort)
-        groups = collapse_equal_rows(rows, board.leaderboard.ranked_on) if collapse else single_rows(rows)
+        filtered = filter_rows(board, filters, sort)
+        rows = distinct_rows(filtered, board.leaderboard.ranked_on, collapse=collapse)
         if output == "json":
             following_cursor = None
-            if start + limit < len(groups):
+            if start + limit < len(rows):
                 following_cursor = encode_cursor((start + limit, board.results), sort, list_query)
-            shown = [_json_row(group, collapse=collapse) for group in groups[start : start + limit]]
+            shown = [_json_row(group, collapse=collapse) for group in rows.groups(start, start + limit)]
             body = _json_page(study, board.leaderboard, shown, following_cursor)
         else:
-            body = text_body(board.leaderboard, [group.row for group in groups], output)
+            body = text_body(board.leaderboard, rows.rows, output)
         context.responses.put(etag, body)
     return etag_response(request, body, etag, MEDIA_TYPES[output])
 

@@ -11,7 +11,6 @@ from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.specs.space import format_value, format_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
-from service.results.parameter_filters import PointParameters
 
 _MAX_OPTIONS = 60
 """With more values, a parameter has a text field for a comparison."""
@@ -47,7 +46,7 @@ class FilterChoices:
     compared: tuple[str, ...]
 
 
-def filter_choices(board: CachedLeaderboard, parameters: PointParameters) -> FilterChoices:
+def filter_choices(board: CachedLeaderboard) -> FilterChoices:
     """Return the filters of a study."""
     rows = board.leaderboard.rows
     choices = [
@@ -61,7 +60,7 @@ def filter_choices(board: CachedLeaderboard, parameters: PointParameters) -> Fil
     ]
     values: dict[str, dict[str, Any]] = {}
     for point in dict.fromkeys(row.point for row in rows if row.point):
-        for name, value in parameters(point).items():
+        for name, value in board.parameters(point).items():
             values.setdefault(name, {})[_text(value)] = value
     few = {name: by_text for name, by_text in values.items() if len(by_text) <= _MAX_OPTIONS}
     choices += [

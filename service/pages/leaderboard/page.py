@@ -28,9 +28,8 @@ from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitCh
 from service.pages.leaderboard.rows import DisplayRow, display_row, format_row_key, worse_rows
 from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
-from service.results.equal_rows import RowGroup, collapse_equal_rows, single_rows
+from service.results.equal_rows import RowGroup, distinct_rows
 from service.results.leaderboard_filters import filter_rows
-from service.results.parameter_filters import PointParameters
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
@@ -64,8 +63,8 @@ class TableRow:
 class _Table:
     """Makes the lines of one page of a leaderboard."""
 
-    def __init__(self, board: CachedLeaderboard, analysis: Analysis | None, parameters: PointParameters) -> None:
-        self._board, self._parameters = board, parameters
+    def __init__(self, board: CachedLeaderboard, analysis: Analysis | None) -> None:
+        self._board = board
         self.groups: dict[RowKey, ComparedRow] = compared_rows(analysis)
         self._worse = worse_rows(None if analysis is None else analysis.comparison)
         recommendation = None if analysis is None else analysis.recommendation
@@ -91,8 +90,8 @@ class _Table:
     def _recommended_group(self) -> RowGroup | None:
         key = self._recommended_key
         rows = [] if key is None else [row for row in self._board.leaderboard.rows if _is_same_row(row, key)]
-        equal = collapse_equal_rows(rows, self._board.leaderboard.ranked_on)
-        return next((group for group in equal if key is not None and group.contains(key)), None)
+        equal = distinct_rows(rows, self._board.leaderboard.ranked_on, collapse=True)
+        return next((group for group in equal.groups() if key is not None and group.contains(key)), None)
 
     def _show(self, row: LeaderboardRow) -> DisplayRow:
         return display_row(row, self._board, self.groups)
@@ -105,7 +104,7 @@ class _Table:
             batch_sizes=group.batch_sizes,
             recommended=self._recommended_key is not None and group.contains(self._recommended_key),
             worse=row.key in self._worse,
-            parameters={name: format_value_short(value) for name, value in self._parameters(row.point).items()},
+            parameters={name: format_value_short(value) for name, value in self._board.parameters(row.point).items()},
             picture=interval_picture(shown.figures[self._loss], scale),
         )
 
@@ -123,13 +122,13 @@ def _is_same_row(row: LeaderboardRow, key: RowKey) -> bool:
 def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep, query: PageQuery) -> HTMLResponse:
     """A page of the leaderboard. Ranks refer to the whole leaderboard, whatever the filter."""
     board, cached, analysis = _read_results(context, study, query.on)
-    leaderboard, parameters = board.leaderboard, PointParameters()
+    leaderboard = board.leaderboard
     rows = filter_rows(board, query.filters, query.sort)
-    groups = collapse_equal_rows(rows, leaderboard.ranked_on) if query.collapse else single_rows(rows)
-    position = paging(query.page, _PAGE_SIZE, len(groups))
-    table = _Table(board, analysis, parameters)
-    pinned, lines = table.lines(groups[position.start : position.start + _PAGE_SIZE])
-    choices = filter_choices(board, parameters)
+    distinct = distinct_rows(rows, leaderboard.ranked_on, collapse=query.collapse)
+    position = paging(query.page, _PAGE_SIZE, len(distinct))
+    table = _Table(board, analysis)
+    pinned, lines = table.lines(distinct.groups(position.start, position.start + _PAGE_SIZE))
+    choices = filter_choices(board)
     comparison = None if analysis is None else analysis.comparison
     columns = available_columns(leaderboard, choices.parameters, comparison)
     return render_page(
@@ -148,7 +147,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
         difference=chosen_difference(board, analysis, query.chosen),
         found=len(rows),
         total=len(leaderboard.rows),
-        collapsed=len(rows) - len(groups),
+        collapsed=len(rows) - len(distinct),
         paging=position,
         query=query,
         filters=choices,
