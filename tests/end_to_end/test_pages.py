@@ -261,8 +261,8 @@ def test_two_studies_are_compared(visit, done):
         page.locator(f"input[name=study][value='{number}']").check()
     page.get_by_role("button", name="Compare chosen").click()
     page.wait_for_selector("table tbody tr")
-    assert page.locator("table tbody tr").count() == 20
-    assert "±" in page.locator("table tbody tr").first.inner_text()
+    assert page.locator(".shared tr").count() == 20
+    assert "±" in page.locator(".shared tr").first.inner_text()
     page.locator(".chart").scroll_into_view_if_needed()
     page.wait_for_selector(".js-plotly-plot .scatterlayer")
 
