@@ -46,7 +46,7 @@ def studies(service):
     arms = "[{method: bln}, {method: ln}]"
     made = SimpleNamespace(
         board=complete("board", seeds=(0, 1, 2), arms=arms, batch_sizes="[5, 9, 8]"),
-        other=complete("board-other", seeds=(3, 4, 5), arms=arms, epochs=3),
+        other=complete("board-other", seeds=(3, 4, 5), arms=arms, epochs=3, batch_sizes="[5, 9, 8]"),
         search=complete_sampled_study(SimpleNamespace(ledger=ledger), "board-search"),
     )
     compute_analysis(ledger, made.search, None)

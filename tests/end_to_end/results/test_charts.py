@@ -65,8 +65,9 @@ def test_line_under_the_pointer_stands_out(visit, studies):
     visit.go(f"/studies/{studies.board}/charts#training")
     plot = page.locator(".chart[data-name=curves] .plot")
     plot.scroll_into_view_if_needed()
-    plot.locator("path.js-line").first.wait_for()
-    box = plot.locator(".scatterlayer .trace:last-child path.js-line").first.bounding_box()
+    line = plot.locator(".scatterlayer .trace:last-child path.js-line").first
+    line.wait_for()
+    box = line.bounding_box()
     page.mouse.move(box["x"] + 1, box["y"] + 1)
     page.mouse.move(box["x"] + 2, box["y"] + 2)
     plot.locator(".trace.picked").first.wait_for(state="attached")
@@ -84,11 +85,9 @@ def test_labels_leave_most_of_the_width_to_the_differences(visit, studies):
     chart.scroll_into_view_if_needed()
     chart.locator(".main-svg").first.wait_for()
     whole = chart.locator(".plot").bounding_box()["width"]
-    inner = chart.locator(".plot .bglayer, .plot .plot").first
     plotted = page.evaluate("document.querySelector('[data-name=differences] .js-plotly-plot')._fullLayout._size.w")
-    assert inner is not None
     assert plotted > 0.7 * whole
-    assert chart.locator(".ytick").first.text_content().startswith("#1 ")
+    assert any(label.startswith("#1 ") for label in chart.locator(".ytick").all_text_contents())
 
 
 def test_study_is_found_added_and_compared(visit, studies):
