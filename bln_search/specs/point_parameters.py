@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bln_search.specs.space import point_parameters
+from bln_search.specs.sections.space import point_parameters
 
 
 class PointParameters:

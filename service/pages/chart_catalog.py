@@ -22,7 +22,7 @@ from bln_search.reports.charts.per_layer import layer_switches_chart
 from bln_search.reports.charts.probes import axis_chart, batch_dependence_chart, latency_chart
 from bln_search.reports.charts.search import PointResult, importance_chart, parallel_coordinates_chart, pareto_chart
 from bln_search.reports.charts.variance import variance_chart
-from bln_search.specs.search import Objective
+from bln_search.specs.sections.search import Objective
 from bln_search.storage.pagination import Page
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from bln_search.specs.problems import Problem
-from bln_search.specs.space import format_value
+from bln_search.specs.sections.space import format_value
 from service.http.problems import ProblemException
 
 _EXPRESSION = re.compile(r"\s*([^\s<>=]+)\s*(<=|>=|=)\s*(\S.*?)\s*")

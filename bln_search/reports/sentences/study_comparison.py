@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bln_search.core.records import RowKey
 from bln_search.ranking.selection.cross_study import BestRowDifference, SharedRow
 from bln_search.reports.formatting import format_signed_interval
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 
 
 def best_row_sentence(first: str, other: str, split: str, best: BestRowDifference) -> str:

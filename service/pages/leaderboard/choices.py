@@ -9,7 +9,7 @@ from typing import Any
 
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.specs.space import format_value, format_value_short
+from bln_search.specs.sections.space import format_value, format_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 
 _MAX_OPTIONS = 60

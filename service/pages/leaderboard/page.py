@@ -16,7 +16,7 @@ from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.analysis import analysis_sentences
-from bln_search.specs.space import format_value_short
+from bln_search.specs.sections.space import format_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
 from service.pages.leaderboard.choices import filter_choices
