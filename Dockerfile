@@ -25,6 +25,8 @@ ENV PIP_CONSTRAINT=/build/constraints.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY bln_search ./bln_search
 COPY service ./service
+COPY .ci/plotly_bundle.py ./.ci/
+RUN pip install brotli && python .ci/plotly_bundle.py
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \
  && pip --python /opt/bln-search/bin/python install --no-cache-dir --no-deps --prefix /installed /wheel/*.whl
 

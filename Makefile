@@ -82,4 +82,5 @@ $(READY) $(INSTALLED) $(RUNNABLE): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) with the extras $(EXTRAS); this downloads packages, once"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python .ci/install.py --editable '.[$(EXTRAS)]'
+	@case ',$(EXTRAS),' in *,web,*) $(BIN)/python .ci/plotly_bundle.py;; esac
 	@touch $@ $(IMPLIED)

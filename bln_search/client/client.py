@@ -161,7 +161,12 @@ class Client:
         return self._session.list_items(f"/studies/{study_id}/curves", filters)
 
     def leaderboard(self, study_id: int, **filters: Any) -> Leaderboard:
-        """Return the leaderboard. filters: method, arm, batch_size, estimate, state, on, sort."""
+        """Return the leaderboard.
+
+        Args:
+            study_id: The study.
+            filters: method, arm, batch_size, estimate, state, deterministic, condition, parameter, collapse, on, sort.
+        """
         for delay in _LEADERBOARD_DELAYS:
             time.sleep(delay)
             with suppress(_LeaderboardChangedError):

@@ -18,6 +18,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed, losses_by_row
 from bln_search.ranking.leaderboard import Leaderboard, rank_rows
 from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
+from bln_search.specs.point_parameters import PointParameters
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 
@@ -52,6 +53,11 @@ class CachedLeaderboard:
     def top_group_by_seeds(self) -> dict[RowKey, float] | None:
         """Rows whose losses by seed do not differ significantly from the best row's, with p, on the ranked split."""
         return leaderboard_top_group(self.leaderboard, self.losses[self.leaderboard.ranked_on])
+
+    @cached_property
+    def parameters(self) -> PointParameters:
+        """Parameters of the points of the rows."""
+        return PointParameters()
 
     @property
     def is_recent(self) -> bool:

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from service.context import ContextDep
 from service.http.problems import ProblemException
-from service.pages.chart_catalog import CHARTS, MAX_CONDITIONS, ChartQuery
+from service.pages.chart_catalog import CHARTS, GROUPS, MAX_CONDITIONS, ChartEntry, ChartQuery
 from service.pages.rendering.chart_responses import csv_response, figure_response
 from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
@@ -38,9 +38,11 @@ def charts_page(
     split: SplitChoice = "validation",
     condition: ConditionChoice = 0,
 ) -> HTMLResponse:
-    """All charts of a study."""
+    """All charts of a study by group; those without data are listed with what they need."""
     query = ChartQuery(study, context, split, condition)
     analysis = query.analysis
+    groups, missing = _sort_charts(query)
+    labels = query.labels()[:MAX_CONDITIONS]
     return render_page(
         request,
         "charts.html",
@@ -48,11 +50,26 @@ def charts_page(
         viewer=viewer_context(study.bearer),
         study={"id": study.id, "name": study.name, "title": query.board.spec.title},
         per_layer=analysis is not None and bool(analysis.layers),
-        names={name: entry.title for name, entry in CHARTS.items()},
+        groups=groups,
+        missing=missing,
         split=split,
         condition=query.condition_index,
-        conditions=query.labels()[:MAX_CONDITIONS],
+        conditions=labels,
+        condition_label=labels[query.condition_index] if labels else None,
     )
+
+
+def _sort_charts(query: ChartQuery) -> tuple[dict[str, dict[str, ChartEntry]], list[ChartEntry]]:
+    """Return the charts with data by group, and those without."""
+    groups: dict[str, dict[str, ChartEntry]] = {}
+    missing = []
+    for group, charts in GROUPS.items():
+        for name, entry in charts.items():
+            if entry.can_be_drawn(query):
+                groups.setdefault(group, {})[name] = entry
+            else:
+                missing.append(entry)
+    return groups, missing
 
 
 @router.get("/charts/{name}.csv")

@@ -16,7 +16,8 @@ from bln_search.specs.sections.space import format_point_json
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
-from service.pages.leaderboard import EstimateChoice, display_row
+from service.pages.leaderboard import display_row
+from service.pages.leaderboard.query import EstimateChoice
 from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.pages.uses import configuration_uses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bln_search.core.configuration import Method
@@ -13,6 +13,7 @@ from bln_search.reports.leaderboard_columns import metric_of
 from bln_search.specs.problems import Problem
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.http.problems import ProblemException
+from service.results.parameter_filters import parse_parameter_filters
 
 
 def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str) -> list[LeaderboardRow]:
@@ -20,17 +21,29 @@ def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str)
 
     Args:
         board: The leaderboard.
-        filters: Value by column (method, arm, batch_size, estimate, state); None for any.
+        filters: Value by column (method, arm, batch_size, estimate, state); None for any. `deterministic` selects by
+            independence of the mini-batch, `condition` rows that were measured under a condition, `parameter` a list of
+            expressions such as `learning_rate<=0.1`.
         sort: `rank`, or a mean such as `test_loss`, or `test_loss:fog-3` under a condition; with a leading minus in
             descending order. Rows without a value are last.
 
     Raises:
-        ProblemException: 422 if the study has no such condition.
+        ProblemException: 422 if the study has no such condition or parameter.
     """
-    _check_condition(board, sort)
+    condition = filters.get("condition")
+    _check_condition(board, "sort", sort.partition(":")[2])
+    _check_condition(board, "condition", condition or "")
     methods = {arm.label: arm.method for arm in board.spec.arms}
-    rows = [row for row in board.leaderboard.rows if _matches_filters(row, methods, filters)]
-    rows.sort(key=_sort_key(sort))
+    columns = {
+        name: value for name, value in filters.items() if value is not None and name not in ("condition", "parameter")
+    }
+    rows = [row for row in board.leaderboard.rows if not columns or _matches_filters(row, methods, columns)]
+    if condition:
+        rows = [row for row in rows if row.conditions is not None and row.conditions.columns.get(condition)]
+    if texts := filters.get("parameter"):
+        rows = _with_parameters(board, rows, texts)
+    if sort != "rank":  # the order of the leaderboard
+        rows.sort(key=_sort_key(sort))
     if sort.startswith("-"):
         with_value = [row for row in rows if _sort_value(row, sort) is not None]
         rows = with_value[::-1] + [row for row in rows if _sort_value(row, sort) is None]
@@ -44,8 +57,18 @@ def _matches_filters(row: LeaderboardRow, methods: dict[str, Method], filters: M
         "batch_size": row.batch_size,
         "estimate": row.estimate,
         "state": row.state,
+        "deterministic": row.configuration.is_deterministic,
     }
-    return all(value is None or columns[name] == value for name, value in filters.items())
+    return all(columns[name] == value for name, value in filters.items())
+
+
+def _with_parameters(
+    board: CachedLeaderboard, rows: list[LeaderboardRow], texts: Sequence[str]
+) -> list[LeaderboardRow]:
+    parameters = board.parameters
+    names = {name for row in board.leaderboard.rows for name in parameters(row.point)}
+    required = parse_parameter_filters(texts, sorted(names))
+    return [row for row in rows if all(item.matches(parameters(row.point)) for item in required)]
 
 
 def _sort_value(row: LeaderboardRow, sort: str) -> float | None:
@@ -58,13 +81,13 @@ def _sort_value(row: LeaderboardRow, sort: str) -> float | None:
     return None if value is None else value.mean
 
 
-def _check_condition(board: CachedLeaderboard, sort: str) -> None:
-    condition = sort.partition(":")[2]
+def _check_condition(board: CachedLeaderboard, query: str, condition: str) -> None:
+    """Raise ProblemException (422) unless the condition that a query parameter names is one of the study."""
     names = [spec.name for spec in board.spec.evaluation.conditions]
     if condition and condition not in (*names, *(SUMMARIES if names else ())):
         choice = f"choose one of {', '.join((*names, *SUMMARIES))}" if names else "the study has no conditions"
         message = f"there is no condition {condition!r}: {choice}"
-        raise ProblemException(422, "invalid", message, [Problem(("sort",), message)])
+        raise ProblemException(422, "invalid", message, [Problem((query,), message)])
 
 
 def _sort_key(sort: str) -> Callable[[LeaderboardRow], tuple[bool, float]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
@@ -13,7 +12,7 @@ from bln_search.core.blend import ESTIMATE_PATTERN
 from bln_search.core.configuration import Method
 from bln_search.core.enums import Split
 from bln_search.core.states import EvaluationState, TrialState
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import flat_row
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
 from bln_search.specs.sections.condition import CLEAN
@@ -25,6 +24,7 @@ from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor,
 from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from service.http.problems import ProblemException
 from service.results.checkpoint_files import verified_file
+from service.results.equal_rows import RowGroup, distinct_rows
 from service.results.leaderboard_filters import filter_rows
 from service.results.leaderboard_response import MEDIA_TYPES, leaderboard_etag, text_body
 from service.schemas.base import ListPage
@@ -46,6 +46,24 @@ EstimateFilter = Annotated[
     ),
 ]
 EvaluationStateFilter = Annotated[EvaluationState | None, Query(description="measured, undefined or diverged")]
+DeterministicFilter = Annotated[
+    bool | None,
+    Query(description="true: configurations whose outputs are independent of the mini-batch; false: the others"),
+]
+ConditionFilter = Annotated[
+    str | None,
+    Query(
+        pattern="^[a-z0-9][a-z0-9_-]{0,63}$",
+        description="rows that were measured under this condition of the study, or under all: `mean`, `worst`",
+    ),
+]
+ParameterFilters = Annotated[
+    list[Annotated[str, Query(max_length=200)]] | None,
+    Query(
+        max_length=20,
+        description="requirements on parameters of the search space: `NAME=VALUE`, `NAME<=NUMBER` or `NAME>=NUMBER`",
+    ),
+]
 PositionSort = Annotated[
     str, Query(pattern="^-?position$", description="position in the study; a minus reverses the order")
 ]
@@ -171,6 +189,16 @@ def get_leaderboard(
     batch_size: BatchSizeFilter = None,
     estimate: EstimateFilter = None,
     state: EvaluationStateFilter = None,
+    deterministic: DeterministicFilter = None,
+    condition: ConditionFilter = None,
+    parameter: ParameterFilters = None,
+    collapse: Annotated[
+        bool,
+        Query(
+            description="one row for the mini-batch sizes of a configuration that is independent of the mini-batch; "
+            "rows then have `batch_sizes` in JSON"
+        ),
+    ] = False,
     on: Annotated[
         Literal["validation", "test"] | None, Query(description="split that decides the order; by default the study's")
     ] = None,
@@ -183,8 +211,17 @@ def get_leaderboard(
     cursor: Cursor = None,
 ) -> Response:
     """The leaderboard of configurations. Ranks refer to the whole leaderboard, whatever the filter."""
-    filters = {"method": method, "arm": arm, "batch_size": batch_size, "estimate": estimate, "state": state}
-    list_query = {"list": "leaderboard", "study": study.id, "on": on, **filters}
+    filters = {
+        "method": method,
+        "arm": arm,
+        "batch_size": batch_size,
+        "estimate": estimate,
+        "state": state,
+        "deterministic": deterministic,
+        "condition": condition,
+        "parameter": parameter,
+    }
+    list_query = {"list": "leaderboard", "study": study.id, "on": on, "collapse": collapse, **filters}
     page = decode_cursor(cursor, limit, sort, list_query, (int, int))
     start, results = (0, study.results) if page.after is None else (max(0, int(page.after[0])), int(page.after[1]))
     query = [list_query, sort, output, (page.limit, start) if output == "json" else None]
@@ -192,14 +229,16 @@ def get_leaderboard(
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is None:
         board = _find_leaderboard(context, study, on, results, is_first=page.after is None)
-        rows = filter_rows(board, filters, sort)
+        filtered = filter_rows(board, filters, sort)
+        rows = distinct_rows(filtered, board.leaderboard.ranked_on, collapse=collapse)
         if output == "json":
             following_cursor = None
             if start + limit < len(rows):
                 following_cursor = encode_cursor((start + limit, board.results), sort, list_query)
-            body = _json_page(study, board.leaderboard, rows[start : start + limit], following_cursor)
+            shown = [_json_row(group, collapse=collapse) for group in rows.groups(start, start + limit)]
+            body = _json_page(study, board.leaderboard, shown, following_cursor)
         else:
-            body = text_body(board.leaderboard, rows, output)
+            body = text_body(board.leaderboard, rows.rows, output)
         context.responses.put(etag, body)
     return etag_response(request, body, etag, MEDIA_TYPES[output])
 
@@ -219,8 +258,13 @@ def _find_leaderboard(
     return board or context.leaderboards.get(study.id, study.results, split)
 
 
+def _json_row(group: RowGroup, *, collapse: bool) -> dict[str, Any]:
+    row = flat_row(group.row)
+    return {**row, "batch_sizes": list(group.batch_sizes)} if collapse else row
+
+
 def _json_page(
-    study: StudyAccess, leaderboard: Leaderboard, rows: Sequence[LeaderboardRow], next_cursor: str | None
+    study: StudyAccess, leaderboard: Leaderboard, rows: list[dict[str, Any]], next_cursor: str | None
 ) -> bytes:
     page = LeaderboardPage(
         study=study.name,
@@ -229,7 +273,7 @@ def _json_page(
         ranked_on=leaderboard.ranked_on,
         conditions=list(leaderboard.conditions),
         warning=leaderboard_warning(leaderboard),
-        rows=[flat_row(row) for row in rows],
+        rows=rows,
         next_cursor=next_cursor,
     )
     return page.model_dump_json().encode()

@@ -2,6 +2,7 @@
 import { alarm, ask } from "./api.js";
 
 const FIT = { responsive: true, displayModeBar: false };
+const FEW_LINES = 3;
 let loading = null;
 
 function load() {
@@ -65,16 +66,60 @@ export async function draw(place) {
     const { height } = answer.figure.layout; // of a chart with many rows
     plot.style.height = height ? `${height}px` : "";
     await plotly.react(plot, answer.figure.data, themed(answer.figure), FIT);
-    place.querySelector(".picture").disabled = false;
+    plot.classList.toggle("picks", linesOf(answer.figure) > FEW_LINES);
+    highlight(plot);
+    for (const button of place.querySelectorAll(".picture, .enlarge")) {
+      button.disabled = false;
+    }
   } catch (problem) {
     about.textContent = `This chart cannot be shown: ${problem.message}.`;
   }
 }
 
+function linesOf(figure) {
+  return figure.data.filter((trace) => trace.type === "scatter" && trace.mode.includes("lines")).length;
+}
+
+// Of many lines the one under the pointer stands out.
+function highlight(plot) {
+  if (plot.dataset.highlights) {
+    return;
+  }
+  plot.dataset.highlights = "yes";
+  plot.on("plotly_hover", ({ points }) => {
+    plot.classList.toggle("picking", plot.classList.contains("picks"));
+    plot.querySelector(`.trace${points[0].fullData.uid}`)?.classList.add("picked");
+  });
+  plot.on("plotly_unhover", () => {
+    plot.classList.remove("picking");
+    plot.querySelectorAll(".picked").forEach((line) => line.classList.remove("picked"));
+  });
+}
+
+async function enlarge(place) {
+  const dialog = document.getElementById("enlarged");
+  const plot = dialog.querySelector(".plot");
+  const plotly = await load();
+  dialog.querySelector("h2").textContent = place.querySelector("figcaption").firstElementChild.textContent;
+  dialog.querySelector(".about").textContent = place.querySelector(".about").textContent;
+  dialog.showModal();
+  const { height } = place.figure.layout;
+  plot.style.height = height ? `${height}px` : "";
+  const layout = themed(place.figure);
+  if (!height) {
+    delete layout.height;
+  }
+  await plotly.newPlot(plot, structuredClone(place.figure.data), layout, FIT);
+  plot.classList.toggle("picks", linesOf(place.figure) > FEW_LINES);
+  delete plot.dataset.highlights; // a new plot has no listeners
+  highlight(plot);
+  dialog.addEventListener("close", () => plotly.purge(plot), { once: true });
+}
+
 async function picture(place) {
   const plotly = await load();
   const layout = { ...themed(place.figure), paper_bgcolor: colour("--page") };
-  const options = { format: "png", width: 1200, height: 700, scale: 2 };
+  const options = { format: "png", width: 1200, height: place.figure.layout.height || 700, scale: 2 };
   const data = await plotly.toImage({ data: place.figure.data, layout }, options);
   const link = document.createElement("a");
   link.href = data;
@@ -94,6 +139,7 @@ const seen = new IntersectionObserver((entries) => {
 
 for (const place of document.querySelectorAll(".chart")) {
   seen.observe(place);
+  place.querySelector(".enlarge")?.addEventListener("click", () => enlarge(place).catch((problem) => alarm(problem.message)));
   place.querySelector(".picture").addEventListener("click", () => picture(place).catch((problem) => alarm(problem.message)));
 }
 document.addEventListener("theme", () => {

@@ -75,3 +75,39 @@ def loss_difference(losses: LossBySeed, first: LossBySeed) -> ConfidenceInterval
     if losses.keys() == first.keys():
         return t_interval([losses[seed] - first[seed] for seed in sorted(first)])
     return welch_interval(list(losses.values()), list(first.values()))
+
+
+@dataclass(frozen=True)
+class BestRowDifference:
+    """The best row of a study against that of the first study.
+
+    Attributes:
+        first: The row of lowest mean loss in the first study.
+        best: The row of lowest mean loss in the other study.
+        difference: Mean loss of `best` minus that of `first`. The rows were selected for their low loss, which the
+            interval does not account for.
+    """
+
+    first: RowKey
+    best: RowKey
+    difference: ConfidenceInterval
+
+
+def best_row_difference(first: dict[RowKey, LossBySeed], other: dict[RowKey, LossBySeed]) -> BestRowDifference | None:
+    """Compare the rows of lowest mean loss of two studies, whether or not they are the same row.
+
+    Only rows with all seeds of their study count: the mean of a row that lacks seeds is over other networks.
+
+    Returns:
+        None where a study has no row.
+    """
+    best = [_lowest_row(study) for study in (first, other)]
+    if best[0] is None or best[1] is None:
+        return None
+    return BestRowDifference(best[0], best[1], loss_difference(other[best[1]], first[best[0]]))
+
+
+def _lowest_row(study: dict[RowKey, LossBySeed]) -> RowKey | None:
+    seeds = max((len(losses) for losses in study.values()), default=0)
+    complete = [key for key, losses in study.items() if len(losses) == seeds]
+    return min(complete, key=lambda key: statistics.fmean(study[key].values()), default=None)

@@ -10,12 +10,19 @@ from bln_search.reports.charts.chart import COLOURS, Chart, layout, number_dupli
 from bln_search.specs.sections.space import format_point_json
 
 
-def row_labels(rows: Sequence[ComparedRow]) -> list[str]:
-    """Configurations with the other attributes in which rows differ."""
+def row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) -> list[str]:
+    """Configurations with the other attributes in which rows differ.
+
+    Args:
+        rows: The rows, by increasing mean loss.
+        numbered: Write `#3` for the third row instead of the parameters of a search, which take the room of a chart.
+    """
     labels = []
-    for row in rows:
-        parts = [row.arm] if len({other.arm for other in rows}) > 1 else []
-        if len({other.point for other in rows}) > 1:
+    has_points = len({row.point for row in rows}) > 1
+    for number, row in enumerate(rows, start=1):
+        parts = [f"#{number}"] if has_points and numbered else []
+        parts += [row.arm] if len({other.arm for other in rows}) > 1 else []
+        if has_points and not numbered:
             parts.append(format_point_json(row.point))
         parts.append(row.configuration)
         if len({other.estimate for other in rows if other.estimate}) > 1 and row.estimate:
@@ -28,13 +35,14 @@ def row_labels(rows: Sequence[ComparedRow]) -> list[str]:
 
 def differences_chart(comparison: Comparison) -> Chart:
     """Mean loss of every row minus that of the best row."""
-    labels = row_labels(comparison.rows)
+    labels = row_labels(comparison.rows, numbered=True)
     rows: list[dict[str, Any]] = []
     for index, row in enumerate(comparison.rows):
         pair = comparison.pair(0, index)
         rows.append(
             {
                 "row": labels[index],
+                **({"parameters": format_point_json(row.point)} if row.point else {}),
                 "group": row.letters or "",
                 "difference": 0.0 if pair is None else -pair.loss.mean,
                 "low": 0.0 if pair is None else -pair.loss.high,
@@ -61,8 +69,8 @@ def differences_chart(comparison: Comparison) -> Chart:
             "color": [COLOURS[2] if row["in_top_group"] else COLOURS[7] for row in rows],
             "symbol": ["circle" if row["in_top_group"] else "circle-open" for row in rows],
         },
-        "text": [row["group"] for row in rows],
-        "hovertemplate": "%{y}: %{x:+.5f}, group %{text}<extra></extra>",
+        "text": [_hover_text(row) for row in comparison.rows],
+        "hovertemplate": "%{y}: %{x:+.5f}%{text}<extra></extra>",
     }
     figure = {
         "data": [trace],
@@ -78,7 +86,7 @@ def differences_chart(comparison: Comparison) -> Chart:
     caption = (
         "Bars are 95 % confidence intervals over seeds and examples. Filled marks: rows up to the first that is "
         "significantly different from the best row (5 %, Holm over all pairs)."
-    )
+    ) + _number_note(comparison)
     return Chart("Differences to the best row", caption, figure, rows)
 
 
@@ -90,7 +98,7 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
     test = comparison.friedman
     if test is None:
         return None
-    labels = row_labels(comparison.rows)
+    labels = row_labels(comparison.rows, numbered=True)
     ranked = sorted(
         ((row.mean_rank or 0.0, label) for row, label in zip(comparison.rows, labels, strict=True)),
         key=lambda ranked_row: ranked_row[0],
@@ -143,8 +151,20 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
         f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
         f"p = {test.p:.2g}. Orange lines join rows whose mean ranks differ by less than the critical difference of "
         f"{test.critical_difference:.2f} (Nemenyi, 5 %)."
-    )
+    ) + _number_note(comparison)
     return Chart("Critical difference of mean ranks", caption, figure, rows)
+
+
+def _hover_text(row: ComparedRow) -> str:
+    group = f", group {row.letters}" if row.letters else ""
+    return f"{group}<br>{format_point_json(row.point)}" if row.point else group
+
+
+def _number_note(comparison: Comparison) -> str:
+    """What the numbers of the labels are; empty where rows have no parameters."""
+    if len({row.point for row in comparison.rows}) < 2:
+        return ""
+    return " #3 is the third of the compared rows by mean loss; the leaderboard has its parameters."
 
 
 def _groups_within(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:

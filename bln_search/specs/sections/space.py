@@ -219,11 +219,20 @@ def grid(space: Space) -> Iterator[Point]:
 
 def format_point(point: Point) -> str:
     """Format a point for people: `lambda=0.5 batch_size=8`."""
+    return " ".join(f"{name}={format_value(value)}" for name, value in _named_values(point))
+
+
+def point_parameters(point_json: str) -> dict[str, Any]:
+    """Value by name of the parameters of a point that is stored as JSON; empty for no point."""
+    return dict(_named_values(json.loads(point_json))) if point_json else {}
+
+
+def _named_values(point: Point) -> list[tuple[str, Any]]:
     named_values: list[tuple[str, Any]] = []
     for key, value in sorted(point.items()):
         is_section = isinstance(value, dict) and key in SECTIONS
         named_values += sorted(value.items()) if is_section else [(key.rpartition(".")[2], value)]
-    return " ".join(f"{name}={_format_value(value)}" for name, value in named_values)
+    return named_values
 
 
 def format_point_json(point_json: str) -> str:
@@ -231,15 +240,26 @@ def format_point_json(point_json: str) -> str:
     return format_point(json.loads(point_json)) if point_json else ""
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """Format the value of a parameter: numbers with four significant digits, schedules as in `linear,0.35,0.83`."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, dict) and value.get("kind") in ("constant", "steps", "linear", "cosine"):
         schedule = TypeAdapter(Schedule).validate_python(value)
         return str(schedule).replace(" ", ",")
     if isinstance(value, dict):
-        return ",".join(f"{key}:{_format_value(member)}" for key, member in sorted(value.items()))
+        return ",".join(f"{key}:{format_value(member)}" for key, member in sorted(value.items()))
     return str(value)
+
+
+def format_value_short(value: Any) -> str:
+    """Format the value of a parameter for a narrow column: schedules as their values alone, `0.35→0.23→0.83`."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if kind == "steps":
+        return "→".join(f"{number:.3g}" for number in value["steps"].values())
+    if kind in ("linear", "cosine"):
+        return f"{value['initial']:.3g}→{value['final']:.3g}"
+    return format_value(value)
 
 
 def _check_bounds(low: float, high: float, *, log: bool) -> None:

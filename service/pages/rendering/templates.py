@@ -18,8 +18,9 @@ from bln_search.reports.formatting import format_interval, format_signed_interva
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, unranked_reason
 from bln_search.specs.sections.space import format_point_json
 from service.pages.rendering import labels
-from service.pages.rendering.assets import assets_version, plotly_version
+from service.pages.rendering.assets import assets_version
 from service.pages.rendering.markdown import render_markdown
+from service.pages.rendering.plotly_script import plotly_version
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 CHART_HEADERS = {

@@ -11,11 +11,11 @@ from pydantic import SecretStr
 from sqlalchemy import update
 
 from bln_search.core.enums import Scope
-from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
 from bln_search.storage.events import EventRepository
 from bln_search.storage.tables import StudyRow
 from bln_search.worker.analysis import compute_analysis
+from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import HTML_HEADERS, finish_trial, study
 
 PAGES = ("/studies", "/studies/new", "/compare", "/configurations", "/tokens", "/settings")
@@ -73,7 +73,7 @@ def test_invalid_address_has_an_error_page(world, root):
         (f"/studies/{number}/configurations/TT--", 404),
         (f"/studies/{number}/charts/nothing.json", 404),
         (f"/studies/{number}/leaderboard?sort=secret", 422),
-        (f"/studies/{number}/leaderboard?cursor=abc", 404),
+        (f"/studies/{number}/leaderboard?page=0", 422),
         ("/studies?sort=;drop", 422),
         ("/compare/ranks.json", 422),
         ("/compare/ranks.csv", 422),
@@ -132,7 +132,7 @@ def test_filters_of_the_leaderboard_stay_in_its_links(world, root):
     number = world.complete()
     text = root.get(f"/studies/{number}/leaderboard?state=measured&sort=-test_loss&on=test").text
     assert "15 of 16 rows" in text
-    assert "sort=test_loss&amp;state=measured&amp;on=test" in text
+    assert "state=measured&amp;on=test&amp;sort=test_loss" in text
     assert "optimistic" in text
 
 
@@ -166,27 +166,6 @@ def test_settings_are_shown_as_the_environment_has_them(root):
     assert json.loads(unescape(values["HOSTS"])) == ["testserver"]
     assert values["DATABASE"] == "not set"
     assert "None" not in values.values()
-
-
-SEARCHED = """
-name: NAME
-title: MBN, effect of λ
-data: {name: digits}
-model: {name: mlp, widths: [8]}
-arms: [{method: bln}]
-seeds: [0, 1]
-space: {training.learning_rate: {kind: choice, values: [0.012341, 0.012344]}}
-search: {sampler: grid}
-"""
-
-
-def complete_sampled_study(world, name):
-    number = world.ledger.queue.submit(parse_study(SEARCHED.replace("NAME", name)), "ada").study_id
-    world.ledger.studies.start(number, lambda _: True, "host/1/0")
-    for trial in world.ledger.trials.list_open(number):
-        finish_trial(world.ledger, trial)
-    world.ledger.studies.finish(number, runner="host/1/0")
-    return number
 
 
 def test_similar_points_have_distinct_labels(world, root):

@@ -1,0 +1,67 @@
+"""The difference of two rows of one study: from its stored comparison, or from the losses by seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bln_search.core.records import RowKey
+from bln_search.ranking.comparison import Comparison, MeanDifference
+from bln_search.ranking.grouping import LossBySeed
+from bln_search.ranking.selection.cross_study import loss_difference
+from bln_search.ranking.statistics.intervals import ALPHA, paired_t_p
+
+
+@dataclass(frozen=True)
+class RowDifference:
+    """Mean loss (nats) of the second row minus that of the first.
+
+    Attributes:
+        mean: Mean difference.
+        low: Lower end of its 95 % confidence interval; None for one seed.
+        high: Upper end of that interval.
+        p: Two-sided p value; None where it is unknown.
+        adjusted: Whether p is adjusted for all pairs of the comparison (Holm). Such a difference is over seeds and
+            examples, any other over seeds alone.
+        paired: Whether both rows have the same seeds.
+        accuracy: Difference of mean accuracies (fraction) from the comparison; None elsewhere.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    p: float | None
+    adjusted: bool
+    paired: bool = True
+    accuracy: MeanDifference | None = None
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether mean losses differ significantly (5 %)."""
+        return self.p is not None and self.p < ALPHA
+
+
+def compared_difference(first: RowKey, second: RowKey, comparison: Comparison | None) -> RowDifference | None:
+    """Return the difference of two compared rows; None unless the comparison contains both."""
+    indices = {} if comparison is None else {row.key: index for index, row in enumerate(comparison.rows)}
+    if comparison is None or first not in indices or second not in indices:
+        return None
+    lower, higher = sorted((indices[first], indices[second]))
+    pair = comparison.pair(lower, higher)
+    if pair is None:
+        return None
+    is_reversed = lower == indices[second]  # a pair is its first row minus its second one
+    loss = pair.loss if is_reversed else _negated(pair.loss)
+    accuracy = pair.accuracy if is_reversed else _negated(pair.accuracy)
+    return RowDifference(loss.mean, loss.low, loss.high, loss.adjusted, adjusted=True, accuracy=accuracy)
+
+
+def difference_by_seeds(first: LossBySeed, second: LossBySeed) -> RowDifference:
+    """Return the difference over seeds: paired where both rows have the same seeds, else Welch's, without p."""
+    paired = first.keys() == second.keys()
+    interval = loss_difference(second, first)
+    p = paired_t_p([second[seed] - first[seed] for seed in sorted(first)]) if paired else None
+    return RowDifference(interval.mean, interval.low, interval.high, p, adjusted=False, paired=paired)
+
+
+def _negated(difference: MeanDifference) -> MeanDifference:
+    return difference.model_copy(update={"mean": -difference.mean, "low": -difference.high, "high": -difference.low})

@@ -1,0 +1,100 @@
+"""Charts of a comparison of studies: ranks by condition, and training curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, Response
+
+from bln_search.core.enums import Split
+from bln_search.ranking.grouping import losses_by_condition
+from bln_search.reports.charts import Chart
+from bln_search.reports.charts.chart import condition_label, number_duplicates
+from bln_search.reports.charts.configurations import rank_chart_by_label
+from bln_search.reports.charts.curves import LOSS, TrialCurve, curves_chart
+from bln_search.storage.pagination import Page
+from bln_search.storage.tokens import Bearer
+from service.context import Context, ContextDep
+from service.http.problems import ProblemException
+from service.pages.compared_studies import MAX_STUDIES, SplitChoice, Studies, read_leaderboards
+from service.pages.rendering.chart_responses import csv_response, figure_response
+from service.security import Reader
+
+router = APIRouter(prefix="/compare", include_in_schema=False)
+_MAX_CONDITIONS = 6
+"""Conditions of each study in the chart of ranks."""
+
+_MAX_CURVES = 20
+"""Curves of each study."""
+
+
+class _ComparisonChart(NamedTuple):
+    draw: Callable[[Context, Bearer, Sequence[int], Split], Chart | None]
+    requirement: str
+
+
+def _draw_ranks(context: Context, reader: Bearer, study_ids: Sequence[int], split: Split) -> Chart | None:
+    """Which configuration is best in which study and under which condition."""
+    compared = [
+        (f"{study_id}: {board.spec.name}", condition, losses)
+        for study_id, board in zip(study_ids, read_leaderboards(context, reader, list(study_ids)), strict=True)
+        for condition, losses in list(losses_by_condition(board.losses[split]).items())[:_MAX_CONDITIONS]
+    ]
+    conditions = [condition for _, condition, _ in compared]
+    labels = number_duplicates(f"{name}, {condition_label(condition, conditions)}" for name, condition, _ in compared)
+    return rank_chart_by_label({label: losses for label, (_, _, losses) in zip(labels, compared, strict=True)})
+
+
+def _draw_curves(context: Context, reader: Bearer, study_ids: Sequence[int], _: Split) -> Chart | None:
+    """The training curves of all studies in one chart, a colour for each arm of each study."""
+    boards = read_leaderboards(context, reader, list(study_ids))
+    curves, trials = [], 0
+    for study_id, board in zip(study_ids, boards, strict=True):
+        records = context.ledger.listing.list_curves(study_id, Page(_MAX_CURVES, "position"), {})[:_MAX_CURVES]
+        curves += [
+            TrialCurve(
+                f"{study_id}: {board.spec.name}, {record.trial.arm}",
+                record.trial.point_label,
+                record.trial.seed,
+                record.epochs,
+            )
+            for record in records
+        ]
+        study = context.ledger.listing.find_study(study_id)
+        trials += len(records) if study is None else sum(study.trials.values())
+    return curves_chart(curves, trials, LOSS)
+
+
+_CHARTS = {
+    "ranks": _ComparisonChart(_draw_ranks, "this needs two conditions with the same configurations"),
+    "curves": _ComparisonChart(_draw_curves, "nothing is trained yet"),
+}
+
+
+def _find_chart(name: str) -> _ComparisonChart:
+    if name not in _CHARTS:
+        raise ProblemException(404, "not-found", f"there is no chart {name!r}; there are {', '.join(_CHARTS)}")
+    return _CHARTS[name]
+
+
+def _draw(name: str, context: Context, reader: Bearer, study: list[int] | None, split: str) -> Chart | None:
+    study_ids = list(dict.fromkeys(study or ()))[:MAX_STUDIES]
+    return _find_chart(name).draw(context, reader, study_ids, Split(split))
+
+
+@router.get("/{name}.json")
+def comparison_figure(
+    name: str, context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
+) -> JSONResponse:
+    """A chart of the comparison as a Plotly figure."""
+    return figure_response(_draw(name, context, reader, study, split), _find_chart(name).requirement)
+
+
+@router.get("/{name}.csv")
+def comparison_data(
+    name: str, context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
+) -> Response:
+    """The data of a chart of the comparison."""
+    return csv_response(_draw(name, context, reader, study, split), name, _find_chart(name).requirement)

@@ -1,0 +1,103 @@
+"""Values of the filters that the leaderboard page offers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bln_search.ranking.condition_metrics import SUMMARIES
+from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.specs.sections.space import format_value, format_value_short
+from service.caching.leaderboard_cache import CachedLeaderboard
+
+_MAX_OPTIONS = 60
+"""With more values, a parameter has a text field for a comparison."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A filter with a list of values.
+
+    Attributes:
+        name: Parameter of the link.
+        label: Its label.
+        options: Value and text of each option beside `any`.
+    """
+
+    name: str
+    label: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class FilterChoices:
+    """The filters of a study.
+
+    Attributes:
+        choices: Filters with at least two values.
+        parameters: Names of all parameters of the study's points, in their order.
+        compared: Names of the parameters with so many values that they are compared with a number.
+    """
+
+    choices: tuple[Choice, ...]
+    parameters: tuple[str, ...]
+    compared: tuple[str, ...]
+
+
+def filter_choices(board: CachedLeaderboard) -> FilterChoices:
+    """Return the filters of a study."""
+    rows = board.leaderboard.rows
+    choices = [
+        _choice("method", "Method", {spec.method.value for spec in board.spec.arms}),
+        _choice("arm", "Arm", {row.arm for row in rows}),
+        _choice("batch_size", "Batch size", {row.batch_size for row in rows}),
+        _choice("estimate", "Population", {str(row.estimate) for row in rows if row.estimate}),
+        _choice("state", "State", {row.state.value for row in rows}),
+        _dependence(rows),
+        _conditions(board),
+    ]
+    values: dict[str, dict[str, Any]] = {}
+    for point in dict.fromkeys(row.point for row in rows if row.point):
+        for name, value in board.parameters(point).items():
+            values.setdefault(name, {})[_text(value)] = value
+    few = {name: by_text for name, by_text in values.items() if len(by_text) <= _MAX_OPTIONS}
+    choices += [
+        Choice(
+            "parameter",
+            name,
+            tuple(
+                (f"{name}={text}", format_value_short(value)) for text, value in sorted(by_text.items(), key=_sort_key)
+            ),
+        )
+        for name, by_text in few.items()
+    ]
+    names = tuple(values)
+    compared = tuple(name for name in names if name not in few)
+    return FilterChoices(tuple(choice for choice in choices if len(choice.options) > 1), names, compared)
+
+
+def _choice(name: str, label: str, values: set[Any]) -> Choice:
+    return Choice(name, label, tuple((str(value), str(value)) for value in sorted(values)))
+
+
+def _dependence(rows: Sequence[LeaderboardRow]) -> Choice:
+    present = {row.configuration.is_deterministic for row in rows}
+    options = (("true", "independent"), ("false", "dependent")) if len(present) > 1 else ()
+    return Choice("deterministic", "Mini-batch", options)
+
+
+def _conditions(board: CachedLeaderboard) -> Choice:
+    names = (*board.leaderboard.conditions, *SUMMARIES) if board.leaderboard.conditions else ()
+    return Choice("condition", "Condition", tuple((name, name) for name in names))
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, int | float) and not isinstance(value, bool) else format_value(value)
+
+
+def _sort_key(item: tuple[str, Any]) -> tuple[bool, float, str]:
+    text, value = item
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return not is_number, float(value) if is_number else 0.0, text

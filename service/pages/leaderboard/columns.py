@@ -1,0 +1,127 @@
+"""Columns of the leaderboard page, and the choice of them that its link keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.condition_metrics import SUMMARIES
+from bln_search.ranking.leaderboard import Leaderboard
+from service.pages.leaderboard.rows import metric_key, shown_metrics
+
+PARAMETER = "parameter:"
+"""Prefix of the key of a column with a parameter of the search space."""
+
+_PER_CENT = "\N{NO-BREAK SPACE}%"
+_MAX_CONDITIONS_AT_FIRST = 3
+"""With more conditions, only their mean and worst value are shown at first."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column beside rank and configuration.
+
+    Attributes:
+        key: Its name in the link.
+        heading: Its heading.
+        explanation: What it contains, where the heading does not say it.
+        is_number: Whether its values are numbers.
+        sort: Value of `sort` that orders by it; None where no order is offered.
+        at_first: Whether it is shown where the link names no columns.
+    """
+
+    key: str
+    heading: str
+    explanation: str | None = None
+    is_number: bool = False
+    sort: str | None = None
+    at_first: bool = True
+
+    @property
+    def parameter(self) -> str | None:
+        """Name of the parameter that the column contains; None for other columns."""
+        return self.key.removeprefix(PARAMETER) if self.key.startswith(PARAMETER) else None
+
+    @property
+    def is_metric(self) -> bool:
+        """Whether it contains a metric, which rows without a value lack."""
+        return self.key == "interval" or self.key.startswith(("validation_", "test_"))
+
+
+def available_columns(board: Leaderboard, parameters: Sequence[str], comparison: Comparison | None) -> list[Column]:
+    """Return the columns that have values.
+
+    Args:
+        board: The leaderboard.
+        parameters: Names of the parameters of the study's points.
+        comparison: The comparison of the rows; None before the study is complete.
+    """
+    rows = board.rows
+    columns = _comparison_columns() if comparison is not None else []
+    if len({row.arm for row in rows}) > 1:
+        columns.append(Column("arm", "Arm"))
+    columns += [Column(f"{PARAMETER}{name}", name, f"parameter {name} of the search space") for name in parameters]
+    estimates = {row.estimate for row in rows if row.estimate}
+    columns.append(Column("population", "Population", at_first=len(estimates) > 1))
+    several = len({row.batch_size for row in rows}) > 1
+    columns.append(Column("batch_size", "Batch", "mini-batch size at inference", is_number=True, at_first=several))
+    columns += _metric_columns(board)
+    columns.append(
+        Column(
+            "cost",
+            "Cost",
+            "statistics that are computed from the mini-batch at inference, of those the method has",
+            is_number=True,
+        )
+    )
+    columns.append(Column("seeds", "Seeds", is_number=True))
+    return columns
+
+
+def _comparison_columns() -> list[Column]:
+    return [
+        Column("group", "Group", "rows that share a letter do not differ significantly"),
+        Column("ranks", "Ranks", "ranks that the row may have, all of them together with 95 %", is_number=True),
+    ]
+
+
+def _metric_columns(board: Leaderboard) -> list[Column]:
+    """The interval as a picture, then the metrics: those on clean images, then those under conditions."""
+    few = len(board.conditions) <= _MAX_CONDITIONS_AT_FIRST
+    metrics = [
+        Column(
+            metric_key(metric),
+            f"{metric.split.value.capitalize()} {metric.metric}{_PER_CENT if metric.metric == 'accuracy' else ''}"
+            if not metric.condition
+            else metric.heading,
+            is_number=True,
+            sort=metric_key(metric),
+            at_first=not metric.condition or few or metric.condition in SUMMARIES,
+        )
+        for metric in shown_metrics(board)
+    ]
+    ranked_loss = f"{board.ranked_on}_loss"
+    position = next(index for index, column in enumerate(metrics) if column.key == ranked_loss)
+    picture = Column("interval", f"{board.ranked_on.value.capitalize()} loss, 95 %", "confidence interval as a line")
+    return [*metrics[: position + 1], picture, *metrics[position + 1 :]]
+
+
+def choose_columns(available: Sequence[Column], names: Sequence[str], condition: str | None) -> list[Column]:
+    """Return the columns to show, in their order.
+
+    Args:
+        available: All columns.
+        names: Columns that the link names; those that the study lacks are ignored.
+        condition: Condition whose rows are shown: of the columns under conditions only its own remain.
+    """
+    chosen = [column for column in available if column.key in names] or [
+        column for column in available if column.at_first or (condition and column.key.endswith(f":{condition}"))
+    ]
+    if condition is None:
+        return chosen
+    return [
+        column
+        for column in chosen
+        if not column.is_metric or ":" not in column.key or column.key.endswith(f":{condition}")
+    ]

@@ -1,0 +1,176 @@
+"""Page of the leaderboard; its link contains filters, order, columns, page and chosen rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+
+from bln_search.core.enums import Split
+from bln_search.core.records import RowKey
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import ComparedRow
+from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.reports.formatting import compared_rows
+from bln_search.reports.sentences.analysis import analysis_sentences
+from bln_search.specs.sections.space import format_value_short
+from service.caching.leaderboard_cache import CachedLeaderboard
+from service.context import Context, ContextDep
+from service.pages.leaderboard.choices import filter_choices
+from service.pages.leaderboard.columns import available_columns, choose_columns
+from service.pages.leaderboard.difference import chosen_difference
+from service.pages.leaderboard.interval_plot import IntervalScale, interval_picture, interval_scale
+from service.pages.leaderboard.paging import paging
+from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitChoice, leaderboard_query
+from service.pages.leaderboard.rows import DisplayRow, display_row, format_row_key, worse_rows
+from service.pages.rendering.templates import render_fragment, render_page
+from service.pages.rendering.viewer import viewer_context
+from service.results.equal_rows import RowGroup, distinct_rows
+from service.results.leaderboard_filters import filter_rows
+from service.security import ReadableStudy, StudyAccess
+
+router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
+PageQuery = Annotated[LeaderboardQuery, Depends(leaderboard_query)]
+_PAGE_SIZE = 50
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A line of the table.
+
+    Attributes:
+        shown: The row with its figures.
+        key: Its name in links.
+        batch_sizes: Mini-batch sizes of the rows that equal it, in increasing order.
+        recommended: The study recommends the row.
+        worse: Its mean loss is significantly higher than the best row's.
+        parameters: Text by name of the parameters of its point.
+        picture: The confidence interval on the scale of the page.
+    """
+
+    shown: DisplayRow
+    key: str
+    batch_sizes: tuple[int, ...]
+    recommended: bool
+    worse: bool
+    parameters: dict[str, str]
+    picture: Markup
+
+
+class _Table:
+    """Makes the lines of one page of a leaderboard."""
+
+    def __init__(self, board: CachedLeaderboard, analysis: Analysis | None) -> None:
+        self._board = board
+        self.groups: dict[RowKey, ComparedRow] = compared_rows(analysis)
+        self._worse = worse_rows(None if analysis is None else analysis.comparison)
+        recommendation = None if analysis is None else analysis.recommendation
+        self._recommended_key = None if recommendation is None else recommendation.key
+        self._loss = f"{board.leaderboard.ranked_on}_loss"
+
+    def lines(self, groups: list[RowGroup]) -> tuple[TableRow | None, list[TableRow]]:
+        """Return the line of the recommended row, and a line for each row, all on one scale.
+
+        The recommended row has no line of its own where it is the first of the others.
+        """
+        recommended = self._recommended_group()
+        shown = [(group, self._show(group.row)) for group in groups]
+        first = None if recommended is None else (recommended, self._show(recommended.row))
+        best = self._board.leaderboard.best
+        reference = None if best is None else best.metrics[self._board.leaderboard.ranked_on].loss.mean
+        everything = [*shown, *([] if first is None else [first])]
+        scale = interval_scale([display.figures[self._loss] for _, display in everything], reference)
+        lines = [self._line(group, display, scale) for group, display in shown]
+        is_first = bool(lines) and lines[0].recommended
+        return None if first is None or is_first else self._line(*first, scale), lines
+
+    def _recommended_group(self) -> RowGroup | None:
+        key = self._recommended_key
+        rows = [] if key is None else [row for row in self._board.leaderboard.rows if _is_same_row(row, key)]
+        equal = distinct_rows(rows, self._board.leaderboard.ranked_on, collapse=True)
+        return next((group for group in equal.groups() if key is not None and group.contains(key)), None)
+
+    def _show(self, row: LeaderboardRow) -> DisplayRow:
+        return display_row(row, self._board, self.groups)
+
+    def _line(self, group: RowGroup, shown: DisplayRow, scale: IntervalScale | None) -> TableRow:
+        row = group.row
+        return TableRow(
+            shown=shown,
+            key=format_row_key(row.key),
+            batch_sizes=group.batch_sizes,
+            recommended=self._recommended_key is not None and group.contains(self._recommended_key),
+            worse=row.key in self._worse,
+            parameters={name: format_value_short(value) for name, value in self._board.parameters(row.point).items()},
+            picture=interval_picture(shown.figures[self._loss], scale),
+        )
+
+
+def _is_same_row(row: LeaderboardRow, key: RowKey) -> bool:
+    return (row.arm, row.point, row.configuration, row.estimate) == (
+        key.arm,
+        key.point,
+        key.configuration,
+        key.estimate,
+    )
+
+
+@router.get("/leaderboard")
+def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep, query: PageQuery) -> HTMLResponse:
+    """A page of the leaderboard. Ranks refer to the whole leaderboard, whatever the filter."""
+    board, cached, analysis = _read_results(context, study, query.on)
+    leaderboard = board.leaderboard
+    rows = filter_rows(board, query.filters, query.sort)
+    distinct = distinct_rows(rows, leaderboard.ranked_on, collapse=query.collapse)
+    position = paging(query.page, _PAGE_SIZE, len(distinct))
+    table = _Table(board, analysis)
+    pinned, lines = table.lines(distinct.groups(position.start, position.start + _PAGE_SIZE))
+    choices = filter_choices(board)
+    comparison = None if analysis is None else analysis.comparison
+    columns = available_columns(leaderboard, choices.parameters, comparison)
+    return render_page(
+        request,
+        "leaderboard.html",
+        viewer=viewer_context(study.bearer),
+        study={"id": study.id, "name": study.name, "title": board.spec.title, "state": study.state},
+        per_layer=cached is not None and bool(cached.layers),
+        board=leaderboard,
+        seeds=len(board.spec.seeds),
+        top_group_size=sum(row.in_top_group for row in table.groups.values()) or len(board.top_group_by_seeds or ()),
+        pinned=pinned,
+        rows=lines,
+        comparison=comparison,
+        sentences=[] if analysis is None else analysis_sentences(analysis),
+        difference=chosen_difference(board, analysis, query.chosen),
+        found=len(rows),
+        total=len(leaderboard.rows),
+        collapsed=len(rows) - len(distinct),
+        paging=position,
+        query=query,
+        filters=choices,
+        available=columns,
+        columns=choose_columns(columns, query.columns, query.filters["condition"]),
+    )
+
+
+@router.get("/parts/difference")
+def difference_part(
+    study: ReadableStudy, context: ContextDep, row: RowChoice = None, on: SplitChoice = ""
+) -> HTMLResponse:
+    """The difference of two rows, as a part of the page."""
+    board, _, analysis = _read_results(context, study, on)
+    difference = chosen_difference(board, analysis, tuple(dict.fromkeys(row or ())))
+    return render_fragment("parts/row_difference.html", difference=difference, study={"id": study.id})
+
+
+def _read_results(
+    context: Context, study: StudyAccess, on: str
+) -> tuple[CachedLeaderboard, Analysis | None, Analysis | None]:
+    """Return the leaderboard, the study's analysis, and the same if it is of the split that ranks."""
+    board = context.leaderboards.get(study.id, study.results, Split(on) if on else None, allow_stale=study.is_active)
+    analysis = context.analyses.get(study.id)
+    ranks_as_the_study = on in ("", board.spec.ranking.split.value)
+    return board, analysis, analysis if ranks_as_the_study else None

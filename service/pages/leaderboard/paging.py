@@ -1,0 +1,49 @@
+"""Numbered pages of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_NEIGHBOURS = 2
+"""Pages before and after the present one that have a link."""
+
+
+@dataclass(frozen=True)
+class Paging:
+    """Position in a table.
+
+    Attributes:
+        number: The present page, from 1.
+        size: Rows of a page.
+        total: Rows of all pages.
+    """
+
+    number: int
+    size: int
+    total: int
+
+    @property
+    def last(self) -> int:
+        """The last page, 1 for an empty table."""
+        return max(1, -(-self.total // self.size))
+
+    @property
+    def start(self) -> int:
+        """Index of the first row of the page."""
+        return (self.number - 1) * self.size
+
+    @property
+    def links(self) -> list[int | None]:
+        """Pages to link to in order: the first, the neighbours of this one, the last; None for a gap."""
+        pages: list[int | None] = []
+        for page in range(1, self.last + 1):
+            if page in (1, self.last) or abs(page - self.number) <= _NEIGHBOURS:
+                pages.append(page)
+            elif pages[-1] is not None:
+                pages.append(None)
+        return pages
+
+
+def paging(page: int, size: int, total: int) -> Paging:
+    """Return the position of a page; of the last one for a number beyond it."""
+    return Paging(min(page, Paging(1, size, total).last), size, total)

@@ -1,0 +1,94 @@
+"""Rows of the leaderboard as pages show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.records import RowKey
+from bln_search.ranking.comparison import ComparedRow, Comparison
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.statistics.intervals import ConfidenceInterval
+from bln_search.reports.formatting import confidence_interval_over_seeds
+from bln_search.reports.leaderboard_columns import MetricColumn, metric_columns
+from service.caching.leaderboard_cache import CachedLeaderboard
+
+
+@dataclass(frozen=True)
+class DisplayRow:
+    """A row of the leaderboard with the confidence interval of each mean.
+
+    Attributes:
+        row: The row.
+        first: The row does not differ significantly from the best row.
+        p: p-value of that test on the losses by seed; None after the comparison of all rows.
+        figures: Confidence interval by the sort key of the column.
+        compared: The row's part of the comparison of all rows; None before the study is complete.
+    """
+
+    row: LeaderboardRow
+    first: bool
+    p: float | None
+    figures: dict[str, ConfidenceInterval | None]
+    compared: ComparedRow | None = None
+
+
+def shown_metrics(board: Leaderboard) -> list[MetricColumn]:
+    """The metrics of the table: those on both splits, and under conditions those on the split that ranks."""
+    return metric_columns(board, condition_splits=(board.ranked_on,))
+
+
+def metric_key(column: MetricColumn) -> str:
+    """The value of `sort` for a metric."""
+    return f"{column.split}_{column.metric}" + (f":{column.condition}" if column.condition else "")
+
+
+def display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[RowKey, ComparedRow]) -> DisplayRow:
+    """Return a row for the template.
+
+    Args:
+        row: The row.
+        board: The leaderboard.
+        groups: The compared rows; empty before the study is complete.
+    """
+    figures = {
+        metric_key(column): confidence_interval_over_seeds(column.value(row), row.seeds)
+        for column in shown_metrics(board.leaderboard)
+    }
+    if groups:
+        compared = groups.get(row.key)
+        return DisplayRow(row, compared is not None and compared.in_top_group, None, figures, compared)
+    p = (board.top_group_by_seeds or {}).get(row.key) if row.rank is not None else None
+    return DisplayRow(row, p is not None, p, figures)
+
+
+def worse_rows(comparison: Comparison | None) -> frozenset[RowKey]:
+    """The compared rows whose mean loss is significantly higher than the best row's."""
+    if comparison is None:
+        return frozenset()
+    worse = (pair.second for pair in comparison.pairs if pair.first == 0 and pair.is_significant)
+    return frozenset(comparison.rows[index].key for index in worse)
+
+
+def format_row_key(key: RowKey) -> str:
+    """The identity of a row in a link."""
+    return json.dumps(
+        [key.arm, key.point, str(key.configuration), key.estimate, key.batch_size],
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
+
+
+def parse_row_key(text: str) -> RowKey:
+    """Return the row that a link names. Raises ValueError for other text."""
+    content = json.loads(text)
+    if not isinstance(content, list) or len(content) != 5:
+        raise ValueError("a row has five values")
+    arm, point, configuration, estimate, batch_size = content
+    if not all(isinstance(value, str) for value in (arm, point, configuration)) or not isinstance(batch_size, int):
+        raise ValueError("the values of a row have other types")
+    return RowKey(
+        arm, point, InferenceConfiguration(configuration), None if estimate is None else str(estimate), batch_size
+    )

@@ -1,0 +1,64 @@
+"""The script that draws charts, compressed in advance.
+
+Packages contain the part of plotly.js that the charts use (`.ci/plotly_bundle.py`). A tree in which it was not fetched
+delivers the complete script of the installed package `plotly`, which is three times as large. Plotly is not imported.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from starlette.responses import Response
+
+_FOLDER = Path(__file__).parents[2] / "static"
+_ENCODINGS = {"br": "br", "gzip": "gz"}
+"""Suffix of the compressed file by encoding, the smaller file first."""
+
+
+def plotly_response(accepted: str) -> Response:
+    """Return the script in the smallest encoding that the browser accepts. accepted: its `Accept-Encoding`."""
+    names = {part.partition(";")[0].strip() for part in accepted.split(",")}
+    headers = {"Vary": "Accept-Encoding"}
+    for encoding in _ENCODINGS:
+        body = _compressed(encoding) if encoding in names else None
+        if body is not None:
+            return Response(body, headers={**headers, "Content-Encoding": encoding}, media_type="text/javascript")
+    plain = _compressed("gzip")
+    assert plain is not None, "it is compressed here if no file is"
+    return Response(gzip.decompress(plain), headers=headers, media_type="text/javascript")
+
+
+def plotly_version() -> str:
+    """Return the version of the script; a new one changes its URL."""
+    bundle = _bundle("gz")
+    if bundle is None:
+        return version("plotly")
+    match = re.fullmatch(r"plotly-cartesian-(.+)\.min\.js\.gz", bundle.name)
+    assert match is not None, "that is how it was found"
+    return f"cartesian-{match[1]}"
+
+
+@lru_cache(maxsize=len(_ENCODINGS))
+def _compressed(encoding: str) -> bytes | None:
+    """Return the compressed script; None where it was not compressed in this encoding."""
+    file = _bundle(_ENCODINGS[encoding])
+    if file is not None:
+        return file.read_bytes()
+    return gzip.compress(_complete_script().read_bytes(), 6) if encoding == "gzip" else None
+
+
+def _bundle(suffix: str) -> Path | None:
+    return next(iter(_FOLDER.glob(f"plotly-cartesian-*.min.js.{suffix}")), None)
+
+
+def _complete_script() -> Path:
+    """Return the script of the installed package."""
+    spec = find_spec("plotly")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0]) / "package_data" / "plotly.min.js"

@@ -1,0 +1,146 @@
+"""The pages of charts in Chromium: their weight, enlarged charts, highlighted lines, the comparison."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from service.pages.rendering.plotly_script import plotly_version
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("results")]
+HEAVIEST = 500_000
+
+
+def draw_all(page):
+    charts = page.locator(".chart")
+    for chart in charts.all():
+        chart.scroll_into_view_if_needed()
+        chart.locator(".js-plotly-plot .main-svg").first.wait_for()
+    return charts.count()
+
+
+def test_page_with_all_charts_is_light(visit, studies, weigh):
+    if not plotly_version().startswith("cartesian"):
+        assert not os.environ.get("CI"), "python .ci/plotly_bundle.py found no registry of npm"
+        pytest.skip("python .ci/plotly_bundle.py found no registry of npm")
+    drawn = []
+    for number in (studies.board, studies.search):
+        size = weigh(f"/studies/{number}/charts", lambda: drawn.append(draw_all(visit.page)))
+        assert 100_000 < size < HEAVIEST
+    assert min(drawn) >= 5
+
+
+def test_groups_are_anchors_and_empty_charts_are_one_line(visit, studies):
+    page = visit.page
+    visit.go(f"/studies/{studies.search}/charts")
+    assert page.locator(".anchors a").all_inner_texts()[:2] == ["Result", "Training"]
+    page.get_by_role("link", name="Search", exact=True).click()
+    assert page.evaluate("location.hash") == "#search"
+    missing = page.locator("details.missing")
+    assert missing.bounding_box()["height"] < 60
+    missing.locator("summary").click()
+    assert "Loss after other epochs" in missing.inner_text()
+
+
+def test_chart_is_enlarged_and_closed_by_keyboard(visit, studies):
+    page = visit.page
+    visit.go(f"/studies/{studies.board}/charts")
+    chart = page.locator(".chart[data-name=configurations]")
+    chart.locator(".main-svg").first.wait_for()
+    small = chart.locator(".plot").bounding_box()["width"]
+    button = chart.get_by_role("button", name="Enlarge")
+    button.focus()
+    page.keyboard.press("Enter")
+    page.locator("#enlarged .main-svg").first.wait_for()
+    assert page.locator("#enlarged .plot").bounding_box()["width"] > 1.5 * small
+    assert visit.text("#enlarged-title") == "Loss of every configuration"
+    page.keyboard.press("Escape")
+    assert not page.locator("#enlarged").is_visible()
+    assert button.evaluate("one => one === document.activeElement")
+
+
+def test_line_under_the_pointer_stands_out(visit, studies):
+    page = visit.page
+    visit.go(f"/studies/{studies.board}/charts#training")
+    plot = page.locator(".chart[data-name=curves] .plot")
+    plot.scroll_into_view_if_needed()
+    line = plot.locator(".scatterlayer .trace:last-child path.js-line").first
+    line.wait_for()
+    box = line.bounding_box()
+    page.mouse.move(box["x"] + 1, box["y"] + 1)
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    plot.locator(".trace.picked").first.wait_for(state="attached")
+    faint = "getComputedStyle(document.querySelector('.picking .trace:not(.picked)')).opacity"
+    assert float(page.evaluate(faint)) < 0.5
+    assert page.evaluate("getComputedStyle(document.querySelector('.trace.picked')).opacity") == "1"
+    page.mouse.move(5, 5)
+    plot.locator(".trace.picked").first.wait_for(state="detached")
+
+
+def test_labels_leave_most_of_the_width_to_the_differences(visit, studies):
+    page = visit.page
+    visit.go(f"/studies/{studies.search}/charts")
+    chart = page.locator(".chart[data-name=differences]")
+    chart.scroll_into_view_if_needed()
+    chart.locator(".main-svg").first.wait_for()
+    whole = chart.locator(".plot").bounding_box()["width"]
+    plotted = page.evaluate("document.querySelector('[data-name=differences] .js-plotly-plot')._fullLayout._size.w")
+    assert plotted > 0.7 * whole
+    assert any(label.startswith("#1 ") for label in chart.locator(".ytick").all_text_contents())
+
+
+def test_study_is_found_added_and_compared(visit, studies):
+    page = visit.page
+    visit.go("/compare")
+    page.get_by_role("searchbox").fill("board")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_role("link", name=f"Add {studies.board}: board", exact=True).click()
+    page.get_by_role("link", name=f"Add {studies.other}: board-other").click()
+    page.wait_for_selector("section[aria-label=Verdict]")
+    assert f"{studies.other}: board-other" in visit.text("section[aria-label=Verdict]")
+    assert "training.epochs" in visit.text("section[aria-labelledby=differing]")
+    assert draw_all(page) == 2
+    page.get_by_role("link", name="Remove board-other").click()
+    page.wait_for_selector("text=Choose two to 6 studies")
+
+
+PAGES = (
+    "/studies/{board}/leaderboard",
+    "/studies/{search}/leaderboard?sort=-validation_loss",
+    "/studies/{board}/charts",
+    "/compare?study={board}&study={other}",
+    "/compare?find=nothing",
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(visit, studies, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page, found = visit.page, []
+    page.emulate_media(color_scheme=scheme)
+    for path in PAGES:
+        visit.go(path.format(**vars(studies)))
+        page.wait_for_load_state("networkidle")
+        if "/leaderboard" in path:
+            for index in (0, 2):
+                page.locator(".board tbody:last-child input[name=row]").nth(index).check()
+            page.wait_for_selector("#difference .verdict")
+        found += [
+            (path, violation["id"], violation["nodes"][0]["html"][:160])
+            for violation in Axe().run(page).response["violations"]
+        ]
+    assert found == []
+
+
+@pytest.mark.parametrize("width", [360, 720, 1440])
+def test_no_page_is_wider_than_the_window(visit, studies, width):
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    wide = []
+    for path in PAGES:
+        visit.go(path.format(**vars(studies)))
+        visit.page.wait_for_load_state("networkidle")
+        if visit.page.evaluate("document.documentElement.scrollWidth") > width:
+            wide.append(path)
+    assert wide == []

@@ -1,0 +1,29 @@
+"""Numbered pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.pages.leaderboard.paging import paging
+
+
+@pytest.mark.parametrize(
+    ("page", "links"),
+    [
+        (1, [1, 2, 3, None, 20]),
+        (4, [1, 2, 3, 4, 5, 6, None, 20]),
+        (10, [1, None, 8, 9, 10, 11, 12, None, 20]),
+        (20, [1, None, 18, 19, 20]),
+    ],
+)
+def test_first_last_and_neighbouring_pages_are_linked(page, links):
+    assert paging(page, 50, 1000).links == links
+
+
+def test_number_beyond_the_end_is_the_last_page():
+    last = paging(999, 50, 101)
+    assert (last.number, last.last, last.start) == (3, 3, 100)
+
+
+def test_empty_table_has_one_page():
+    assert (paging(5, 50, 0).number, paging(5, 50, 0).links) == (1, [1])
