@@ -23,7 +23,7 @@ from service.monitoring.ledger_collector import LedgerCollector
 from service.monitoring.metrics import Metrics
 from service.monitoring.readiness import readiness_cache
 from service.openapi import openapi_document
-from service.pages import access, charts, compare, configuration, layers, leaderboard, study
+from service.pages import access, charts, compare, configuration, layers, leaderboard, live, study
 from service.pages import studies as study_list
 from service.pages.editor import page as editor
 from service.pages.rendering.assets import StaticAssets
@@ -78,7 +78,7 @@ def make_app(context: Context | None) -> FastAPI:
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(operations.router)
-    for page in (access, study_list, editor, study, leaderboard, charts, layers, configuration, compare):
+    for page in (access, study_list, editor, study, live, leaderboard, charts, layers, configuration, compare):
         app.include_router(page.router)
     app.mount("/static", StaticAssets(), name="static")
     add_exception_handlers(app)

@@ -78,7 +78,12 @@ def page(request: Request, template: str, *, status: int = 200, charts: bool = F
 
 def render_fragment(template: str, **values: Any) -> HTMLResponse:
     """Render a part of a page, which a script inserts."""
-    return HTMLResponse(environment().get_template(template).render(**values))
+    return HTMLResponse(render_text(template, **values))
+
+
+def render_text(template: str, **values: Any) -> str:
+    """Render a part of a page as text."""
+    return environment().get_template(template).render(**values)
 
 
 def url_with_query(path: str, **parameters: Any) -> str:
