@@ -27,7 +27,7 @@ from bln_search.execution.loaded_network import load_trained_network
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.search.layers.objective import BudgetedObjective, Improvement
-from bln_search.search.layers.strategies import SearchOptions, search
+from bln_search.search.layers.strategies import SearchOptions, search_configurations
 from bln_search.settings import load_settings
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import Ledger, open_ledger
@@ -90,7 +90,7 @@ def run_searches(source: TableLossSource, record: LayerSearchRecord, seeds: int)
     for kind in SEARCHES:
         for seed in range(seeds):
             objective = BudgetedObjective(source, range(len(source.examples)), BUDGET)
-            search(kind, objective, SearchOptions(seed=seed))
+            search_configurations(kind, objective, SearchOptions(seed=seed))
             runs[str(kind)].append(
                 {
                     "best": count_evaluations_until(objective.improvements, best, objective.spent),
@@ -138,7 +138,7 @@ def main() -> None:
 def _networks(ledger: Ledger, name: str) -> list[tuple[TrialRecord, LayerSearchRecord]]:
     study = ledger.studies.find(name)
     records = {(trial.arm, trial.seed): trial.record for trial in ledger.layer_searches.iterate(study.id)}
-    return [(trial, records[trial.arm, trial.seed]) for trial in ledger.trials.list_trained(study.id, "bln")]
+    return [(trial, records[trial.arm, trial.seed]) for trial in ledger.trials.list_finished(study.id, "bln")]
 
 
 def _summarize_runs(runs: list[dict[str, Any]]) -> dict[str, Any]:

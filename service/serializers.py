@@ -104,6 +104,6 @@ def serialize_configuration(configuration: InferenceConfiguration, method: Metho
         code=str(configuration),
         method=method.value,
         sources=sources,
-        deterministic=configuration.deterministic,
+        deterministic=configuration.is_deterministic,
         meaning=meaning,
     )

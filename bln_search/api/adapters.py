@@ -101,7 +101,7 @@ class BatchAdapter:
             )
         return peeked
 
-    def peek_scored(self, loader: Loader, name: str, score: Score, *, one_pass: bool) -> Loader:
+    def check_first_batch(self, loader: Loader, name: str, score: Score, *, one_pass: bool) -> Loader:
         """A loader with the same mini-batches; the network and the score are tried with the first one.
 
         The first call chooses the tensor in the output of the network.

@@ -116,7 +116,7 @@ def _depends_on_batch(
     if isinstance(choice, RankedConfiguration) and choice.is_independent:
         return False
     return any(
-        not configuration.restricted_to(layers[name].method).deterministic
+        not configuration.restricted_to(layers[name].method).is_deterministic
         for name, configuration in configurations.items()
     )
 
@@ -172,7 +172,7 @@ def _execution_order(network: nn.Module, names: Sequence[str], configuration: Pe
         with evaluation_mode(network):
             return split_at_norms(network).names
     except NotTraceableError as error:
-        if configuration.uniform:
+        if configuration.is_uniform:
             return names
         raise ModelError(
             f"the order in which this {type(network).__name__} reaches its normalization layers is unknown, so "

@@ -10,7 +10,7 @@ from numbers import Integral
 from torch import Tensor, nn
 
 from bln_search.api.arguments import MethodName, SemanticsName, check_network
-from bln_search.api.kept_norms import (
+from bln_search.api.unconverted_layers import (
     UnconvertedLayer,
     class_name,
     format_kept,

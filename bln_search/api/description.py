@@ -82,7 +82,7 @@ class MetricValues(_Section):
     accuracy_deviation: float | None = None
 
 
-class Figures(_Section):
+class ExportMetrics(_Section):
     """Figures by split: means over all seeds, and those of the exported seed."""
 
     seeds: int
@@ -122,7 +122,7 @@ class ExportDescription(_Section):
     standardization: Standardization
     folded: bool
     not_folded_because: str | None
-    figures: Figures
+    figures: ExportMetrics
     origin: Origin
     versions: dict[str, str]
     files: dict[str, str]

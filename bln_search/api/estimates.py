@@ -81,7 +81,7 @@ def possible_rows(
 
 def _with_blends(configuration: InferenceConfiguration, estimate: str, blends: Sequence[Blend]) -> list[RowSpec]:
     """The row that takes values from a population, and those that blend them with the mini-batch."""
-    blended = [RowSpec(configuration.blended, blend_label(estimate, blend)) for blend in blends]
+    blended = [RowSpec(configuration.with_blended_population, blend_label(estimate, blend)) for blend in blends]
     return [RowSpec(configuration, estimate), *blended]
 
 

@@ -32,8 +32,8 @@ from bln_search.core.enums import Correction, Split, parse_enum
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
 from bln_search.evaluation import evaluate_split
 from bln_search.evaluation.adapted_network import Forward
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.class_counts import ClassCounts
-from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments
@@ -211,7 +211,9 @@ def _evaluate_network(
     loaders = adapter.peek_populations(loaders, per_slot=options.per_slot)
     peeked = [
         condition.map_loaders(
-            lambda loader, argument: adapter.peek_scored(loader, argument, options.scoring, one_pass=options.one_pass)
+            lambda loader, argument: adapter.check_first_batch(
+                loader, argument, options.scoring, one_pass=options.one_pass
+            )
         )
         for condition in conditions
     ]
@@ -227,7 +229,7 @@ def _evaluate_network(
         for split, loader, argument in condition.by_split():
             pairs = adapter.pairs(loader, argument, options.scoring)
             if split is Split.VALIDATION and options.scoring is cross_entropy:
-                pairs = classes.counted(pairs)
+                pairs = classes.count_targets(pairs)
             for batch_size, batches in batches_by_size(pairs, options.batch_sizes, argument):
                 recorder = MetricRecorder(options.metrics, len(rows), examples_of(loader), options.memory_limit)
                 evaluations = evaluate_split(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from bln_search.api.runtimes import (
 )
 from bln_search.core.enums import ExportFormat
 from bln_search.core.errors import ExportError
+from bln_search.core.files import file_sha256
 
 PARITY_FILE, CARD_FILE = "parity.json", "README.md"
 _Description = TypeVar("_Description", ExportDescription, NetworkDescription)
@@ -125,7 +125,7 @@ def _write_forms(staging: Path, plan: ExportPlan, program_network: nn.Module) ->
     names = list(named_outputs(outputs, plan.output_name))
     write_programs(program_network, plan.examples, names, plan.largest_batch_size, staging, plan.formats)
     written = [staging / name for name in (WEIGHTS_FILE, TORCH_PROGRAM, ONNX_PROGRAM)]
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in written if path.exists()}
+    return {path.name: file_sha256(path) for path in written if path.exists()}
 
 
 def _check_forms(staging: Path, plan: ExportPlan, folded: nn.Module | None) -> Parity:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from functools import partial
@@ -27,6 +26,7 @@ from bln_search.api.description import (
 from bln_search.core.blend import Blend, parse_estimate
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import DataError
+from bln_search.core.files import file_sha256
 from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.norms.network_layers import find_norms
@@ -175,7 +175,7 @@ def read_weights(folder: Path, files: Mapping[str, str]) -> dict[str, Tensor]:
 def check_file(path: Path, files: Mapping[str, str]) -> None:
     """Raise DataError unless the file has the SHA-256 that `files` states for its name."""
     try:
-        actual_sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        actual_sha256 = file_sha256(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     sha256 = files.get(path.name)

@@ -19,7 +19,7 @@ from bln_search.api.arguments import (
 )
 from bln_search.api.batch_forms import Target
 from bln_search.api.estimates import collect_estimates, named_populations
-from bln_search.api.kept_layers import find_fixed_layers, kept_populations
+from bln_search.api.fixed_layers import find_fixed_layers, kept_populations
 from bln_search.api.loaders import load_split_batches
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.score import UserScore, has_correctness, is_in_nats, resolve_score
@@ -27,7 +27,7 @@ from bln_search.core.enums import Correction, LayerScope, LayerSearch, OtherLaye
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.adapted_network import Forward
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.evaluators import make_evaluator
 from bln_search.evaluation.tree.space import TreeOptions
@@ -134,9 +134,9 @@ def search_layers(
     kept = find_fixed_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
     adapter = BatchAdapter(network, forward, target, next(network.parameters()).device)
     train_loaders = adapter.peek_populations(named_populations(train_loader), per_slot=per_slot)
-    validation_loader = adapter.peek_scored(validation_loader, "validation_loader", scoring, one_pass=False)
+    validation_loader = adapter.check_first_batch(validation_loader, "validation_loader", scoring, one_pass=False)
     if test_loader is not None:
-        test_loader = adapter.peek_scored(test_loader, "test_loader", scoring, one_pass=False)
+        test_loader = adapter.check_first_batch(test_loader, "test_loader", scoring, one_pass=False)
     estimates = collect_estimates(adapter, layers, train_loaders, gathered, kept=kept)
     if parsed_estimate not in estimates:
         raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
@@ -155,7 +155,7 @@ def search_layers(
     if spec.search is LayerSearch.EXACT:
         _check_size(evaluator)
     else:
-        _check_evaluations(evaluations, len(evaluator.space.uniform()))
+        _check_evaluations(evaluations, len(evaluator.space.uniform_digits()))
     record = search_network(
         evaluator,
         fold_of_batch,

@@ -224,7 +224,7 @@ def _length(lengths: Sequence[int]) -> int | None:
 def _is_independent(layer: Normalization) -> bool:
     """Whether the layer treats an example in the same way in every mini-batch."""
     has_fixed_weights = layer.method is not Method.BLN or layer.batch_size is not None
-    return layer.configuration.deterministic and has_fixed_weights
+    return layer.configuration.is_deterministic and has_fixed_weights
 
 
 def _reload(exported: nn.Module, folder: Path) -> nn.Module:

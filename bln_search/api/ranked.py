@@ -30,7 +30,7 @@ from bln_search.norms.row_batching.row_tensor import RowSpec
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.ranking.paired import OutcomeTable, compare_rows
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend
 from bln_search.reports.formatting import compared_rows
@@ -197,7 +197,7 @@ class RankedConfigurations(RecordTable):
         table = self.outcome_table(compared_keys)
         if table is None:
             return None
-        return compare(compared_keys, table, split, not_compared=len(ranked) - len(compared_keys))
+        return compare_rows(compared_keys, table, split, not_compared=len(ranked) - len(compared_keys))
 
     def outcome_table(self, keys: Sequence[RowKey]) -> OutcomeTable | None:
         """Outcomes of rows on the split that ranks, (networks, rows, examples); None for fewer than two examples."""

@@ -89,13 +89,13 @@ class RankedConditions(RecordTable):
         Raises:
             ValueError: No row was evaluated at this size.
         """
-        return self._selected(batch_size)
+        return self._select_batch_size(batch_size)
 
     @cached_property
     def _by_size(self) -> dict[int, RankedConditions]:
         return {}
 
-    def _selected(self, batch_size: int | None) -> RankedConditions:
+    def _select_batch_size(self, batch_size: int | None) -> RankedConditions:
         """The tables of a size, each built once; all rows for None."""
         if batch_size is None:
             return self
@@ -137,7 +137,7 @@ class RankedConditions(RecordTable):
             raise ValueError(
                 f"over={over!r} is unknown: give {', '.join(Criterion)}, or a condition: {', '.join(self.conditions)}"
             )
-        selected = self._selected(batch_size)
+        selected = self._select_batch_size(batch_size)
         return selected.recommendation_over(over)
 
     def recommendation_over(self, over: str) -> ConditionRecommendation:

@@ -87,7 +87,7 @@ class RankedLayers:
 def _best_independent_digits(record: LayerSearchRecord) -> tuple[int, ...] | None:
     """Digits of the configuration of lowest finite loss in which no layer depends on the mini-batch."""
     options = [
-        np.array([all(configuration.deterministic for configuration in option) for option in choice.options])
+        np.array([all(configuration.is_deterministic for configuration in option) for option in choice.options])
         for choice in record.space.choices
     ]
     digits = record.sums.digits

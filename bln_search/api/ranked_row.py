@@ -63,7 +63,7 @@ class RankedConfiguration:
 
     def of_layer(self, name: str) -> InferenceConfiguration:
         """The configuration of one layer."""
-        return self.configuration.without_population if name in self.without_estimate else self.configuration
+        return self.configuration.with_mini_batch_statistics if name in self.without_estimate else self.configuration
 
     def of_network(self, index: int) -> RankedConfiguration:
         """This row with the population values of one of several networks, by its position in the evaluated list.

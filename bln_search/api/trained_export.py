@@ -10,7 +10,7 @@ from bln_search.api.description import (
     BLEND_FORMAT,
     STUDY_FORMAT,
     ExportDescription,
-    Figures,
+    ExportMetrics,
     ModelDescription,
     NormalizationDescription,
     Origin,
@@ -56,7 +56,7 @@ class TrainedRow:
     configuration: InferenceConfiguration
     estimate: str | None
     batch_size: int
-    figures: Figures
+    figures: ExportMetrics
 
     @property
     def label(self) -> str:
@@ -137,7 +137,7 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
             configuration=row.configuration,
             estimate=row.estimate,
             batch_size=row.batch_size,
-            deterministic=row.configuration.deterministic,
+            deterministic=row.configuration.is_deterministic,
             largest_batch_size=None,
         ),
         standardization=trial.data.standardization,

@@ -16,7 +16,7 @@ from bln_search.cli.output import Format, errors, print_line, print_table, trans
 from bln_search.cli.records import Record, print_record, print_records
 from bln_search.core.names import count_noun
 from bln_search.settings import load_settings
-from bln_search.storage.backups import Archive, Manifest, verify_backup
+from bln_search.storage.backups import BackupArchive, Manifest, verify_backup
 from bln_search.storage.backups.archive import format_moment
 from bln_search.storage.ledger import connect_ledger
 
@@ -43,7 +43,7 @@ def backup(
     backup has, the exit code is 1 and no older backup is removed.
     """
     settings = load_settings()
-    archive = Archive(target)
+    archive = BackupArchive(target)
     with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:
         result = ledger.backups.create(
             settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _print_warning
@@ -70,14 +70,14 @@ def list_backups(
     source: LocationArgument, limit: LimitOption = None, output_format: FormatOption = Format.TABLE
 ) -> None:
     """List the backups of a folder, newest first. `restore --backup MOMENT` restores one of them."""
-    archive = Archive(source)
+    archive = BackupArchive(source)
     with translate_os_errors():
         moments = archive.list_moments()[::-1][:limit]
         records = [_backup_record(archive.read_manifest(moment)) for moment in moments]
     print_records(records, _COLUMNS, output_format, partial(_print_backups, archive, records))
 
 
-def _print_backups(archive: Archive, records: Sequence[Record]) -> None:
+def _print_backups(archive: BackupArchive, records: Sequence[Record]) -> None:
     if not records:
         _print_warning(f"{archive} has no backup")
         return
@@ -104,7 +104,7 @@ def restore(
     Every file is verified before anything is written. A study that was running goes back into the queue.
     """
     settings = load_settings()
-    archive = Archive(source)
+    archive = BackupArchive(source)
     manifest = archive.read_manifest(moment)
     written = replaced = 0
     with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:

@@ -18,7 +18,7 @@ from bln_search.settings import load_settings
 
 if TYPE_CHECKING:
     from bln_search.data import DataSet
-    from bln_search.data.catalog import DataSource, Entry
+    from bln_search.data.catalog import CatalogEntry, DataSource
 
 app = typer.Typer(help="Data sets: list them, verify their files, download them.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set in `data list`.")]
@@ -43,7 +43,7 @@ def list_data(data: DataOption = None, output_format: FormatOption = Format.TABL
     print_records(records, ("name", "about", "files"), output_format)
 
 
-def _file_state(entry: Entry, folders: list[Path]) -> str:
+def _file_state(entry: CatalogEntry, folders: list[Path]) -> str:
     from bln_search.data.files import find_file
 
     if entry.find is not None:
@@ -65,7 +65,7 @@ def verify(name: NameArgument, data: DataOption = None) -> None:
     verify_entry(find_entry(name), data or load_settings().data_folder)
 
 
-def verify_entry(entry: Entry, folder: Path) -> None:
+def verify_entry(entry: CatalogEntry, folder: Path) -> None:
     """Verify a data set and print the result. Raises DataError if it is missing, damaged or not the published one."""
     from bln_search.data.files import read_file
 
@@ -108,7 +108,7 @@ def fetch(name: NameArgument, data: FetchOption = None, quiet: QuietOption = Fal
     fetch_entry(find_entry(name), data or load_settings().data_folder, quiet=quiet)
 
 
-def fetch_entry(entry: Entry, folder: Path, *, quiet: bool = False) -> None:
+def fetch_entry(entry: CatalogEntry, folder: Path, *, quiet: bool = False) -> None:
     """Download missing or damaged files of a data set, then verify it. quiet: print no line for each download."""
     from bln_search.data.fetch import fetch_files
 

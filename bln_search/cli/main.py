@@ -12,10 +12,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from bln_search import __version__
+from bln_search.cli.commands import add_verbs
 from bln_search.cli.exit_codes import ExitCode, Interrupted
 from bln_search.cli.extras import missing_package
 from bln_search.cli.output import errors, print_error
-from bln_search.cli.verbs import add_verbs
 from bln_search.core.errors import (
     BlnSearchError,
     ClusterUnresponsiveError,

@@ -181,7 +181,7 @@ class InferenceConfiguration:
         return Source.MEMORY in self.sources.values()
 
     @property
-    def deterministic(self) -> bool:
+    def is_deterministic(self) -> bool:
         """Is the answer to an example independent of the other examples of its mini-batch?
 
         A feature statistic of the mini-batch is computed from the example alone, so only the batch statistics matter.
@@ -194,14 +194,14 @@ class InferenceConfiguration:
         return sum(source.reads_mini_batch for source in self.sources.values())
 
     @property
-    def without_population(self) -> InferenceConfiguration:
+    def with_mini_batch_statistics(self) -> InferenceConfiguration:
         """The same configuration with the mini-batch instead of the population."""
         return InferenceConfiguration(
             self.code.replace(Source.POPULATION, Source.MINI_BATCH).replace(Source.BLEND, Source.MINI_BATCH)
         )
 
     @property
-    def blended(self) -> InferenceConfiguration:
+    def with_blended_population(self) -> InferenceConfiguration:
         """The same configuration with a blend instead of the population."""
         return InferenceConfiguration(self.code.replace(Source.POPULATION, Source.BLEND))
 

@@ -1,8 +1,9 @@
-"""Atomic file writes: a file is written completely or not at all."""
+"""Files: atomic writes, completely or not at all, and the SHA-256 of their content."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import tempfile
@@ -15,6 +16,12 @@ from bln_search.core.errors import StorageFullError
 
 DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """errno values of a write that exceeds the disk, the quota or the largest file size."""
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, which is read in chunks, because it may be larger than the memory."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:

@@ -32,14 +32,14 @@ class PerLayerConfiguration:
         return PerLayerConfiguration(tuple(InferenceConfiguration(code) for code in text.split(SEPARATOR)))
 
     @property
-    def uniform(self) -> bool:
+    def is_uniform(self) -> bool:
         """Do all layers have the same configuration?"""
         return len(set(self.configurations)) == 1
 
     @property
-    def deterministic(self) -> bool:
+    def is_deterministic(self) -> bool:
         """Is the answer to an example independent of the other examples of its mini-batch?"""
-        return all(configuration.deterministic for configuration in self.configurations)
+        return all(configuration.is_deterministic for configuration in self.configurations)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class ConfigurationSpace:
             digits.append(digit)
         return tuple(reversed(digits))
 
-    def uniform(self) -> dict[InferenceConfiguration, tuple[int, ...]]:
+    def uniform_digits(self) -> dict[InferenceConfiguration, tuple[int, ...]]:
         """Digits of the uniform configurations, by the configuration that all layers share.
 
         Layers of fixed choices keep theirs. A layer with only some of the statistics takes the part of the

@@ -93,7 +93,7 @@ class RowKey(NamedTuple):
     @property
     def is_deterministic(self) -> bool:
         """Whether outputs are independent of the mini-batch."""
-        return self.configuration.deterministic
+        return self.configuration.is_deterministic
 
 
 @dataclass(frozen=True)

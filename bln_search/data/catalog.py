@@ -46,7 +46,7 @@ class DataSource(Protocol):
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogEntry:
     """A data set of the catalogue: its published files, their decoding, and their download URLs.
 
     Attributes:
@@ -82,9 +82,9 @@ class Entry:
         return [data / self.name, data, *inner]
 
 
-CATALOG: Mapping[str, Entry] = {
-    "digits": Entry("digits", "1,797 handwritten digits, 8×8, shipped with scikit-learn", digits.CLASSES),
-    "mnist": Entry(
+CATALOG: Mapping[str, CatalogEntry] = {
+    "digits": CatalogEntry("digits", "1,797 handwritten digits, 8×8, shipped with scikit-learn", digits.CLASSES),
+    "mnist": CatalogEntry(
         "mnist",
         "60,000 + 10,000 handwritten digits, 28×28 (LeCun et al. 1998)",
         mnist.CLASSES,
@@ -92,7 +92,7 @@ CATALOG: Mapping[str, Entry] = {
         decode=mnist.decode,
         downloads=tuple(f"https://ossci-datasets.s3.amazonaws.com/mnist/{file.name}.gz" for file in mnist.FILES),
     ),
-    "cifar10": Entry(
+    "cifar10": CatalogEntry(
         "cifar10",
         "50,000 + 10,000 colour images of ten classes, 32×32 (Krizhevsky 2009)",
         cifar10.CLASSES,
@@ -101,7 +101,7 @@ CATALOG: Mapping[str, Entry] = {
         cifar10.decode,
         (f"https://www.cs.toronto.edu/~kriz/{cifar10.ARCHIVE.name}",),
     ),
-    "imdb": Entry(
+    "imdb": CatalogEntry(
         "imdb",
         "25,000 + 25,000 film reviews of two classes, the last 80 words of each (Maas et al. 2011)",
         imdb.CLASSES,
@@ -112,7 +112,7 @@ CATALOG: Mapping[str, Entry] = {
 }
 
 
-def find_entry(name: str) -> Entry:
+def find_entry(name: str) -> CatalogEntry:
     """Return the entry of a data set.
 
     Raises:
@@ -127,8 +127,8 @@ def find_entry(name: str) -> Entry:
         entry = plugin_data_sets()[name].load()
     except Exception as error:
         raise DataError(f"the data set {name} of an installed package cannot be loaded: {error}") from error
-    if not isinstance(entry, Entry):
-        raise DataError(f"the data set {name} of an installed package is not a bln_search.data.catalog.Entry")
+    if not isinstance(entry, CatalogEntry):
+        raise DataError(f"the data set {name} of an installed package is not a bln_search.data.catalog.CatalogEntry")
     return entry
 
 
@@ -156,7 +156,7 @@ def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:
     )
 
 
-def _load_or_decode(entry: Entry, version: str, cache: Path | None, decode: Callable[[], DataSet]) -> DataSet:
+def _load_or_decode(entry: CatalogEntry, version: str, cache: Path | None, decode: Callable[[], DataSet]) -> DataSet:
     """Return the cached data set, or decode it and cache it.
 
     Raises:

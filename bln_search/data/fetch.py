@@ -11,12 +11,12 @@ from pathlib import Path
 from shutil import copyfileobj
 
 from bln_search.core.errors import DataError
-from bln_search.data.catalog import Entry
+from bln_search.data.catalog import CatalogEntry
 
 _TIMEOUT_SECONDS = 60
 
 
-def fetch_files(entry: Entry, folder: Path) -> Iterator[Path]:
+def fetch_files(entry: CatalogEntry, folder: Path) -> Iterator[Path]:
     """Download the files of `entry` into the folder `folder`/name and replace existing ones.
 
     Each file is written atomically. Files that were downloaded before an error are kept.

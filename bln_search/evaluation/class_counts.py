@@ -15,7 +15,7 @@ class ClassCounts:
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
 
-    def counted(self, batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
+    def count_targets(self, batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
         """Yield the mini-batches unchanged and count their targets (n,), which are classes."""
         for batch in batches:
             self._counts.update(batch[1].tolist())

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import BlnSearchError, ModelError
-from bln_search.evaluation.agreement import epsilon_of, is_rounding_error, loss_distance, output_distance
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.inputs import Inputs, can_slice, concatenate, describe_inputs, have_same_shape, to_double
+from bln_search.evaluation.numerical_comparison import epsilon_of, is_rounding_error, loss_distance, output_distance
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.norms.network_layers import evaluation_mode, find_norms, network_configurations
 from bln_search.norms.precision import full_precision
@@ -90,7 +90,7 @@ def check_independence(network: nn.Module, inputs: Inputs, other: Inputs | None 
     pair = BatchPair.of((inputs, targets), None if other is None else (other, targets))
     with full_precision(), evaluation_mode(network):
         evaluator = RowEvaluator(network, [row], {layer: {} for layer in layers.values()})
-        double = evaluator.in_double_precision(inputs)
+        double = evaluator.copy_in_double_precision(inputs)
         check_pair(
             evaluator if double is None else double,
             pair if double is None else pair.in_double_precision(),
@@ -127,7 +127,7 @@ def check_pair(evaluator: RowEvaluator, pair: BatchPair, *, scored: bool = True)
 
 def _fused_outputs(evaluator: RowEvaluator, group: BatchGroup, rows: Sequence[int]) -> Tensor:
     try:
-        return torch.cat(list(evaluator.outputs(group, rows)))
+        return torch.cat(list(evaluator.iterate_fused_outputs(group, rows)))
     except BlnSearchError:
         raise
     except Exception as error:
@@ -176,7 +176,7 @@ def _difference_cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str
 
 
 def _deterministic_row(rows: Sequence[RowSpec]) -> int | None:
-    return next((index for index, row in enumerate(rows) if row.configuration.deterministic), None)
+    return next((index for index, row in enumerate(rows) if row.configuration.is_deterministic), None)
 
 
 def _largest_difference(values: Tensor, expected: Tensor) -> float:

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
-from bln_search.evaluation.conditioning import IllConditionedRows
+from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunking, retain_freed_memory
+from bln_search.evaluation.ill_conditioned_rows import IllConditionedRows
 from bln_search.evaluation.independence import BatchPair, check_one_pass_inputs, check_pair
 from bln_search.evaluation.inputs import StructuredInputs
-from bln_search.evaluation.memory import MEMORY_LIMIT, choose_chunking, retain_freed_memory
 from bln_search.evaluation.plain_passes import plain_scores
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
 from bln_search.evaluation.scoring import Score, cross_entropy
@@ -115,7 +115,7 @@ def _checked_evaluator(
     def check(*, expand_inputs: bool) -> tuple[RowEvaluator, RowEvaluator | None]:
         chunking = choose_chunking(evaluator.network, inputs, rows, memory_limit, expand_inputs=expand_inputs)
         checked = evaluator.with_chunking(chunking, expand_inputs=expand_inputs)
-        double = checked.in_double_precision(inputs)
+        double = checked.copy_in_double_precision(inputs)
         check_pair(checked if double is None else double, pair if double is None else pair.in_double_precision())
         return checked, double
 
@@ -137,15 +137,15 @@ def _fused_scores(
     conditioning = IllConditionedRows(evaluator, double, first[0])
     checks = SpotChecks(evaluator, double, conditioning.epsilon)
     for index, group in enumerate(groups):
-        chunks: Iterable[Tensor] = evaluator.outputs(group)
+        chunks: Iterable[Tensor] = evaluator.iterate_fused_outputs(group)
         chunks = chunks if observe is None else list(chunks)
         losses, correct = evaluator.score_chunks(chunks, group.targets)
         if index == 0:
             different = conditioning.compare(losses[:, : len(first[1])], first)
             for row in different:
-                checks.is_equal(group, losses, 0, row)
+                checks.matches_plain_pass(group, losses, 0, row)
             conditioning.add(different)
-        conditioning.add(checks.rounded_rows(group, losses))
+        conditioning.add(checks.find_rounding_errors(group, losses))
         if observe is not None:
             for row, outputs in enumerate(row_outputs for chunk in chunks for row_outputs in chunk):
                 precise = conditioning.outputs_in_double(row, group)

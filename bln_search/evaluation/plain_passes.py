@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import torch
 
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.conditioning import IllConditionedRows
+from bln_search.evaluation.ill_conditioned_rows import IllConditionedRows
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
 
 
@@ -28,7 +28,7 @@ def plain_scores(
         scores = [evaluator.score_outputs(row_outputs, targets) for row_outputs in outputs]
         losses, correct = (torch.stack(values) for values in zip(*scores, strict=True))
         if conditioning is None:
-            conditioning = IllConditionedRows(evaluator, evaluator.in_double_precision(inputs), inputs)
+            conditioning = IllConditionedRows(evaluator, evaluator.copy_in_double_precision(inputs), inputs)
             conditioning.add(conditioning.compare_plain(losses, batch))
         for row, precise in conditioning.plain_outputs_in_double(batch).items():
             outputs[row] = precise

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.records import EvaluationKey, Outcomes, Probe
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.scoring import loss_and_prediction
 from bln_search.evaluation.split import evaluate_where_defined
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
+from bln_search.evaluation.chunking import Chunking
 from bln_search.evaluation.inputs import Inputs, first_examples, map_tensors, to_double
-from bln_search.evaluation.memory import Chunking
 from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.network_layers import find_norms
@@ -84,22 +84,22 @@ class RowEvaluator:
         outputs = outputs if self.dtype is None or not outputs.is_floating_point() else outputs.to(self.dtype)
         return score_examples(self.score, outputs, targets)
 
-    def outputs(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Iterator[Tensor]:
+    def iterate_fused_outputs(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Iterator[Tensor]:
         """Yield outputs (rows, examples with a target, ...) of fused passes by chunks of rows; None for all rows."""
         selected = tuple(range(len(self.rows))) if rows is None else tuple(rows)
         for start in range(0, len(selected), self.chunking.rows):
             yield self._fused_outputs(group, self._enumeration_plan(selected[start : start + self.chunking.rows]))
 
-    def scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
+    def fused_scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
         """Return losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
-        return self.score_chunks(self.outputs(group, rows), group.targets)
+        return self.score_chunks(self.iterate_fused_outputs(group, rows), group.targets)
 
     def score_chunks(self, outputs: Iterable[Tensor], targets: Tensor) -> Scores:
         """Return losses and correctness (rows, n) of outputs (rows, n, ...) in chunks of rows."""
         chunks = [self._score_rows(chunk, targets) for chunk in outputs]
         return torch.cat([losses for losses, _ in chunks]), torch.cat([correct for _, correct in chunks])
 
-    def in_double_precision(self, inputs: Inputs) -> RowEvaluator | None:
+    def copy_in_double_precision(self, inputs: Inputs) -> RowEvaluator | None:
         """Return an evaluator of a copy of the network in double precision.
 
         None where the network is in double precision already or cannot be copied or run in it. Outputs are scored in

@@ -12,7 +12,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
 from bln_search.core.undefined_reasons import too_few_slots_reason
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress, evaluate_rows
 from bln_search.evaluation.row_evaluator import OutputObserver
 from bln_search.evaluation.scoring import Score, cross_entropy

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.agreement import is_rounding_error, loss_distance
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
-from bln_search.evaluation.conditioning import ROUNDING_TOLERANCE
+from bln_search.evaluation.ill_conditioned_rows import ROUNDING_TOLERANCE
 from bln_search.evaluation.independence import BatchPair, describe_difference
 from bln_search.evaluation.inputs import to_double
+from bln_search.evaluation.numerical_comparison import is_rounding_error, loss_distance
 from bln_search.evaluation.row_evaluator import RowEvaluator
 
 _FIRST = 8
@@ -41,7 +41,7 @@ class SpotChecks:
         self._order = self._generator.permutation(len(evaluator.rows))
         self._seen = self._checked = 0
 
-    def rounded_rows(self, group: BatchGroup, losses: Tensor) -> dict[int, str]:
+    def find_rounding_errors(self, group: BatchGroup, losses: Tensor) -> dict[int, str]:
         """Check a group with losses (rows, examples); return the rows with rounding errors, with their labels.
 
         Raises:
@@ -51,11 +51,11 @@ class SpotChecks:
         for index in self._drawn_batches(group):
             row = int(self._order[self._checked % len(self._order)])
             self._checked += 1
-            if not self.is_equal(group, losses, index, row):
+            if not self.matches_plain_pass(group, losses, index, row):
                 rounded[row] = self.evaluator.rows[row].label
         return rounded
 
-    def is_equal(self, group: BatchGroup, losses: Tensor, index: int, row: int) -> bool:
+    def matches_plain_pass(self, group: BatchGroup, losses: Tensor, index: int, row: int) -> bool:
         """Return whether the losses of a mini-batch equal those of a plain pass; False for rounding errors.
 
         Args:
@@ -90,7 +90,7 @@ class SpotChecks:
         if self.double is not None:
             start = index * group.size
             evaluator, epsilon = self.double, torch.finfo(torch.float64).eps
-            fused = evaluator.scores(group)[0][row, start : start + len(batch[1])]
+            fused = evaluator.fused_scores(group)[0][row, start : start + len(batch[1])]
             batch = to_double(batch[0]), batch[1]  # rounding errors of double precision are those of its inputs
             plain, _ = evaluator.plain_scores(row, batch)
             if loss_distance(fused, plain, _DOUBLE_TOLERANCE) <= 1:

@@ -34,7 +34,7 @@ class ExecutionEnvironment:
     threads: int = 1
 
     @property
-    def in_this_process(self) -> ExecutionEnvironment:
+    def for_this_process(self) -> ExecutionEnvironment:
         """The same environment for work of this process: on the CPU if the device is CUDA and torch sees no GPU."""
         if self.device.startswith("cuda") and not torch.cuda.is_available():
             return replace(self, device="cpu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from bln_search.core.records import EpochRecord
-from bln_search.evaluation.memory import MEMORY_LIMIT, release_freed_memory
+from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
 from bln_search.execution.environment import ExecutionEnvironment, prepared_data
 from bln_search.execution.loaded_network import build_network, load_readable_checkpoint
 from bln_search.execution.messages import EvaluationDone, Send, Task

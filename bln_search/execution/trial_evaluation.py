@@ -10,7 +10,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation
 from bln_search.data.conditions import corrupted_splits
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.split import evaluate_split
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import Phase, Progressed, Send

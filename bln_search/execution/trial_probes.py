@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.records import Probe
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.probe_evaluation import probe_batch_composition, probe_batch_size
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork

@@ -10,7 +10,7 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import DRIFT, CheckpointRecord, EpochRecord, Snapshot
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation.cost import count_parameters, inference_seconds
+from bln_search.evaluation.inference_cost import count_parameters, inference_seconds
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import EpochDone, Phase, Progressed, Send, Task, TrainingDiverged, TrainingDone

@@ -177,7 +177,9 @@ class NormalizationBase(nn.Module):
                     "the population was estimated with"
                 )
 
-    def population(self, moments: LayerMoments, correction: Correction, *, per_slot: bool = False) -> LayerPopulation:
+    def compute_population(
+        self, moments: LayerMoments, correction: Correction, *, per_slot: bool = False
+    ) -> LayerPopulation:
         """Compute population values from moments over mini-batches.
 
         Args:

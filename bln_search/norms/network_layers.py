@@ -72,7 +72,9 @@ def network_populations(
     """
     return {
         layer: {
-            estimate: layer.population(moments_of_layers[name], correction_for(estimate, correction), per_slot=per_slot)
+            estimate: layer.compute_population(
+                moments_of_layers[name], correction_for(estimate, correction), per_slot=per_slot
+            )
             for estimate, moments_of_layers in moments.items()
             if name in moments_of_layers
         }

@@ -105,7 +105,7 @@ def layer_configuration(
         populations: the layer's population values by name.
     """
     is_missing = estimate is not None and parse_estimate(estimate)[0] not in populations
-    return configuration.without_population if is_missing else configuration
+    return configuration.with_mini_batch_statistics if is_missing else configuration
 
 
 def select_population(

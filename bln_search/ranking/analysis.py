@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
-from bln_search.ranking.stored_model import AnalysisPart
 from bln_search.ranking.study_effects import ConditionEffects, VarianceShares
 
 ANALYSIS_FORMAT = 5

@@ -7,8 +7,8 @@ from pydantic import Field
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
+from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.statistics.intervals import ALPHA
-from bln_search.ranking.stored_model import AnalysisPart
 
 MAX_COMPARED_ROWS = 40
 """Number of rows, from the best one down, that are compared with one another."""

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from bln_search.core.enums import LayerScope, LayerSearch
+from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.statistics.intervals import ALPHA
-from bln_search.ranking.stored_model import AnalysisPart
 
 
 def _infinity_if_null(value: Any) -> Any:

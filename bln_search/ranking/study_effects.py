@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
+from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.grouping import losses_by_condition
 from bln_search.ranking.leaderboard import TrialEvaluation
 from bln_search.ranking.statistics.eta_squared import Cell, eta_squared
 from bln_search.ranking.statistics.factorial_effects import factorial_effects
-from bln_search.ranking.stored_model import AnalysisPart
 
 METRICS = ("loss", "accuracy")
 _MAX_INTERACTION_ORDER = 4

@@ -36,7 +36,7 @@ def format_signed_interval(interval: ConfidenceInterval | None) -> str:
     return text if text.startswith(("–", "-")) else f"+{text}"
 
 
-def over_seeds(value: MeanStd | None, seeds: int) -> ConfidenceInterval | None:
+def confidence_interval_over_seeds(value: MeanStd | None, seeds: int) -> ConfidenceInterval | None:
     """Confidence interval of a mean over seeds; None for a missing value."""
     return None if value is None else t_interval_from_deviation(value.mean, value.deviation, seeds)
 

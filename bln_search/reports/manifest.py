@@ -14,7 +14,7 @@ MANIFEST_FORMAT = 1
 """Increased whenever a key changes its meaning or is removed."""
 
 
-def manifest(
+def build_manifest(
     study: StudyRecord,
     trials: Sequence[TrialRecord],
     *,

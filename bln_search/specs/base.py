@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any, ClassVar, TypeVar
 
@@ -66,6 +67,11 @@ class Spec(BaseModel):
     def canonical_json(self, *, exclude: set[str] | None = None) -> str:
         """The section as JSON with every default and with sorted keys; digests are computed from it."""
         return json.dumps(self.model_dump(mode="json", exclude=exclude), sort_keys=True, separators=(",", ":"))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON: sections with equal digests mean the same."""
+        return hashlib.sha256(self.canonical_json().encode()).hexdigest()
 
     model_config = ConfigDict(
         extra="forbid",

@@ -48,7 +48,7 @@ def plan_study(study: StudySpec) -> StudyPlan:
     trials = [trial for trial in list_planned_trials(study) if trial.seed == study.seeds[0]] or _lower_bound_trials(
         study
     )
-    trials_per_spec = len(study.seeds) * (study.sampled_points // len(trials) if study.sampled else 1)
+    trials_per_spec = len(study.seeds) * (study.num_sampled_points // len(trials) if study.sampled else 1)
     evaluations = sum(trial.evaluations_per_split for trial in trials)
     boundary = boundary_trials(study)
     if study.sampled:

@@ -142,7 +142,7 @@ class SampledTrial:
         """The state of the trial."""
         return self.trial.state
 
-    def measure(self, objective: Objective) -> float | None:
+    def objective_value(self, objective: Objective) -> float | None:
         """The value of an objective; None if the trial has none."""
         if objective is Objective.BEST_LOSS:
             return self.best_loss

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import partial
 from typing import Annotated, Any
 
@@ -176,7 +175,7 @@ class StudySpec(Spec):
         return self.search is not None and self.search.sampler is not Sampler.GRID
 
     @property
-    def sampled_points(self) -> int:
+    def num_sampled_points(self) -> int:
         """The number of points that are sampled, summed over arms."""
         if self.search is None or self.space is None or not self.sampled:
             return 0
@@ -276,11 +275,6 @@ class StudySpec(Spec):
         if problem is not None:
             raise ValueError(problem)
         return self
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the canonical JSON."""
-        return hashlib.sha256(self.canonical_json().encode()).hexdigest()
 
 
 def check_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> None:

@@ -73,14 +73,14 @@ class TrialSpec(Spec):
         return len(planned_rows(self)) * len(self.batch_sizes) * len(self.condition_names)
 
     @property
-    def point(self) -> str:
+    def point_label(self) -> str:
         """The point for people; empty if nothing varies."""
         return format_point(self.parameters or {})
 
     @property
     def label(self) -> str:
         """Arm, point and seed for people."""
-        return " ".join(part for part in (self.arm.label, self.point, f"seed {self.seed}") if part)
+        return " ".join(part for part in (self.arm.label, self.point_label, f"seed {self.seed}") if part)
 
 
 def list_planned_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
@@ -210,7 +210,7 @@ def planned_rows(trial: TrialSpec) -> tuple[PlannedRow, ...]:
     for configuration in all_configurations(trial.arm.method):
         for estimate in trial.estimates if configuration.uses_population else ():
             rows.append((configuration, estimate))
-            rows += [(configuration.blended, blend_label(estimate, blend)) for blend in trial.blends]
+            rows += [(configuration.with_blended_population, blend_label(estimate, blend)) for blend in trial.blends]
         if not configuration.uses_population:
             rows.append((configuration, None))
     return tuple(rows)

@@ -66,7 +66,7 @@ def search_layers(
         SearchStoppedError: `should_stop` returned true; the progress is saved.
     """
     ledger.studies.get(study_id).require_networks()
-    trained = ledger.trials.list_trained(study_id)
+    trained = ledger.trials.list_finished(study_id)
     if not trained:
         raise DataError("the study has no trained network yet: run it first")
     open_trials = [trial for trial in trained if not ledger.layer_searches.is_finished(trial.id, spec)]

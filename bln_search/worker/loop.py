@@ -28,8 +28,8 @@ from bln_search.worker.analysis import AnalysisOptions, compute_analysis
 from bln_search.worker.identity import is_alive, own_name
 from bln_search.worker.layer_search import SearchStoppedError
 from bln_search.worker.presence import HeartbeatSender
-from bln_search.worker.run import run_study
 from bln_search.worker.stop_signals import stop_worker_on_signal
+from bln_search.worker.study_run import run_study
 
 _log = logging.getLogger(__name__)
 _POLL_INTERVAL = 1.0

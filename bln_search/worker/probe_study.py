@@ -36,7 +36,7 @@ def probe_study(
         DataError: no network is trained, or a checkpoint is not on this machine.
     """
     ledger.studies.get(study_id).require_networks()
-    trained = ledger.trials.list_trained(study_id)
+    trained = ledger.trials.list_finished(study_id)
     available = [trial for trial in trained if trial.freed_at is None]
     if len(available) < len(trained):
         on_progress(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bln_search.core.states import FailureClass
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.execution.messages import Task, TaskFailed
 from bln_search.specs.records import TrialRecord
 

@@ -15,7 +15,7 @@ from bln_search.settings import SECRETS
 from bln_search.storage.tokens import TokenKind
 from service.context import ContextDep
 from service.http.pagination import Cursor
-from service.pages.rendering.templates import page
+from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.routes.tokens import token_page
 from service.security import COOKIE, Admin, Reader, count_failed_login, visible_owner
@@ -27,7 +27,7 @@ _PAGE_SIZE = 25
 @router.get("/")
 async def sign_in_page(request: Request) -> HTMLResponse:
     """The target of the link of the first start: a script exchanges its token for a cookie and redirects."""
-    return page(request, "sign_in.html", viewer=None)
+    return render_page(request, "sign_in.html", viewer=None)
 
 
 @router.get("/signed-in")
@@ -46,7 +46,7 @@ def token_list(request: Request, context: ContextDep, reader: Reader, cursor: Cu
     """A page of your tokens; for an admin, of all accounts. Newest first."""
     now = datetime.now(UTC)
     tokens, next_cursor = token_page(context.ledger, visible_owner(reader), _PAGE_SIZE, cursor)
-    return page(
+    return render_page(
         request,
         "tokens.html",
         viewer=viewer_context(reader),
@@ -82,7 +82,7 @@ def settings_page(request: Request, context: ContextDep, admin: Admin) -> HTMLRe
         is_secret = name in SECRETS and value is not None
         text = "set, not shown" if is_secret else _environment_value(value)
         rows.append((f"BLN_SEARCH_{name.upper()}", text, field.description))
-    return page(
+    return render_page(
         request,
         "settings.html",
         viewer=viewer_context(admin),

@@ -11,7 +11,7 @@ from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.chart_catalog import CHARTS, MAX_CONDITIONS, ChartQuery
 from service.pages.rendering.chart_responses import csv_response, figure_response
-from service.pages.rendering.templates import page
+from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.security import ReadableStudy
 
@@ -41,7 +41,7 @@ def charts_page(
     """All charts of a study."""
     query = ChartQuery(study, context, split, condition)
     analysis = query.analysis
-    return page(
+    return render_page(
         request,
         "charts.html",
         charts=True,

@@ -21,7 +21,7 @@ from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 from service.pages.rendering.chart_responses import csv_response, figure_response
-from service.pages.rendering.templates import page
+from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.security import Reader, StudyAccess, visible_owner
 
@@ -52,11 +52,11 @@ def comparison_page(
     }
     if not 2 <= len(study_ids) <= _MAX_STUDIES:
         advice = f"Choose two to {_MAX_STUDIES} studies." if study_ids else None
-        return page(request, "compare.html", boards=[], rows=[], found=0, advice=advice, **shared)
+        return render_page(request, "compare.html", boards=[], rows=[], found=0, advice=advice, **shared)
     boards = _read_leaderboards(context, reader, study_ids)
     rows, found = match_rows([board.losses[Split(split)] for board in boards], _MAX_ROWS)
     advice = None if rows else "These studies have no configuration in common that is measured in two of them."
-    return page(
+    return render_page(
         request,
         "compare.html",
         charts=True,

@@ -17,7 +17,7 @@ from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.leaderboard import EstimateChoice, display_row
-from service.pages.rendering.templates import page
+from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.pages.uses import configuration_uses
 from service.routes.results import ArmFilter
@@ -63,7 +63,7 @@ def configuration_page(
     first = matching[0]
     groups = compared_rows(context.analyses.get(study.id))
     method = next(spec.method for spec in board.spec.arms if spec.label == first.arm)
-    return page(
+    return render_page(
         request,
         "configuration.html",
         viewer=viewer_context(study.bearer),
@@ -76,7 +76,9 @@ def configuration_page(
         ranked_on=board.leaderboard.ranked_on,
         wins=_find_won_conditions(board, selected),
         uses=configuration_uses(str(request.base_url).rstrip("/"), study.id, board.spec, first),
-        checkpoints=context.ledger.checkpoints.list_for_row(study.id, first.arm, first.point)[:_MAX_CHECKPOINTS],
+        checkpoints=context.ledger.checkpoints.list_trials_with_checkpoint(study.id, first.arm, first.point)[
+            :_MAX_CHECKPOINTS
+        ],
     )
 
 
@@ -97,7 +99,7 @@ def configurations_page(
     request: Request, reader: Reader, method: Annotated[Method, Query()] = Method.BLN
 ) -> HTMLResponse:
     """All configurations of a method, explained."""
-    return page(
+    return render_page(
         request,
         "configurations.html",
         viewer=viewer_context(reader),

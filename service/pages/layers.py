@@ -15,7 +15,7 @@ from bln_search.reports.sentences.per_layer import excluded_option_sentences, pe
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 from service.pages.rendering.chart_responses import csv_response, figure_response
-from service.pages.rendering.templates import page
+from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.security import ReadableStudy, StudyAccess
 
@@ -34,7 +34,7 @@ def layers_page(request: Request, study: ReadableStudy, context: ContextDep, res
     listed = context.ledger.listing.find_study(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
-    return page(
+    return render_page(
         request,
         "layers.html",
         charts=True,

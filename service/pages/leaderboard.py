@@ -17,13 +17,13 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.formatting import compared_rows, over_seeds
+from bln_search.reports.formatting import compared_rows, confidence_interval_over_seeds
 from bln_search.reports.leaderboard_columns import MetricColumn, metric_columns
 from bln_search.reports.sentences.analysis import analysis_sentences
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.pagination import Cursor, decode_cursor, encode_cursor
-from service.pages.rendering.templates import page
+from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.results.leaderboard_filters import filter_rows
 from service.routes.results import ArmFilter, LeaderboardSort
@@ -73,7 +73,8 @@ def display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[R
         groups: The compared rows; empty before the study is complete.
     """
     figures = {
-        _sort_key(column): over_seeds(column.value(row), row.seeds) for column in _shown_columns(board.leaderboard)
+        _sort_key(column): confidence_interval_over_seeds(column.value(row), row.seeds)
+        for column in _shown_columns(board.leaderboard)
     }
     if groups:
         compared = groups.get(row.key)
@@ -113,7 +114,7 @@ def leaderboard_page(
     cached = context.analyses.get(study.id)
     analysis = cached if on in ("", board.spec.ranking.split.value) else None
     groups = compared_rows(analysis)
-    return page(
+    return render_page(
         request,
         "leaderboard.html",
         viewer=viewer_context(study.bearer),

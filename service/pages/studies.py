@@ -13,12 +13,12 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.certainty import Certainty, certainty
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.formatting import over_seeds
+from bln_search.reports.formatting import confidence_interval_over_seeds
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.pagination import Cursor, decode_cursor, encode_cursor
 from service.pages.answer import find_recommended
-from service.pages.rendering.templates import page, render_fragment
+from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
 from service.routes.studies import SORT_KEYS, StudySort
 from service.security import Reader, visible_owner
@@ -71,7 +71,7 @@ def studies_page(
         last = items[_PAGE_SIZE - 1]
         value = (last.id,) if len(key_types) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
         next_cursor = encode_cursor(value, sort, list_query)
-    return page(
+    return render_page(
         request,
         "studies.html",
         viewer=viewer_context(reader),
@@ -108,7 +108,7 @@ def _listed_answer(study_id: int, board: CachedLeaderboard | None, analysis: Ana
     recommended = find_recommended(board, analysis)
     row = recommended or board.leaderboard.best
     metrics = None if row is None else row.metrics.get(board.leaderboard.ranked_on)
-    loss = None if metrics is None or row is None else over_seeds(metrics.loss, row.seeds)
+    loss = None if metrics is None or row is None else confidence_interval_over_seeds(metrics.loss, row.seeds)
     if recommended is None or analysis is None or analysis.recommendation is None or analysis.comparison is None:
         return ListedAnswer(study_id, row, loss, top_group_size=len(board.top_group_by_seeds or ()))
     degree = certainty(analysis.recommendation, analysis.comparison)

@@ -22,7 +22,7 @@ from service.http.problems import ProblemException
 from service.pages.answer import find_answer
 from service.pages.leaderboard import display_row
 from service.pages.live import log_values
-from service.pages.rendering.templates import page, render_fragment
+from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
 from service.pages.study_head import head_values
 from service.security import ReadableStudy, StudyAccess
@@ -48,7 +48,7 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
     later = only_cached and (board is None or board.results != listed.results)
     latest = context.ledger.events.list_last(study.id, _MAX_EVENTS)
     events = [record for record in latest if record.number <= listed.last_event]  # the stream sends later ones
-    return page(
+    return render_page(
         request,
         "study.html",
         charts=True,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore, FolderStore
 from bln_search.core.errors import BlnSearchError
+from bln_search.core.files import file_sha256
 from bln_search.core.records import CheckpointRecord
 from bln_search.storage.ledger import Ledger
 from service.http.problems import ProblemException
@@ -44,9 +45,7 @@ def _file_digest(path: Path) -> str:
 
 @lru_cache(maxsize=_CACHED_DIGESTS)
 def _cached_digest(path: Path, _size: int, _changed: int, _inode: int) -> str:
-    """Hash in chunks: a checkpoint may be larger than the memory."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return file_sha256(path)
 
 
 def _report_damage(ledger: Ledger, study_id: int, row: CheckpointRecord, digest: str) -> ProblemException:

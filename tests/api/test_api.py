@@ -46,7 +46,7 @@ def test_recommended_row_of_the_first_group_is_deterministic():
     network = make_network()
     ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
     top_codes = [row.configuration for row in ranked.comparison.top_group]
-    deterministic_codes = [code for code in top_codes if InferenceConfiguration(code).deterministic]
+    deterministic_codes = [code for code in top_codes if InferenceConfiguration(code).is_deterministic]
     chosen = ranked.recommended
     assert str(chosen.configuration) in (deterministic_codes or top_codes)
     assert chosen.row.key == ranked.recommendation.key
@@ -54,7 +54,7 @@ def test_recommended_row_of_the_first_group_is_deterministic():
     inputs = torch.randn(10, 6)
     bln_search.apply_configuration(network, chosen).eval()
     single_outputs = torch.cat([network(example[None]) for example in inputs])
-    assert torch.allclose(single_outputs, network(inputs), atol=1e-6) == chosen.configuration.deterministic
+    assert torch.allclose(single_outputs, network(inputs), atol=1e-6) == chosen.configuration.is_deterministic
 
 
 def trained_network():
@@ -120,7 +120,7 @@ def test_several_inference_batch_sizes():
     assert len(ranked.board.rows) == 32
     assert len(ranked) == 28, "the four rows that are independent of the mini-batch stand once"
     assert {choice.row.batch_size for choice in ranked} == {2, 25}
-    sure = [choice.row for choice in ranked if choice.configuration.deterministic]
+    sure = [choice.row for choice in ranked if choice.configuration.is_deterministic]
     by_word = {}
     for row in sure:
         by_word.setdefault(row.configuration, set()).add(round(row.metrics[Split.VALIDATION].loss.mean, 6))

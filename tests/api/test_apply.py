@@ -85,7 +85,7 @@ def test_the_best_per_layer_configuration_is_warned_of_as_any_other():
         assert (
             warns(network, choice)
             == answers_depend_on_the_mini_batch(network)
-            == (not choice.configuration.deterministic)
+            == (not choice.configuration.is_deterministic)
         )
     assert not warns(make_network(), layered.best_independent)
 

@@ -38,9 +38,13 @@ def test_variances_do_not_cancel_far_from_zero(mean, deviation):
         return float(((weights * stacked_variances).sum() + variance_between + 1e-4).sqrt())
 
     moments = collected[bn].moments(has_batch_statistics=True, has_feature_statistics=False)
-    population = bn.population(moments, Correction.TOTAL).batch.deviation
-    memory = mbn.population(mbn.history_estimates()[PopulationEstimate.MEMORY], Correction.TOTAL).batch.deviation
-    moving = brn.population(brn.history_estimates()[PopulationEstimate.MOVING], Correction.TOTAL).batch.deviation
+    population = bn.compute_population(moments, Correction.TOTAL).batch.deviation
+    memory = mbn.compute_population(
+        mbn.history_estimates()[PopulationEstimate.MEMORY], Correction.TOTAL
+    ).batch.deviation
+    moving = brn.compute_population(
+        brn.history_estimates()[PopulationEstimate.MOVING], Correction.TOTAL
+    ).batch.deviation
     assert population.item() == pytest.approx(total([1, 1, 1, 1]), rel=1e-6)
     assert memory.item() == pytest.approx(total([0, 0.81, 0.9, 1]), rel=1e-6)
     assert moving.item() == pytest.approx(total([0.125, 0.25, 0.5, 1]), rel=1e-6)

@@ -74,10 +74,10 @@ def test_losses_mean_worst_and_regret_equal_a_loop_over_the_tables(ranked):
 
 def test_rows_independent_of_the_mini_batch_stand_once(ranked):
     sizes = {key: ranked.rows.batch_sizes[key] for key in ranked.rows.keys}
-    assert all(len(of_row) == (3 if key.configuration.deterministic else 1) for key, of_row in sizes.items())
-    independent = [str(key.configuration) for key in sizes if key.configuration.deterministic]
+    assert all(len(of_row) == (3 if key.configuration.is_deterministic else 1) for key, of_row in sizes.items())
+    independent = [str(key.configuration) for key in sizes if key.configuration.is_deterministic]
     assert independent == ["TT--", "TT--"]
-    assert {key.batch_size for key in sizes if not key.configuration.deterministic} == set(SIZES)
+    assert {key.batch_size for key in sizes if not key.configuration.is_deterministic} == set(SIZES)
 
 
 def test_rows_with_other_outcomes_at_another_size_are_not_merged():
@@ -146,7 +146,7 @@ def test_a_dependent_recommendation_names_the_deterministic_alternative(ranked):
         key: ranked.at_batch_size(20).rows.values(Criterion.WORST)[i]
         for i, key in enumerate(ranked.at_batch_size(20).rows.keys)
     }
-    best = min(value for key, value in values.items() if key.configuration.deterministic)
+    best = min(value for key, value in values.items() if key.configuration.is_deterministic)
     assert recommendation.alternative_cost == pytest.approx(best - recommendation.value)
     text = " ".join(str(recommendation).split())
     assert "depends on the mini-batch" in text

@@ -321,11 +321,11 @@ def test_best_independent_has_the_lowest_loss_of_its_kind(search):
     losses = {
         str(configuration): loss
         for configuration, loss in zip(map(space.configuration, digits), sums.mean_loss, strict=True)
-        if configuration.deterministic
+        if configuration.is_deterministic
     }
     assert len(losses) >= 4
     best = layered.best_independent
-    assert best.configuration.deterministic
+    assert best.configuration.is_deterministic
     assert losses[str(best)] == min(losses.values())
     bln_search.apply_configuration(network(), best)
 

@@ -92,7 +92,7 @@ def test_untraceable_network_needs_layer_names():
     moments = collect_frozen_moments(model, (x for x, _ in batches()))
     for name in ("n1", "n2"):
         layer = getattr(model, name)
-        layer.configure(InferenceConfiguration("TTTT"), layer.population(moments[name], Correction.BESSEL))
+        layer.configure(InferenceConfiguration("TTTT"), layer.compute_population(moments[name], Correction.BESSEL))
     with pytest.raises(ModelError, match=r"order in which this Branching .* FFFT\.FFTF cannot be applied"):
         apply_configuration(model, "FFFT.FFTF")
     apply_configuration(model, "FFTF.FFTF")

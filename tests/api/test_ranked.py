@@ -132,7 +132,7 @@ def test_a_notebook_shows_why_rows_have_no_rank():
 
 def test_best_independent_is_the_first_row_without_the_mini_batch(ranked):
     row = ranked.best_independent
-    assert row.row == next(row.row for row in ranked if row.configuration.deterministic)
+    assert row.row == next(row.row for row in ranked if row.configuration.is_deterministic)
     assert row.is_independent
     inputs = torch.randn(10, 6)
     network = make_network()

@@ -33,7 +33,7 @@ def test_records_have_the_figures_of_the_rows(ranked):
         assert record["configuration"] == str(row.configuration)
         assert "".join(record[name] for name in ("E_B", "Std_B", "E_F", "Std_F")) == record["configuration"]
         assert record["population"] == row.row.estimate
-        assert record["independent"] == row.configuration.deterministic
+        assert record["independent"] == row.configuration.is_deterministic
         assert record["group"] == letters[row.row.key]
         for split in (Split.VALIDATION, Split.TEST):
             metrics = row.row.metrics[split]

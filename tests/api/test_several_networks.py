@@ -12,7 +12,7 @@ from torch import nn
 import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
-from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.ranking.paired import OutcomeTable, compare_rows
 from tests.api.own_network import make_network
 from tests.api.shifted_data import conditions, make_data, trained
 
@@ -67,7 +67,7 @@ def test_the_comparison_is_that_of_a_study_with_seeds(ranked):
     losses, correct = (
         np.stack([[getattr(outcome, name) for outcome in rows] for rows in outcomes]) for name in ("losses", "correct")
     )
-    expected = compare(keys, OutcomeTable(losses.astype(np.float32), correct), Split.VALIDATION)
+    expected = compare_rows(keys, OutcomeTable(losses.astype(np.float32), correct), Split.VALIDATION)
     assert ranked.comparison == expected
     assert ranked.comparison.seeds == 3
 

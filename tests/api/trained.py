@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bln_search.api import TrainedRow
-from bln_search.api.description import Figures, MetricValues
+from bln_search.api.description import ExportMetrics, MetricValues
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
@@ -79,6 +79,6 @@ def row_of(trained, code, batch_size=25):
         configuration=InferenceConfiguration(code),
         estimate=row_evaluations[0].key.estimate,
         batch_size=batch_size,
-        figures=Figures(seeds=1, over_seeds=figures, this_seed=figures),
+        figures=ExportMetrics(seeds=1, over_seeds=figures, this_seed=figures),
     )
     return row, next(evaluation for evaluation in row_evaluations if evaluation.key.split is Split.TEST)

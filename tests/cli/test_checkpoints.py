@@ -83,7 +83,7 @@ def test_commands_name_the_removed_networks(checkpoints):
     assert numbers_in(clean("--keep", "recommended").stdout) == [0, 0]
     assert '"bn"' in call("show", "done", "--format", "json", check=0).stdout
     with closing(open_ledger(f"sqlite:///{checkpoints.parent / 'ledger.sqlite3'}")) as ledger:
-        trials = ledger.trials.list_trained(ledger.studies.find("done").id)
+        trials = ledger.trials.list_finished(ledger.studies.find("done").id)
     assert [trial.freed_at is None for trial in trials].count(False) == 1
 
 

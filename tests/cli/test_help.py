@@ -7,8 +7,8 @@ import re
 import pytest
 from typer.main import get_command
 
+from bln_search.cli.commands import GROUPS, VERBS, Panel
 from bln_search.cli.main import app
-from bln_search.cli.verbs import GROUPS, VERBS, Panel
 from bln_search.settings import Settings
 
 COMMAND = get_command(app)

@@ -189,7 +189,7 @@ def test_incomplete_study_shows_its_searched_networks(home, call):
 
 def test_failed_search_of_one_network_keeps_the_others(home, call):
     ledger = open_home_ledger(home)
-    (trial,) = ledger.trials.list_trained(1, arm="ln")
+    (trial,) = ledger.trials.list_finished(1, arm="ln")
     ledger.close()
     (home / "checkpoints" / trial.checkpoint.file).unlink()
     code, _, messages = call(home, "layered", "--search", "beam")

@@ -71,7 +71,7 @@ def test_oldest_waiting_study_has_its_time(ledger):
 def test_resumed_study_waits_from_its_resumption(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
     ledger.wait(1000)
-    ledger.queue.request(study_id, StopRequest.PAUSE)
+    ledger.queue.request_stop(study_id, StopRequest.PAUSE)
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (0, None)
     ledger.wait(1000)
     ledger.queue.resume(study_id)

@@ -50,13 +50,15 @@ def test_any_other_code_is_rejected(code):
 
 
 def test_deterministic_without_mini_batch_statistics():
-    assert {configuration.code for configuration in all_configurations(Method.BLN) if configuration.deterministic} == {
+    assert {
+        configuration.code for configuration in all_configurations(Method.BLN) if configuration.is_deterministic
+    } == {
         "TTTT",
         "TTTF",
         "TTFT",
         "TTFF",
     }
-    assert all(configuration.deterministic for configuration in all_configurations(Method.LN))
+    assert all(configuration.is_deterministic for configuration in all_configurations(Method.LN))
 
 
 def test_restriction_keeps_the_statistics_of_the_method():
@@ -69,7 +71,7 @@ def test_memory_comes_first_for_mbn_and_is_no_population():
     assert [str(configuration) for configuration in configurations[:3]] == ["MM--", "MT--", "MF--"]
     assert configurations[0].uses_memory
     assert not configurations[0].uses_population
-    assert configurations[0].deterministic
+    assert configurations[0].is_deterministic
     assert [str(paper_selection_configuration(method)) for method in (Method.MBN, Method.BN)] == ["MM--", "FF--"]
 
 

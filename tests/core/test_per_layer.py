@@ -39,7 +39,7 @@ def test_labels_of_a_choice_are_unique(space):
 @given(spaces())
 def test_uniform_configurations_share_one_code(space):
     """The configuration with every statistic from the mini-batch is always one of them."""
-    uniform = space.uniform()
+    uniform = space.uniform_digits()
     assert {"FFFF", "FF--", "--FF"} & {str(code) for code in uniform}
     for code, digits in uniform.items():
         for configuration in space.configuration(digits).configurations:
@@ -63,7 +63,7 @@ def test_every_configuration_with_one_code_is_uniform(space, data):
     code = data.draw(st.sampled_from(all_configurations(Method.BLN)))
     restricted_code = "".join(letter if position in positions else "-" for position, letter in enumerate(str(code)))
     expected_digits = [follow(choice, restricted_code) for choice in space.choices]
-    uniform_digits = {str(uniform_code): digits for uniform_code, digits in space.uniform().items()}
+    uniform_digits = {str(uniform_code): digits for uniform_code, digits in space.uniform_digits().items()}
     assert uniform_digits.get(restricted_code) == (None if None in expected_digits else tuple(expected_digits))
 
 
@@ -82,7 +82,7 @@ def follow(choice, restricted_code):
 
 def test_layers_without_a_shared_statistic_have_uniform_codes():
     layers = [ConfigurationChoice("a", (0,), options("bn")), ConfigurationChoice("b", (1,), options("ln"))]
-    uniform = ConfigurationSpace(("a", "b"), tuple(layers)).uniform()
+    uniform = ConfigurationSpace(("a", "b"), tuple(layers)).uniform_digits()
     assert len(uniform) == 16
     assert uniform[InferenceConfiguration("TFFT")] == (1, 2)
 
@@ -92,9 +92,9 @@ def options(method):
 
 
 def test_uniform_and_deterministic_follow_from_the_codes():
-    assert PerLayerConfiguration.parse("TTFF.TTFF").uniform
-    assert not PerLayerConfiguration.parse("TTFF.TTTT").uniform
-    assert PerLayerConfiguration.parse("TTFF.TTTT.--FF").deterministic
-    assert not PerLayerConfiguration.parse("TTFF.TFTT").deterministic
+    assert PerLayerConfiguration.parse("TTFF.TTFF").is_uniform
+    assert not PerLayerConfiguration.parse("TTFF.TTTT").is_uniform
+    assert PerLayerConfiguration.parse("TTFF.TTTT.--FF").is_deterministic
+    assert not PerLayerConfiguration.parse("TTFF.TFTT").is_deterministic
     with pytest.raises(ValueError, match="'TTX' is not an inference configuration"):
         PerLayerConfiguration.parse("TTFF.TTX")

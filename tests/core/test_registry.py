@@ -69,7 +69,7 @@ def test_installed_package_adds_a_model(plugins):
 def test_broken_plugin_raises_one_clear_error(plugins):
     with pytest.raises(ModelError, match="the model bad of an installed package cannot be loaded"):
         build_model("bad", (4,), 3, nn.BatchNorm1d, seed=0)
-    with pytest.raises(DataError, match=r"is not a bln_search\.data\.catalog\.Entry"):
+    with pytest.raises(DataError, match=r"is not a bln_search\.data\.catalog\.CatalogEntry"):
         find_entry("bad")
     with pytest.raises(ModelError, match="choose one of bad, gru, lenet, lstm, mlp, nin, own, resnet20"):
         build_model("os.system", (4,), 3, nn.BatchNorm1d, seed=0)

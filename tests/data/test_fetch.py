@@ -11,7 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from bln_search.core.errors import DataError
-from bln_search.data.catalog import Entry
+from bln_search.data.catalog import CatalogEntry
 from bln_search.data.fetch import fetch_files
 from bln_search.data.files import SourceFile, read_file
 
@@ -38,7 +38,7 @@ def server(tmp_path):
 
 
 def make_entry(url):
-    return Entry("small", "", (), (FILE,), downloads=(url,))
+    return CatalogEntry("small", "", (), (FILE,), downloads=(url,))
 
 
 def test_a_fetched_file_is_found_and_verified(server, tmp_path):

@@ -17,7 +17,7 @@ def test_the_table_of_all_sixteen():
         computed = [
             str(statistic) for statistic, source in configuration.sources.items() if source is Source.MINI_BATCH
         ]
-        deterministic = "yes" if configuration.deterministic else "no"
+        deterministic = "yes" if configuration.is_deterministic else "no"
         expected.append(
             (
                 str(configuration),

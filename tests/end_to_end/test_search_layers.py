@@ -59,7 +59,7 @@ def found(home):
     """Every search, what stands in the analysis, and how far the one of BLN is."""
     ledger = opened(home)
     asked = ledger.studies.get(1).spec.layers
-    (trial,) = ledger.trials.list_trained(1, arm="bln")
+    (trial,) = ledger.trials.list_finished(1, arm="bln")
     progress = ledger.layer_searches.find_progress(trial.id, asked)
     searches, kept = list(ledger.layer_searches.iterate(1)), ledger.analyses.find(1)
     assert ledger.layer_searches.is_finished(trial.id, asked) == (len(searches) == 2)

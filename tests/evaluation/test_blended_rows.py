@@ -19,7 +19,7 @@ VARIANTS = [("bln", "paper"), ("bln", "reference"), ("bn", "paper"), ("ln", "pap
 def with_blends(rows):
     """The rows, each that reads the population also blended."""
     blended = [
-        RowSpec(row.configuration.blended, blend_label(row.estimate, blend))
+        RowSpec(row.configuration.with_blended_population, blend_label(row.estimate, blend))
         for row in rows
         if row.estimate is not None
         for blend in BLENDS

@@ -94,7 +94,7 @@ def test_only_deterministic_rows_ignore_the_batch_composition(trained):
     probes = probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=4, seed=0)
     for probe in probes:
         deviation = probe.deviation if probe.kind is ProbeKind.RESHUFFLED else None
-        if probe.key.configuration.deterministic:
+        if probe.key.configuration.is_deterministic:
             assert probe.flips == 0
             assert deviation is None or deviation < 1e-12
         else:

@@ -93,7 +93,7 @@ def test_inference_uses_the_moving_averages_without_a_factor():
         layer(x)
         averages.history.append((x.numpy().mean(0), np.sqrt(x.numpy().var(0) + EPSILON)))
     moments = layer.history_estimates()[PopulationEstimate.MOVING]
-    layer.eval().configure(InferenceConfiguration("TT--"), layer.population(moments, Correction.BESSEL))
+    layer.eval().configure(InferenceConfiguration("TT--"), layer.compute_population(moments, Correction.BESSEL))
     x = inputs[0]
     expected = np.stack([(x.numpy()[:, k] - averages(k)[0]) / averages(k)[1] for k in range(3)], 1)
     np.testing.assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-11)

@@ -35,7 +35,7 @@ def trained_layer(method, semantics, shape, *, per_slot=False):
     )
     if method == "mbn":
         moments = layer.history_estimates()[PopulationEstimate.MEMORY]
-    return layer.eval(), layer.population(moments, Correction.TOTAL, per_slot=per_slot)
+    return layer.eval(), layer.compute_population(moments, Correction.TOTAL, per_slot=per_slot)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)

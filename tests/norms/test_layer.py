@@ -53,7 +53,7 @@ def configure(layer, formula, code, *, correction="bessel", per_slot=False, shap
     )
     layer.eval()
     configuration = InferenceConfiguration(code)
-    layer.configure(configuration, layer.population(moments, Correction(correction), per_slot=per_slot))
+    layer.configure(configuration, layer.compute_population(moments, Correction(correction), per_slot=per_slot))
     return oracle.population(formula, [x.numpy() for x in batches], correction, per_slot)
 
 
@@ -132,7 +132,7 @@ def test_batch_normalization_agrees_with_torch():
     with collect_moments([layer]) as accumulators:
         layer(x)
     moments = accumulators[layer].moments(has_batch_statistics=True, has_feature_statistics=False)
-    layer.configure(all_configurations(Method.BN)[0], layer.population(moments, Correction.BESSEL))
+    layer.configure(all_configurations(Method.BN)[0], layer.compute_population(moments, Correction.BESSEL))
     torch.testing.assert_close(layer.eval()(x), torch_layer.eval()(x))
 
 

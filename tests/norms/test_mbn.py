@@ -173,7 +173,8 @@ def test_each_statistic_comes_from_its_source(configuration, shape):
         **layer.history_estimates(),
     }
     populations = {
-        estimate: layer.population(moments, Correction.TOTAL) for estimate, moments in moments_by_estimate.items()
+        estimate: layer.compute_population(moments, Correction.TOTAL)
+        for estimate, moments in moments_by_estimate.items()
     }
     estimate = PopulationEstimate.FROZEN if configuration.uses_population else None
     layer.eval()
@@ -236,7 +237,7 @@ def trained_layer():
         layer(x)
     moments = layer.history_estimates()[PopulationEstimate.MEMORY]
     shifted = replace(moments.batch, mean=moments.batch.mean + 5)
-    frozen = layer.population(replace(moments, batch=shifted), Correction.TOTAL)
+    frozen = layer.compute_population(replace(moments, batch=shifted), Correction.TOTAL)
     return layer.eval(), {PopulationEstimate.FROZEN: frozen}
 
 
@@ -252,7 +253,9 @@ def test_memory_and_population_values_are_not_confused():
     assert torch.equal(layer(x), memory_outputs)
     layer.configure(from_population)
     assert torch.equal(layer(x), population_outputs)
-    memory = {PopulationEstimate.MEMORY: layer.population(layer.history_estimates()["memory"], Correction.TOTAL)}
+    memory = {
+        PopulationEstimate.MEMORY: layer.compute_population(layer.history_estimates()["memory"], Correction.TOTAL)
+    }
     layer.configure(from_memory, select_population(from_memory, None, memory))
     restored = MBN(4).double().eval()
     restored.load_state_dict(layer.state_dict())

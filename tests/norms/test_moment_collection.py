@@ -67,21 +67,21 @@ def test_total_is_the_deviation_of_all_examples_together():
     """Law of total variance: the variances between and within mini-batches add up."""
     data = draw_batches()
     layer = BLN(3, epsilon=1e-12).double()
-    population = layer.population(moments_over(layer, data), Correction.TOTAL)
+    population = layer.compute_population(moments_over(layer, data), Correction.TOTAL)
     np.testing.assert_allclose(population.batch.deviation.numpy()[0], torch.cat(data).numpy().std(0), rtol=1e-9)
 
 
 def test_the_bessel_deviation_is_undefined_for_batches_of_one():
     layer = BLN(3).double()
     moments = moments_over(layer, draw_batches(m=1))
-    bessel = layer.population(moments, Correction.BESSEL)
+    bessel = layer.compute_population(moments, Correction.BESSEL)
     for code in ("TTFF", "FTFF", "FFFT", "TFTT"):
         assert "m = 1" in bessel.undefined_reason(InferenceConfiguration(code))
         with pytest.raises(ModelError, match="m = 1"):
             layer.configure(InferenceConfiguration(code), bessel)
     for code in ("FFFF", "TFFF", "FFTF", "TFTF"):
         assert bessel.undefined_reason(InferenceConfiguration(code)) is None
-    total = layer.population(moments, Correction.TOTAL)
+    total = layer.compute_population(moments, Correction.TOTAL)
     assert total.undefined_reason(InferenceConfiguration("TTTT")) is None
     assert torch.isfinite(total.batch.deviation).all()
 

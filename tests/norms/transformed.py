@@ -95,7 +95,7 @@ def run_norm(method: str, *, code: str | None = None, one_by_one: bool = False, 
             moments = accumulators[layer].moments(
                 has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
             )
-            layer.eval().configure(InferenceConfiguration(code), layer.population(moments, Correction.BESSEL))
+            layer.eval().configure(InferenceConfiguration(code), layer.compute_population(moments, Correction.BESSEL))
         batches = (current.batch @ current.weights.T).split(1 if one_by_one else EXAMPLES)
         with torch.no_grad():
             return torch.cat([layer(a) for a in batches])

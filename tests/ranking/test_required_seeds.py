@@ -8,7 +8,7 @@ from statsmodels.stats.power import TTestPower
 
 from bln_search.core.enums import Split
 from bln_search.ranking.comparison import ALPHA, MAX_REQUIRED_SEEDS, POWER
-from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.ranking.paired import OutcomeTable, compare_rows
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.paired.required_seeds import crossed_test_power, required_seeds
 from tests.ranking.tables import ROWS, band, draw
@@ -76,7 +76,7 @@ def test_no_estimate_without_a_variance_or_a_difference(shifts):
 
 def test_the_level_is_that_of_the_next_pair_of_holms_correction():
     table = draw(np.random.default_rng(1), rows=4, seeds=5, of_seed=0.3, examples=60, difference=0.5)
-    comparison = compare(ROWS[:4], table, Split.VALIDATION)
+    comparison = compare_rows(ROWS[:4], table, Split.VALIDATION)
     rejected = sum(pair.is_significant for pair in comparison.pairs)
     assert 0 < rejected < 6
     assert comparison.required_seeds.level == ALPHA / (6 - rejected)
@@ -84,4 +84,4 @@ def test_the_level_is_that_of_the_next_pair_of_holms_correction():
 
 def test_no_estimate_for_rows_that_differ_significantly():
     table = draw(np.random.default_rng(1), rows=4, seeds=5, of_seed=0.3, examples=60, difference=20.0)
-    assert compare(ROWS[:4], table, Split.VALIDATION).required_seeds is None
+    assert compare_rows(ROWS[:4], table, Split.VALIDATION).required_seeds is None

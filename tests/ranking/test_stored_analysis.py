@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.paired import compare
+from bln_search.ranking.paired import compare_rows
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
 from bln_search.ranking.selection.recommendation import CurrentRow, recommend
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
@@ -161,7 +161,7 @@ def test_an_analysis_is_written_with_the_present_names():
 
 
 def test_every_part_survives_storage():
-    comparison = compare(ROWS[:4], draw(np.random.default_rng(0), rows=4), Split.TEST, not_compared=1)
+    comparison = compare_rows(ROWS[:4], draw(np.random.default_rng(0), rows=4), Split.TEST, not_compared=1)
     baseline = ClassPriorBaseline(loss=0.7, accuracy=0.5)
     current = CurrentRow(configuration="TTFF", estimate=None, gain=0, low=0, high=0)
     analysis = Analysis(

@@ -13,7 +13,7 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import TrialEvaluation
-from bln_search.reports.manifest import manifest
+from bln_search.reports.manifest import build_manifest
 from bln_search.reports.page import ReportContext
 from tests.reports.studies import START, study, trial
 
@@ -79,7 +79,7 @@ def random_evaluations(seeds=2, points=("",)):
 def make_report_context(trials=None, record=None, notes="", **fields):
     record = record or study()
     trials = [trial(n, n) for n in (0, 1)] if trials is None else trials
-    document = manifest(record, trials, machine={"bln_search": "1"}, schema=None, now=START)
+    document = build_manifest(record, trials, machine={"bln_search": "1"}, schema=None, now=START)
     results = fields.pop("evaluations", None)
     return ReportContext(
         record, list(random_evaluations()) if results is None else results, trials, document, notes=notes, **fields

@@ -108,7 +108,7 @@ def test_ranks_compare_conditions_with_equal_configurations():
 
 
 def test_ranks_compare_blends_only_without_other_pairs():
-    blended = losses(codes=[code.blended for code in WORDS])
+    blended = losses(codes=[code.with_blended_population for code in WORDS])
     labels = ("frozen@0.1", "frozen@0.5", "frozen@N16")
     blends = {EvaluationSetting("bln", "", label, 25): blended for label in labels}
     both = rank_chart({condition(): losses(), condition("epoch"): losses(), **blends})
@@ -118,7 +118,7 @@ def test_ranks_compare_blends_only_without_other_pairs():
 
 
 def test_heat_map_of_blends_names_their_letter():
-    chart = heat_map(losses(codes=[code.blended for code in WORDS]))
+    chart = heat_map(losses(codes=[code.with_blended_population for code in WORDS]))
     assert "B: a blend of population and mini-batch" in chart.caption
     assert "T:" not in chart.caption
     assert chart.figure["data"][0]["y"] == ["BB", "BF", "FB", "FF"]

@@ -10,14 +10,14 @@ import pytest
 
 from bln_search.core.states import TrialState
 from bln_search.reports.environment_info import environment_info, git_revision
-from bln_search.reports.manifest import manifest, manifest_json
+from bln_search.reports.manifest import build_manifest, manifest_json
 from tests.reports.studies import START, study, trial
 
 MACHINE = {"bln_search": "1", "git_revision": None}
 
 
 def make_manifest(trials, written_at=START):
-    return manifest(study(), trials, machine=MACHINE, schema="0003", now=written_at)
+    return build_manifest(study(), trials, machine=MACHINE, schema="0003", now=written_at)
 
 
 def test_manifest_has_every_trial_with_checkpoint_and_provenance():

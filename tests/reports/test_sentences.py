@@ -9,7 +9,7 @@ from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.ranking.paired import compare
+from bln_search.ranking.paired import compare_rows
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
 from bln_search.ranking.selection.recommendation import CurrentRow, recommend
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
@@ -28,7 +28,7 @@ CURRENT = CurrentRow(configuration="TTFF", estimate=PopulationEstimate.FROZEN, g
 
 def draw_comparison(*, difference=0.0, not_compared=0, seeds=5):
     table = draw(np.random.default_rng(1), rows=4, seeds=seeds, of_seed=0.3, examples=60, difference=difference)
-    return compare(ROWS[:4], table, Split.VALIDATION, not_compared=not_compared)
+    return compare_rows(ROWS[:4], table, Split.VALIDATION, not_compared=not_compared)
 
 
 def recommended(*configurations, current=None, **options):

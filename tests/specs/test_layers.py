@@ -11,7 +11,6 @@ from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.core.errors import SpecError
 from bln_search.specs import parse_study
 from bln_search.specs.layer_search import LayersSpec
-from bln_search.storage.results.layer_searches import spec_digest
 
 GOOD = """name: study
 data: {name: digits}
@@ -114,22 +113,22 @@ def test_arm_must_have_the_requested_estimate():
     "options", [{"folds": 3}, {"search": "beam"}, {"estimate": "frozen"}, {"scope": "global"}, {"keep": 5}]
 )
 def test_different_searches_have_different_digests(options):
-    assert spec_digest(LayersSpec(**options)) != spec_digest(LayersSpec())
+    assert LayersSpec(**options).digest != LayersSpec().digest
 
 
 def test_equal_searches_have_equal_digests():
     explicit_defaults = LayersSpec.model_validate({"folds": 2, "scope": "per_layer"})
-    assert spec_digest(explicit_defaults) == spec_digest(LayersSpec())
+    assert explicit_defaults.digest == LayersSpec().digest
     groups = LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("x",), "b": ("y",)})
     restored = LayersSpec.model_validate_json(groups.model_dump_json())
-    assert spec_digest(restored) == spec_digest(groups)
+    assert restored.digest == groups.digest
 
 
 def test_order_of_groups_does_not_matter():
     """A layer may fit one group only, and a stored study has its keys in the order of the alphabet."""
     groups_ab, groups_ba = ({"a": ("x*",), "b": ("y",)}, {"b": ("y",), "a": ("x*",)})
     specs = [LayersSpec(scope=LayerScope.GROUPS, groups=groups) for groups in (groups_ab, groups_ba)]
-    assert spec_digest(specs[0]) == spec_digest(specs[1])
+    assert specs[0].digest == specs[1].digest
 
 
 def test_spec_is_immutable():

@@ -35,7 +35,7 @@ def test_finite_space_has_one_trial_per_point_arm_and_seed():
     assert {trial.training.batch_size for trial in trials} == {8, 16}
     assert {trial.arm.memory for trial in trials} == {10, 20, 30, 40}
     assert {str(trial.arm.lambda_) for trial in trials} == {"0", "0:0.1 0.4:0.5 0.6:0.9"}
-    assert trials[0].point == "lambda=0 memory=10 batch_size=8"
+    assert trials[0].point_label == "lambda=0 memory=10 batch_size=8"
 
 
 def test_mapping_changes_several_keys_together():
@@ -53,7 +53,7 @@ def test_sampled_space_creates_no_trials():
         "{training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}", "search: {trials: 7}"
     )
     assert list_planned_trials(parsed_study) == ()
-    assert parsed_study.sampled_points == 14
+    assert parsed_study.num_sampled_points == 14
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_booleans_are_valid_choices():
 
 def test_large_integer_range_is_not_enumerated():
     parsed_study = study("{arm.memory: {kind: int, low: 1, high: 100000}}", "search: {trials: 3}")
-    assert parsed_study.sampled_points == 6
+    assert parsed_study.num_sampled_points == 6
     with pytest.raises(SpecError, match=r"choose a sampler|must be at most"):
         study("{arm.memory: {kind: int, low: 1, high: 1000000000}}")
 

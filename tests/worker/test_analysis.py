@@ -111,7 +111,7 @@ def test_every_requested_probe_is_stored(analysed):
 def test_probe_of_the_last_epoch_equals_the_checkpoint(analysed):
     """Where the last epoch was kept, its snapshot and the checkpoint are the same network."""
     worker, study_id = analysed
-    trials = {trial.seed: trial for trial in worker.ledger.trials.list_trained(study_id)}
+    trials = {trial.seed: trial for trial in worker.ledger.trials.list_finished(study_id)}
     probed = [probe for probe in worker.ledger.probes.list_probes(study_id) if probe.probe.key.batch_size == 10]
     compared = 0
     for seed, trial in trials.items():

@@ -179,8 +179,8 @@ def test_statistics_treat_blends_as_rows_that_depend_on_the_mini_batch(finished)
     blended = [row for row in analysis.comparison.rows if parse_estimate(row.estimate or "frozen")[1] is not None]
     assert blended
     recommended = analysis.recommendation
-    assert recommended.deterministic is InferenceConfiguration(recommended.configuration).deterministic
-    assert all(not InferenceConfiguration(row.configuration).deterministic for row in blended)
+    assert recommended.deterministic is InferenceConfiguration(recommended.configuration).is_deterministic
+    assert all(not InferenceConfiguration(row.configuration).is_deterministic for row in blended)
     (selected,) = {row.key for row in blended[:1]}
     forced = recommend(analysis.comparison.model_copy(update={"rows": (blended[0],), "pairs": ()}), {})
     assert forced.key == selected

@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.errors import DataUnavailableError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState, TrialState
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.execution.messages import TaskFailed, TrainingDiverged, TrainingDone
 from bln_search.specs import parse_study
 from bln_search.worker import run_study

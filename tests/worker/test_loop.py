@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from bln_search.core.errors import ClusterError
 from bln_search.core.states import StopRequest, StudyState
-from bln_search.execution.executors import local, process_losses
+from bln_search.execution.executors import local, lost_processes
 from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
 from bln_search.storage.tables import AttemptRow
@@ -145,7 +145,7 @@ class TestUnexpectedErrors:
 
         class PausedMeanwhile:
             def run(self, *_arguments):
-                worker.ledger.queue.request(study_id, StopRequest.PAUSE)
+                worker.ledger.queue.request_stop(study_id, StopRequest.PAUSE)
                 raise ZeroDivisionError("oh")
 
         worker.executor = PausedMeanwhile()
@@ -154,10 +154,10 @@ class TestUnexpectedErrors:
 
 
 @pytest.mark.slow
-def test_process_losses_fail_no_study(worker, monkeypatch):
+def test_lost_processes_fail_no_study(worker, monkeypatch):
     """One sick worker must not fail the queue."""
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
-    monkeypatch.setattr(process_losses, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(lost_processes, "PAUSES", (0.0, 0.0))
     ids = [worker.ledger.queue.submit(worker_study(name), "ada").study_id for name in ("a", "b")]
     start, failures = local._CONTEXT.Process.start, iter(range(20))
 

@@ -33,7 +33,7 @@ from bln_search.storage.results.evaluations import EvaluationRecord
 
 if TYPE_CHECKING:
     from bln_search.api import TrainedRow
-    from bln_search.api.description import Figures
+    from bln_search.api.description import ExportMetrics
 
 BEST, RECOMMENDED = "best", "recommended"
 _MAX_LISTED_ROWS = 20
@@ -226,10 +226,10 @@ def _is_trial_of(trial: TrialRecord, row: LeaderboardRow, seed: int) -> bool:
     return (trial.spec.arm.label, trial.point, trial.spec.seed) == (row.arm, row.point, seed)
 
 
-def _export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> Figures:
-    from bln_search.api.description import Figures, MetricValues
+def _export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> ExportMetrics:
+    from bln_search.api.description import ExportMetrics, MetricValues
 
-    return Figures(
+    return ExportMetrics(
         seeds=row.seeds,
         over_seeds={
             split.value: MetricValues(

@@ -20,7 +20,7 @@ from bln_search.storage.events import EventRecord
 if TYPE_CHECKING:
     from bln_search.execution.messages import Message
     from bln_search.specs.trial import TrialSpec
-    from bln_search.worker.run import Watcher
+    from bln_search.worker.study_run import Watcher
 
 _LINE_INTERVAL = 10.0
 """Smallest number of seconds between two lines of progress."""

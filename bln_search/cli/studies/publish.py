@@ -15,7 +15,7 @@ from bln_search.core.errors import MissingPackageError
 from bln_search.ranking.leaderboard import rank_rows
 from bln_search.reports.charts.curves import TrialCurve
 from bln_search.reports.environment_info import environment_info
-from bln_search.reports.manifest import manifest, manifest_json
+from bln_search.reports.manifest import build_manifest, manifest_json
 from bln_search.reports.page import ReportContext
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord, TrialRecord
@@ -92,4 +92,6 @@ def report_context(source: LedgerSource, study: StudyRecord) -> ReportContext:
 
 
 def _make_manifest(source: StudySource, study: StudyRecord, trials: list[TrialRecord]) -> dict[str, Any]:
-    return manifest(study, trials, machine=environment_info(), schema=source.schema_revision(), now=datetime.now(UTC))
+    return build_manifest(
+        study, trials, machine=environment_info(), schema=source.schema_revision(), now=datetime.now(UTC)
+    )

@@ -20,7 +20,7 @@ from bln_search.cli.output import Format, errors, results
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.records import print_record
 from bln_search.cli.sources import ServiceSource, open_client
-from bln_search.cli.studies.events import EPOCH, TrialLabels, event_line
+from bln_search.cli.studies.events import EPOCH, TrialLookup, event_line
 from bln_search.cli.studies.leaderboard import print_leaderboard
 from bln_search.cli.studies.progress import EventProgress
 from bln_search.cli.studies.remarks import print_failures
@@ -87,7 +87,7 @@ def _watch_study(source: ServiceSource, study_id: int, output_format: Format, *,
 def _follow_to_end(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
     """Print events until the study ends or waits for a user, then what `run` prints."""
     print_line = line_printer(quiet=quiet)
-    labels, progress = TrialLabels(source, study_id), EventProgress(source.find(str(study_id)))
+    labels, progress = TrialLookup(source, study_id), EventProgress(source.find(str(study_id)))
     for event in source.follow_events(study_id):
         if event.kind != EPOCH:  # epochs are too frequent
             print_line(event_line(event, labels))

@@ -57,7 +57,7 @@ def _arm_records(study: StudySpec) -> list[Record]:
 def _print_plan(study: StudySpec, records: list[Record]) -> None:
     print_table(records, _TABLE_COLUMNS, f"{study.name}: {study.title}")
     if study.search is not None and study.sampled:
-        count = study.sampled_points * len(study.seeds)
+        count = study.num_sampled_points * len(study.seeds)
         results.print(
             f"at most {count} trials, at points that {study.search.sampler} suggests, pruner {study.search.pruner}; "
             "the file is valid"

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bln_search.evaluation.batches import BatchGroup
-from bln_search.evaluation.tree.paths import Ids
+from bln_search.evaluation.tree.node_activations import Ids
 
 
 class BatchTargets:

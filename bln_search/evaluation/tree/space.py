@@ -12,7 +12,7 @@ from bln_search.core.configuration import InferenceConfiguration, all_configurat
 from bln_search.core.enums import LayerScope, OtherLayers, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationChoice, ConfigurationSpace
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.split import undefined_reason
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork

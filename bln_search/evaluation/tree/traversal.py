@@ -24,7 +24,7 @@ from bln_search.evaluation.tree.factored_cross_entropy import factored_cross_ent
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, is_examples
 from bln_search.evaluation.tree.graph.shape_values import resolve_shape_values, wrap_shape_values
 from bln_search.evaluation.tree.memory_plan import MemoryPlan
-from bln_search.evaluation.tree.paths import Ids, NodeActivations
+from bln_search.evaluation.tree.node_activations import Ids, NodeActivations
 from bln_search.evaluation.tree.prefix_cache import CacheView
 from bln_search.evaluation.tree.space import layer_row
 from bln_search.evaluation.tree.trie import Trie

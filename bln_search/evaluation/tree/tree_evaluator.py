@@ -14,11 +14,11 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch, group_adjacent_batches
+from bln_search.evaluation.chunking import retain_freed_memory
 from bln_search.evaluation.inputs import have_same_shape, single_tensor
-from bln_search.evaluation.memory import retain_freed_memory
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.memory_plan import chunk_limit, measure_segments
-from bln_search.evaluation.tree.paths import Ids
+from bln_search.evaluation.tree.node_activations import Ids
 from bln_search.evaluation.tree.prefix_cache import PrefixCache
 from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.evaluation.tree.space import TreeOptions, find_configuration_space

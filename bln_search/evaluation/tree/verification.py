@@ -11,9 +11,9 @@ from torch import Tensor
 
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
-from bln_search.evaluation.agreement import loss_distance
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.inputs import single_tensor, to_double
+from bln_search.evaluation.numerical_comparison import loss_distance
 from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator

@@ -13,11 +13,11 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from bln_search.core.states import FailureClass
-from bln_search.evaluation.memory import release_freed_memory
+from bln_search.evaluation.chunking import release_freed_memory
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick, classify_failure
 from bln_search.execution.executors.cpu_limits import available_cores, choose_workers, devices_for
-from bln_search.execution.executors.process_losses import LostProcessCounter
+from bln_search.execution.executors.lost_processes import LostProcessCounter
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EpochDone,
@@ -119,14 +119,16 @@ class LocalExecutor:
                 worker = idle.pop() if idle else self._start(live)
             except (OSError, EOFError, MemoryError) as error:
                 reason = f"no process for the trial could be started: {type(error).__name__}: {error}"
-                self._report_loss(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=True), on_message)
+                self._report_lost_process(
+                    task, TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=True), on_message
+                )
                 continue
             worker.task = task
             with suppress(OSError):  # the process has just ended; _receive_messages reports it
                 worker.connection.send(worker.task)
         return False
 
-    def _report_loss(self, task: Task, message: TaskFailed, on_message: OnMessage) -> None:
+    def _report_lost_process(self, task: Task, message: TaskFailed, on_message: OnMessage) -> None:
         self.losses.record(message.reason)
         on_message(task, message)
 
@@ -167,7 +169,7 @@ class LocalExecutor:
                 worker.process.kill()
                 worker.process.join()  # so that _remove_ended sees it before the next trial
             if isinstance(message, TaskFailed) and message.process_lost:
-                self._report_loss(task, message, on_message)
+                self._report_lost_process(task, message, on_message)
                 return
             if isinstance(message, TERMINAL_MESSAGES):
                 self.losses.reset()

@@ -3,8 +3,8 @@
 from bln_search.models.recurrent.cells import NormalizedGRU, NormalizedLSTM, NormalizedRNN
 from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
 from bln_search.models.recurrent.network import Recurrent
-from bln_search.models.recurrent.steps import TimeStepNorms
 from bln_search.models.recurrent.stepwise import GRU, RNN
+from bln_search.models.recurrent.time_step_norms import TimeStepNorms
 
 __all__ = [
     "GRU",

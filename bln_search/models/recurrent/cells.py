@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.models.recurrent.layer import set_forget_gate_bias
-from bln_search.models.recurrent.steps import Norm, TimeStepNorms
 from bln_search.models.recurrent.stepwise import GRU, RNN, StepwiseLayer
+from bln_search.models.recurrent.time_step_norms import Norm, TimeStepNorms
 
 
 class NormalizedRNN(RNN):

@@ -15,8 +15,8 @@ from bln_search.core.errors import ModelError
 from bln_search.models.convolutional import make_linear_block
 from bln_search.models.recurrent.cells import NormalizedGRU, NormalizedLSTM, NormalizedRNN
 from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
-from bln_search.models.recurrent.steps import Norm
 from bln_search.models.recurrent.stepwise import GRU, RNN
+from bln_search.models.recurrent.time_step_norms import Norm
 
 _DEFAULT_DROPOUT = 0.2
 

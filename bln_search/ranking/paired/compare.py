@@ -35,7 +35,7 @@ from bln_search.ranking.statistics.letter_display import compact_letter_display,
 _METRICS = "loss", "accuracy"
 
 
-def compare(
+def compare_rows(
     keys: Sequence[RowKey], table: OutcomeTable, split: Split, *, not_compared: int = 0, random: int = 0
 ) -> Comparison:
     """Compare the rows of `table` and order them by mean loss.

@@ -173,7 +173,7 @@ def _mean_loss(outcomes: Outcomes) -> float:
 
 def uniform_configuration(space: ConfigurationSpace, digits: Sequence[int]) -> str:
     """Configuration of all layers. digits: of a uniform per-layer configuration."""
-    return next(str(code) for code, uniform in space.uniform().items() if uniform == tuple(digits))
+    return next(str(code) for code, uniform in space.uniform_digits().items() if uniform == tuple(digits))
 
 
 def _best_rows(space: ConfigurationSpace, records: Sequence[LayerSearchRecord]) -> tuple[PerLayerRow, ...]:
@@ -223,7 +223,7 @@ def _uniform_rows(space: ConfigurationSpace, records: Sequence[LayerSearchRecord
     """Uniform configurations by increasing mean loss."""
     rows = []
     tables = [None if record.sums.digits is None else _by_digits(record) for record in records]
-    for configuration, digits in space.uniform().items():
+    for configuration, digits in space.uniform_digits().items():
         pairs = []
         for record, table in zip(records, tables, strict=True):
             if table is not None:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, POWER, RequiredSeeds
+from bln_search.ranking.paired.sum_of_means import example_variance
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 
 _NODES = 2_000
@@ -34,7 +35,7 @@ def required_seeds(table: OutcomeTable, level: float) -> RequiredSeeds | None:
         return None
     differences = table.losses[:, 0].astype(np.float64) - table.losses[:, 1]
     mean, of_seeds = float(differences.mean()), float(differences.mean(axis=1).var(ddof=1))
-    of_examples = _example_variance(differences)
+    of_examples = float(example_variance(differences[:, None])[0])
     if mean == 0 or of_seeds + of_examples == 0:
         return None
     if _limit_power(mean, of_examples, level, table.examples) < POWER:
@@ -85,14 +86,3 @@ def _probability_outside(critical: Floats, mean: float, deviation: float) -> Flo
 
 def _t_quantile(level: float, degrees: int) -> float:
     return float(-special.stdtrit(degrees, level / 2))
-
-
-def _example_variance(differences: Floats) -> float:
-    """max(MS_example − MS_residual, 0)/(S·N) of differences (S, N)."""
-    seeds, examples = differences.shape
-    of_example = differences.mean(axis=0)
-    residuals = differences - differences.mean(axis=1, keepdims=True) - of_example + differences.mean()
-    ms_example = seeds * float(of_example.var(ddof=1))
-    ms_residual = float((residuals**2).sum()) / ((seeds - 1) * (examples - 1))
-    variance: float = max(0.0, ms_example - ms_residual) / (seeds * examples)
-    return variance

@@ -45,11 +45,11 @@ def compare_sum_of_means(sets: Sequence[Floats]) -> PairDifferences:
     of_seed = np.sum([values.mean(axis=2) for values in strata], axis=0)
     mean: Floats = of_seed.mean(axis=0)
     parts = [] if seeds == 1 else [(of_seed.var(axis=0, ddof=1) / seeds, seeds - 1)]
-    parts += [(_example_variance(values), values.shape[2] - 1) for values in strata]
+    parts += [(example_variance(values), values.shape[2] - 1) for values in strata]
     return compare_with_zero(mean, parts, 1)
 
 
-def _example_variance(values: Floats) -> Floats:
+def example_variance(values: Floats) -> Floats:
     """Variance that examples add to the mean of values (S, P, N): max(MS_example − MS_residual, 0)/(S·N); (P,).
 
     With one seed there is no residual, and it is the variance of the mean over examples.

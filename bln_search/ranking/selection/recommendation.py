@@ -9,10 +9,10 @@ from pydantic import Field
 
 from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration
 from bln_search.core.records import RowKey
+from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.near_best import near_best, sizes_near_best
-from bln_search.ranking.stored_model import AnalysisPart
 
 
 class Confidence(StrEnum):
@@ -212,7 +212,7 @@ def is_deterministic(configuration: InferenceConfiguration, *, per_slot: bool) -
     reads_position = per_slot and any(
         configuration.source(statistic).reads_population for statistic in FEATURE_STATISTICS
     )
-    return configuration.deterministic and not reads_position
+    return configuration.is_deterministic and not reads_position
 
 
 def _is_deterministic(row: ComparedRow, *, per_slot: bool) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from bln_search.core.enums import Split
+from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.ranking.stored_model import AnalysisPart
 
 
 class SelectedRowPerformance(AnalysisPart):

@@ -50,7 +50,7 @@ def _comparison_table(comparison: Comparison) -> Table:
     return Table(caption, columns, rows)
 
 
-def probes(context: ReportContext) -> Section | None:
+def probes_section(context: ReportContext) -> Section | None:
     """Batch sizes, epochs and batch compositions under the first conditions; None without probes."""
     dependence = batch_dependence(context.probes)
     blocks: list[Block] = []

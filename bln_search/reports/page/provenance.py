@@ -38,7 +38,7 @@ _FAILURE_COLUMNS = (
 )
 
 
-def trials(context: ReportContext) -> Section:
+def trials_section(context: ReportContext) -> Section:
     """Every trial with its state; trials with a reason for their state first."""
     counts = Counter(trial.state.value for trial in context.trials)
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items())) or "none yet"
@@ -52,7 +52,7 @@ def trials(context: ReportContext) -> Section:
     return Section("trials", "Trials", [*blocks, Table("Every trial", _TRIAL_COLUMNS, rows, more=more, folded=True)])
 
 
-def manifest(context: ReportContext) -> Section:
+def manifest_section(context: ReportContext) -> Section:
     """Seeds, versions, hardware and hashes; for a large study those of its first trials."""
     content = context.manifest
     data = content["data"]["sha256"] or "unknown"

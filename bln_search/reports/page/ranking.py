@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.reports.formatting import format_interval, over_seeds
+from bln_search.reports.formatting import confidence_interval_over_seeds, format_interval
 from bln_search.reports.leaderboard_columns import MetricColumn, identity_columns, metric_columns, scale_of
 from bln_search.reports.page.blocks import (
     SWITCHES,
@@ -27,7 +27,7 @@ _LEGEND = (
 )
 
 
-def ranking(context: ReportContext) -> Section:
+def leaderboard_section(context: ReportContext) -> Section:
     """The leaderboard, preceded by its warning and the significance of the first ranks."""
     board = context.board
     blocks: list[Block] = []
@@ -91,4 +91,4 @@ def _table_row(
 
 
 def _metric_cell(row: LeaderboardRow, column: MetricColumn) -> str:
-    return format_interval(over_seeds(column.value(row), row.seeds), *scale_of(column.metric))
+    return format_interval(confidence_interval_over_seeds(column.value(row), row.seeds), *scale_of(column.metric))

@@ -60,6 +60,10 @@ class BudgetedObjective:
         """Evaluations that are not spent yet."""
         return self.budget - self.spent
 
+    def draw_configurations(self, rng: np.random.Generator, count: int) -> Digits:
+        """Draw configurations uniformly, (count, choices)."""
+        return np.stack([rng.integers(radix, size=count) for radix in self.space.radices], axis=1).astype(np.uint8)
+
     def losses(self, digits: Digits | Sequence[Sequence[int]]) -> Floats:
         """Mean losses, (configurations,).
 

@@ -35,8 +35,8 @@ def run_racing_search(objective: BudgetedObjective, seed: int) -> None:
     """Run races until the budget is spent."""
     rng = np.random.default_rng(seed)
     space = objective.space
-    uniform = np.array(list(space.uniform().values()), np.uint8).reshape(-1, len(space.radices))
-    candidates = np.concatenate([uniform, _random_candidates(objective, rng, _CANDIDATES)])
+    uniform = np.array(list(space.uniform_digits().values()), np.uint8).reshape(-1, len(space.radices))
+    candidates = np.concatenate([uniform, objective.draw_configurations(rng, _CANDIDATES)])
     survivors = run_race(objective, candidates, rng)
     idle_races = 0
     while idle_races < _MAX_IDLE_RACES:
@@ -91,10 +91,6 @@ def _not_worse(means: Floats) -> NDArray[np.bool_]:
     return not_worse
 
 
-def _random_candidates(objective: BudgetedObjective, rng: np.random.Generator, count: int) -> Digits:
-    return np.stack([rng.integers(radix, size=count) for radix in objective.space.radices], axis=1).astype(np.uint8)
-
-
 def _mutated_candidates(objective: BudgetedObjective, rng: np.random.Generator, survivors: Digits) -> Digits:
     """New candidates: survivors, better ones more often, with some choices drawn again, at least one."""
     weights = np.arange(len(survivors), 0, -1, dtype=float)
@@ -102,5 +98,5 @@ def _mutated_candidates(objective: BudgetedObjective, rng: np.random.Generator, 
     candidates = survivors[parents].copy()
     mutated = rng.random(candidates.shape) < _MUTATION_RATE
     mutated[np.arange(_CANDIDATES), rng.integers(candidates.shape[1], size=_CANDIDATES)] = True
-    candidates[mutated] = _random_candidates(objective, rng, _CANDIDATES)[mutated]
+    candidates[mutated] = objective.draw_configurations(rng, _CANDIDATES)[mutated]
     return candidates

@@ -20,7 +20,7 @@ from bln_search.evaluation.tree.trie import Digits
 from bln_search.search.layers.effects import flips, local_effects, marginal_effects
 from bln_search.search.layers.loss_source import NetworkLossSource
 from bln_search.search.layers.objective import BudgetedObjective
-from bln_search.search.layers.strategies import SearchOptions, search
+from bln_search.search.layers.strategies import SearchOptions, search_configurations
 
 OnProgress = Callable[[LossSums], None]
 """Called with the sums of an enumeration after each group of mini-batches."""
@@ -83,7 +83,7 @@ def search_network(
             agree with plain forward passes.
     """
     space = evaluator.space
-    uniform = np.array(list(space.uniform().values()), np.uint8).reshape(-1, len(space.choices))
+    uniform = np.array(list(space.uniform_digits().values()), np.uint8).reshape(-1, len(space.choices))
     if not len(uniform):
         raise ModelError(
             "no uniform configuration (the same in all layers) is defined, so there is no baseline to compare with"
@@ -145,10 +145,10 @@ def _search_each_fold(
     for fold in sorted(set(folds)):
         training_batches = [batch for batch in batches if folds[batch] != fold]
         objective = BudgetedObjective(source, training_batches, plan.evaluations)
-        search(plan.kind, objective, plan.options)
+        search_configurations(plan.kind, objective, plan.options)
         chosen.append(objective.best.digits)
     objective = BudgetedObjective(source, list(batches), plan.evaluations)
-    search(plan.kind, objective, plan.options)
+    search_configurations(plan.kind, objective, plan.options)
     digits, losses, correct = source.complete_sums()
     batches_of_fold = [[batch for batch in batches if folds[batch] == fold] for fold in sorted(set(folds))]
     sums = FoldSums(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from bln_search.core.enums import LayerSearch
-from bln_search.evaluation.tree.trie import Digits
 from bln_search.search.layers.objective import BudgetedObjective, BudgetSpentError
 from bln_search.search.layers.racing import run_racing_search
 from bln_search.search.layers.tpe import run_tpe_search
@@ -32,11 +31,13 @@ class SearchOptions:
     seed: int = 0
 
 
-def search(kind: LayerSearch, objective: BudgetedObjective, options: SearchOptions | None = None) -> None:
+def search_configurations(
+    kind: LayerSearch, objective: BudgetedObjective, options: SearchOptions | None = None
+) -> None:
     """Evaluate the uniform configurations, then search until the budget is spent or the search ends by itself."""
     options = options or SearchOptions()
     try:
-        uniform = objective.space.uniform().values()
+        uniform = objective.space.uniform_digits().values()
         if uniform:
             objective.losses(np.array(list(uniform), np.uint8))
         _SEARCHES[kind](objective, options)
@@ -71,7 +72,7 @@ def run_coordinate_search(objective: BudgetedObjective, options: SearchOptions) 
     It starts from the best uniform configurations, then from random ones, `options.restarts` times in all.
     """
     space = objective.space
-    uniform = np.array(list(space.uniform().values()), np.uint8).reshape(-1, len(space.radices))
+    uniform = np.array(list(space.uniform_digits().values()), np.uint8).reshape(-1, len(space.radices))
     order = np.argsort(objective.losses(uniform), kind="stable") if len(uniform) else np.array([], np.int64)
     starts = [tuple(int(digit) for digit in uniform[position]) for position in order[: options.restarts]]
     rng = np.random.default_rng(options.seed)
@@ -100,11 +101,7 @@ def run_random_search(objective: BudgetedObjective, options: SearchOptions) -> N
     size, drawn = objective.space.size, 0
     while drawn < 20 * size:
         drawn += _RANDOM_BATCH
-        objective.losses(_random_configurations(objective, rng, _RANDOM_BATCH))
-
-
-def _random_configurations(objective: BudgetedObjective, rng: np.random.Generator, count: int) -> Digits:
-    return np.stack([rng.integers(radix, size=count) for radix in objective.space.radices], axis=1).astype(np.uint8)
+        objective.losses(objective.draw_configurations(rng, _RANDOM_BATCH))
 
 
 _SEARCHES: Mapping[LayerSearch, Callable[[BudgetedObjective, SearchOptions], None]] = {

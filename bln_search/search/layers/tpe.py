@@ -23,7 +23,7 @@ def run_tpe_search(objective: BudgetedObjective, seed: int) -> None:
     distributions = {
         str(index): CategoricalDistribution(tuple(range(radix))) for index, radix in enumerate(objective.space.radices)
     }
-    for uniform in objective.space.uniform().values():
+    for uniform in objective.space.uniform_digits().values():
         loss = float(objective.losses([uniform])[0])
         parameters = {str(index): digit for index, digit in enumerate(uniform)}
         value = loss if np.isfinite(loss) else _INFINITE_LOSS

@@ -13,7 +13,7 @@ from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.records import CheckpointRecord
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import MiniBatch, mini_batches
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.evaluation.tree.space import TreeOptions, max_space_size

@@ -49,7 +49,7 @@ class PointRecord(Protocol):
     def losses(self) -> dict[int, float]:
         """Validation loss (nats) by epoch."""
 
-    def measure(self, objective: Objective) -> float | None:
+    def objective_value(self, objective: Objective) -> float | None:
         """The value of an objective for a finished trial; None if it was not measured."""
 
 
@@ -210,7 +210,7 @@ class OptunaSampler:
         if present & {states.TrialState.WAITING, states.TrialState.RUNNING, states.TrialState.TRAINED}:
             return None
         if present == {states.TrialState.FINISHED}:
-            measured = [[record.measure(objective) for record in records] for objective in self.spec.objectives]
+            measured = [[record.objective_value(objective) for record in records] for objective in self.spec.objectives]
             values = [[value for value in objective_values if value is not None] for objective_values in measured]
             if all(len(objective_values) == len(records) for objective_values in values):
                 return TrialState.COMPLETE, [fmean(objective_values) for objective_values in values], None

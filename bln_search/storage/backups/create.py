@@ -13,8 +13,9 @@ from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError, BlnSearchError
+from bln_search.core.files import file_sha256
 from bln_search.core.version import VERSION
-from bln_search.storage.backups.archive import Archive, format_moment
+from bln_search.storage.backups.archive import BackupArchive, format_moment
 from bln_search.storage.backups.copy_rows import copy_rows, sequence_values, set_sequences
 from bln_search.storage.backups.manifest import FORMAT, BackedFile, Manifest
 from bln_search.storage.checkpoints.needed_files import find_needed_files
@@ -47,7 +48,7 @@ class BackupResult:
 def create_backup(
     database: Database,
     checkpoints: CheckpointStore,
-    archive: Archive,
+    archive: BackupArchive,
     scratch: Path,
     now: datetime,
     on_progress: OnProgress,
@@ -74,7 +75,7 @@ def create_backup(
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".backup-") as folder:
         copy = Path(folder) / name
         rows, needed = _copy_database(database, copy)
-        file = BackedFile(name=name, size=copy.stat().st_size, sha256=sha256_of(copy))
+        file = BackedFile(name=name, size=copy.stat().st_size, sha256=file_sha256(copy))
         try:
             archive.top.upload_file(name, copy)
             files, absent, copied = _copy_files(needed, checkpoints, archive.files, on_progress)
@@ -100,7 +101,7 @@ def create_backup(
     return BackupResult(moment, manifest, copied, lost - absent_before)
 
 
-def _absent_before(archive: Archive) -> frozenset[str]:
+def _absent_before(archive: BackupArchive) -> frozenset[str]:
     """The checkpoints that the newest readable backup lacks."""
     try:
         return frozenset(archive.read_manifest().absent)
@@ -108,7 +109,7 @@ def _absent_before(archive: Archive) -> frozenset[str]:
         return frozenset()
 
 
-def _check_arguments(database: Database, checkpoints: CheckpointStore, archive: Archive) -> None:
+def _check_arguments(database: Database, checkpoints: CheckpointStore, archive: BackupArchive) -> None:
     present = present_revision(database.engine)
     if present != newest_revision():
         state = f"has the schema revision {present}" if present else "has no tables of bln-search"
@@ -195,12 +196,6 @@ def _read_intact(store: CheckpointStore, name: str, sha256: str) -> bytes | None
     except FileNotFoundError:
         return None
     return content if hashlib.sha256(content).hexdigest() == sha256 else None
-
-
-def sha256_of(file: Path) -> str:
-    """SHA-256 of the content of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _remove_abandoned(scratch: Path, now: datetime) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore
-from bln_search.storage.backups.archive import Archive
+from bln_search.storage.backups.archive import BackupArchive
 from bln_search.storage.backups.create import BackupResult, OnProgress, create_backup
 from bln_search.storage.backups.restore import VerifiedBackup, check_restore_target, restore_backup
 from bln_search.storage.database import Database
@@ -19,7 +19,12 @@ class Backups:
         self.database = database
 
     def create(
-        self, checkpoints: CheckpointStore, archive: Archive, scratch: Path, now: datetime, on_progress: OnProgress
+        self,
+        checkpoints: CheckpointStore,
+        archive: BackupArchive,
+        scratch: Path,
+        now: datetime,
+        on_progress: OnProgress,
     ) -> BackupResult:
         """Back up the database and its checkpoints; see `create_backup`."""
         return create_backup(self.database, checkpoints, archive, scratch, now, on_progress)

@@ -13,10 +13,11 @@ from sqlalchemy import func, select
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError
+from bln_search.core.files import file_sha256
 from bln_search.core.names import count_noun
-from bln_search.storage.backups.archive import Archive
+from bln_search.storage.backups.archive import BackupArchive
 from bln_search.storage.backups.copy_rows import copy_rows, delete_rows, sequence_values, set_sequences
-from bln_search.storage.backups.create import OnProgress, sha256_of
+from bln_search.storage.backups.create import OnProgress
 from bln_search.storage.backups.manifest import BackedFile, Manifest
 from bln_search.storage.backups.quiesce import reset_running_studies
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
@@ -45,7 +46,7 @@ class VerifiedBackup:
         running: Number of studies that were running when the backup was created.
     """
 
-    archive: Archive
+    archive: BackupArchive
     manifest: Manifest
     database: Path
     running: int
@@ -53,7 +54,7 @@ class VerifiedBackup:
 
 @contextmanager
 def verify_backup(
-    archive: Archive, manifest: Manifest, scratch: Path, on_progress: OnProgress, *, without_damaged: bool = False
+    archive: BackupArchive, manifest: Manifest, scratch: Path, on_progress: OnProgress, *, without_damaged: bool = False
 ) -> Iterator[VerifiedBackup]:
     """Read and verify every file of a backup.
 
@@ -93,11 +94,11 @@ def verify_backup(
         yield VerifiedBackup(archive, _exclude(manifest, damaged), database, running)
 
 
-def _fetch(archive: Archive, file: BackedFile, target: Path) -> None:
+def _fetch(archive: BackupArchive, file: BackedFile, target: Path) -> None:
     """Copy the database of a backup to `target`. Raises BackupError where it is missing or damaged."""
     try:
         archive.top.download_file(file.name, target)
-        problem = None if sha256_of(target) == file.sha256 else "damaged"
+        problem = None if file_sha256(target) == file.sha256 else "damaged"
     except FileNotFoundError:
         problem = "missing"
     if problem is not None:
@@ -107,7 +108,7 @@ def _fetch(archive: Archive, file: BackedFile, target: Path) -> None:
         )
 
 
-def _find_damaged(archive: Archive, manifest: Manifest) -> Iterator[tuple[str, str]]:
+def _find_damaged(archive: BackupArchive, manifest: Manifest) -> Iterator[tuple[str, str]]:
     """The name of each network that is missing or damaged, and which of the two it is."""
     for file in manifest.checkpoints:
         try:

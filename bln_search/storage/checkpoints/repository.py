@@ -40,7 +40,7 @@ class CheckpointRepository:
             )
             return None if row is None else make_checkpoint(row)
 
-    def list_for_row(self, study_id: int, arm: str, point: str) -> list[TrialRecord]:
+    def list_trials_with_checkpoint(self, study_id: int, arm: str, point: str) -> list[TrialRecord]:
         """The trials of an arm at a point that have a checkpoint, lowest validation loss first."""
         with self.database.reading() as session:
             query = select_trials(study_id, TrialRow.arm == arm, CheckpointRow.file != NO_FILE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,12 +37,6 @@ class StoredLayerSearch:
     made_at: datetime
 
 
-def spec_digest(spec: LayersSpec) -> str:
-    """SHA-256 of the canonical JSON: equal digests mean the same search."""
-    canonical = json.dumps(spec.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
 class LayerSearchRepository:
     """Stores one search for each trained network."""
 
@@ -56,7 +48,7 @@ class LayerSearchRepository:
         query = select(LayerSearchRow.checkpoint_id).join(
             CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id
         )
-        has_record = LayerSearchRow.body.is_not(None), LayerSearchRow.spec_digest == spec_digest(spec)
+        has_record = LayerSearchRow.body.is_not(None), LayerSearchRow.spec_digest == spec.digest
         with self.database.reading() as session:
             return session.scalar(query.where(CheckpointRow.trial_id == trial_id, *has_record)) is not None
 
@@ -64,7 +56,7 @@ class LayerSearchRepository:
         """The sums of an interrupted enumeration and the number of mini-batches in them; None where there are none."""
         with self.database.reading() as session:
             row = _find_row(session, trial_id)
-            if row is None or row.body is not None or row.sums is None or row.spec_digest != spec_digest(spec):
+            if row is None or row.body is not None or row.sums is None or row.spec_digest != spec.digest:
                 return None
             return decode_sums(row.sums), row.done
 
@@ -127,7 +119,7 @@ class LayerSearchRepository:
         sums: bytes,
         outcomes: bytes | None,
     ) -> None:
-        digest = spec_digest(spec)
+        digest = spec.digest
         with self.database.writing() as session:
             query = select(CheckpointRow.id).where(CheckpointRow.trial_id == trial_id, CheckpointRow.sha256 == sha256)
             checkpoint_id = session.scalars(query).one_or_none()

@@ -40,7 +40,7 @@ def accept_study(session: Session, study: StudySpec, now: datetime, owner: str =
     if existing_id is not None:
         return existing_id, False
     trials = list_planned_trials(study)
-    row = make_study_row(study, now, owner, max(len(trials), study.sampled_points * len(study.seeds)))
+    row = make_study_row(study, now, owner, max(len(trials), study.num_sampled_points * len(study.seeds)))
     session.add(row)
     session.flush()
     session.add_all(make_trial_rows(trials, row.id))

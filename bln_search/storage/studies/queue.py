@@ -120,13 +120,13 @@ class StudyQueue:
 
     def pause(self, study_id: int, account: str | None = None) -> None:
         """Pause a study, as `request`."""
-        self.request(study_id, StopRequest.PAUSE, account)
+        self.request_stop(study_id, StopRequest.PAUSE, account)
 
     def cancel(self, study_id: int, account: str | None = None) -> None:
         """Cancel a study, as `request`."""
-        self.request(study_id, StopRequest.CANCEL, account)
+        self.request_stop(study_id, StopRequest.CANCEL, account)
 
-    def request(self, study_id: int, request: StopRequest, account: str | None = None) -> None:
+    def request_stop(self, study_id: int, request: StopRequest, account: str | None = None) -> None:
         """Pause or cancel a study: now if no worker runs it; otherwise its worker does so within seconds. Idempotent.
 
         Args:

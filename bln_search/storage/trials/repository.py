@@ -51,7 +51,7 @@ class TrialRepository:
             freed_files = find_freed_files(session, study_id)
             return read_trials(session, select_trials(study_id).order_by(TrialRow.position), freed_files)
 
-    def list_trained(self, study_id: int, arm: str | None = None, point: str | None = None) -> list[TrialRecord]:
+    def list_finished(self, study_id: int, arm: str | None = None, point: str | None = None) -> list[TrialRecord]:
         """The finished trials of a study, by position.
 
         Args:

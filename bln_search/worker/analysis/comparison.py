@@ -11,7 +11,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.ranking.paired import OutcomeTable, compare_rows
 from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepository
 
 _MAX_LOSSES = 32_000_000
@@ -50,7 +50,7 @@ def compare_study(
     table = _load_outcomes(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
     if table is None:
         return None, "per-example outcomes are not stored for all rows"
-    return compare(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
+    return compare_rows(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
 
 
 def _load_outcomes(

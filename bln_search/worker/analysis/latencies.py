@@ -29,7 +29,7 @@ def measure_latencies(
     Raises:
         DataError: the checkpoint or the data are not on this machine.
     """
-    trained = ledger.trials.list_trained(study_id, recommendation.arm, recommendation.point)
+    trained = ledger.trials.list_finished(study_id, recommendation.arm, recommendation.point)
     if not trained:
         return ()
     trial = trained[0].spec

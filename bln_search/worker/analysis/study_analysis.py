@@ -93,7 +93,7 @@ def compute_analysis(
     analysis = Analysis()
     with capture_failure(study_id, "analysed") as failure:
         if environment is not None:
-            environment = environment.in_this_process
+            environment = environment.for_this_process
             layer_search = _search_layers(ledger, study, environment, options or AnalysisOptions())
         analysis = _analyze(ledger, study, environment)
         if layer_search is not None:

@@ -23,7 +23,7 @@ from service.admission import admit_study
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 from service.pages.editor.form import FIELDS, read_fields, set_field
-from service.pages.rendering.templates import page
+from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.plan_estimate import plan_with_estimates
 from service.schemas.studies import PlanOut
@@ -118,7 +118,7 @@ def _editor_page(request: Request, context: Context, writer: Bearer, text: str, 
         text: YAML text of a study.
         file: Name of the study file that the text is from; empty for another source.
     """
-    return page(
+    return render_page(
         request,
         "new.html",
         viewer=viewer_context(writer),

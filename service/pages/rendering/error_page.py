@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from service.http.request_ids import request_id
-from service.pages.rendering.templates import page
+from service.pages.rendering.templates import render_page
 
 _NOT_PAGES = ("/api/", "/static/", "/healthz", "/readyz", "/metrics", "/version")
 _ADVICE = {
@@ -32,7 +32,7 @@ def error_page(request: Request, status: int, title: str, detail: str, headers: 
     if status == 401 and request.method == "GET":
         query = f"?{request.url.query}" if request.url.query else ""
         return RedirectResponse(f"/?next={quote(request.url.path + query, safe='')}", 303)
-    response: HTMLResponse = page(
+    response: HTMLResponse = render_page(
         request,
         "problem.html",
         status=status,

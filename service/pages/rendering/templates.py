@@ -31,7 +31,7 @@ CHART_HEADERS = {
 
 
 @lru_cache(maxsize=1)
-def environment() -> Environment:
+def template_environment() -> Environment:
     """Return the template environment; values are escaped automatically."""
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -62,7 +62,9 @@ def environment() -> Environment:
     return templates
 
 
-def page(request: Request, template: str, *, status: int = 200, charts: bool = False, **values: Any) -> HTMLResponse:
+def render_page(
+    request: Request, template: str, *, status: int = 200, charts: bool = False, **values: Any
+) -> HTMLResponse:
     """Render a page.
 
     Args:
@@ -72,7 +74,7 @@ def page(request: Request, template: str, *, status: int = 200, charts: bool = F
         charts: The page contains charts.
         values: Variables of the template.
     """
-    text = environment().get_template(template).render(path=request.url.path, charts=charts, **values)
+    text = template_environment().get_template(template).render(path=request.url.path, charts=charts, **values)
     return HTMLResponse(text, status, headers=CHART_HEADERS if charts else None)
 
 
@@ -83,7 +85,7 @@ def render_fragment(template: str, **values: Any) -> HTMLResponse:
 
 def render_text(template: str, **values: Any) -> str:
     """Render a part of a page as text."""
-    return environment().get_template(template).render(**values)
+    return template_environment().get_template(template).render(**values)
 
 
 def url_with_query(path: str, **parameters: Any) -> str:

@@ -9,7 +9,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.core.records import CheckpointRecord, EpochRecord, Snapshot
 from bln_search.ranking.analysis import Analysis
-from bln_search.storage.backups import Archive, verify_backup
+from bln_search.storage.backups import BackupArchive, verify_backup
 from bln_search.storage.checkpoints.ownership import is_ownership_marker
 from tests.support.service_world import make_evaluations, study
 
@@ -28,7 +28,7 @@ class Installation:
     def __init__(self, ledger, folder, archive=None):
         self.ledger, self.folder = ledger, folder
         self.checkpoints = FolderStore(folder / "checkpoints")
-        self.archive = Archive(archive or folder / "backups")
+        self.archive = BackupArchive(archive or folder / "backups")
         self.messages = []
 
     def record(self, token, number, *, epochs=()):

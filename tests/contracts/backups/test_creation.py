@@ -12,7 +12,7 @@ from sqlalchemy import text
 from bln_search.core.checkpoints import BucketStore, FolderStore, checkpoint_store
 from bln_search.core.errors import BackupError
 from bln_search.core.states import StudyState, TrialState
-from bln_search.storage.backups import Archive, verify_backup
+from bln_search.storage.backups import BackupArchive, verify_backup
 from bln_search.storage.engine import write_session
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.migration import VERSION_TABLE, newest_revision
@@ -100,7 +100,7 @@ def test_database_of_another_version_is_not_copied(installation):
 
 def test_archive_must_not_overlap_the_store(installation):
     for folder in (installation.folder, installation.checkpoints.path):
-        installation.archive = Archive(folder)
+        installation.archive = BackupArchive(folder)
         with pytest.raises(BackupError, match="overlaps the checkpoint store"):
             installation.backup()
 
@@ -121,7 +121,7 @@ def test_copied_database_is_one_readable_file(installation):
 def test_bucket_can_be_an_archive(installation, target_ledger, buckets, scheme):
     fill(installation)
     url = f"{'memory://' if scheme == 'memory' else 's3://kept/'}{secrets.token_hex(8)}"
-    installation.archive = Archive(url)
+    installation.archive = BackupArchive(url)
     installation.backup()
     assert isinstance(installation.archive.top, BucketStore)
     target_store = checkpoint_store(f"{url}/live")

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from bln_search.core.errors import BackupError
+from bln_search.core.files import file_sha256
 from bln_search.core.states import StudyState, TrialState
-from bln_search.storage.backups.create import sha256_of
 from bln_search.storage.migration import newest_revision
 from tests.contracts.backups.installation import NOW, fill
 from tests.contracts.migrations.old_databases import create_old_database
@@ -20,7 +20,7 @@ def test_backup_of_an_older_version_is_upgraded(installation, target_ledger, rev
     """Its database is what that version wrote; here its manifest is written by hand."""
     file = installation.folder / "ledger-20250102T030405.678Z.sqlite3"
     rows = create_old_database(f"sqlite:///{file}", revision)
-    database = {"name": file.name, "size": file.stat().st_size, "sha256": sha256_of(file)}
+    database = {"name": file.name, "size": file.stat().st_size, "sha256": file_sha256(file)}
     counts = {name: len(table_rows) for name, table_rows in rows.items()}
     manifest = {"bln_search": "0", "made_at": NOW.isoformat(), "source": "sqlite", "rows": counts}
     manifest |= {"format": 1, "schema_revision": revision, "database": database, "checkpoints": [], "absent": ["f"]}

@@ -59,7 +59,7 @@ def test_restored_running_study_returns_to_the_queue(installation, target_ledger
 )
 def test_pending_request_is_carried_out_at_restoration(installation, target_ledger, stop_request, state):
     _, running, _ = fill(installation)
-    installation.ledger.queue.request(running, stop_request)
+    installation.ledger.queue.request_stop(running, stop_request)
     installation.backup()
     installation.restore(target_ledger)
     assert target_ledger.studies.get(running).state == state

@@ -15,8 +15,8 @@ from tests.contracts.queued_studies import CAP, all_are_alive, event_kinds, find
 class TestRequests:
     def test_waiting_study_is_stopped_at_once_and_resumed(self, ledger, stop_request, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
-        ledger.queue.request(study_id, stop_request)
-        ledger.queue.request(study_id, stop_request)  # again is no error
+        ledger.queue.request_stop(study_id, stop_request)
+        ledger.queue.request_stop(study_id, stop_request)  # again is no error
         assert find_study(ledger, study_id).state == state
         assert ledger.queue.claim("host/1/0", all_are_alive, CAP) is None
         ledger.queue.resume(study_id)
@@ -26,7 +26,7 @@ class TestRequests:
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
         assert ledger.studies.read_stop_request(study_id, "host/1/0") is None
-        ledger.queue.request(study_id, stop_request)
+        ledger.queue.request_stop(study_id, stop_request)
         assert find_study(ledger, study_id).state == StudyState.RUNNING
         assert ledger.studies.read_stop_request(study_id, "host/1/0") is stop_request
         assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is state
@@ -35,14 +35,14 @@ class TestRequests:
     def test_request_is_carried_out_after_the_worker_died(self, ledger, stop_request, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
-        ledger.queue.request(study_id, stop_request)
+        ledger.queue.request_stop(study_id, stop_request)
         assert ledger.queue.claim("host/2/0", none_is_alive, CAP) is None
         assert find_study(ledger, study_id).state == state
 
     def test_pending_request_can_be_withdrawn(self, ledger, stop_request, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
-        ledger.queue.request(study_id, stop_request)
+        ledger.queue.request_stop(study_id, stop_request)
         ledger.queue.resume(study_id)
         assert ledger.studies.read_stop_request(study_id, "host/1/0") is None
         assert event_kinds(ledger, study_id)[-1] == "request_withdrawn"
@@ -56,7 +56,7 @@ def test_a_complete_study_cannot_be_paused(ledger):
     ledger.attempts.record_divergence(token, "nan")
     assert ledger.studies.finish(study_id, runner="host/1/0") is StudyState.COMPLETE
     with pytest.raises(TransitionError, match="complete"):
-        ledger.queue.request(study_id, StopRequest.PAUSE)
+        ledger.queue.request_stop(study_id, StopRequest.PAUSE)
     assert find_study(ledger, study_id).results == 1
 
 

@@ -97,8 +97,8 @@ def test_limit_of_open_studies_holds_for_concurrent_requests(ledger):
 
 def test_resuming_respects_the_limit_of_open_studies(ledger):
     first, second = (ledger.queue.submit(study(name), "ada", None, 2).study_id for name in ("first", "second"))
-    ledger.queue.request(first, StopRequest.PAUSE)
-    ledger.queue.request(second, StopRequest.CANCEL)
+    ledger.queue.request_stop(first, StopRequest.PAUSE)
+    ledger.queue.request_stop(second, StopRequest.CANCEL)
     ledger.queue.submit(study("third"), "ada", None, 2)
     with pytest.raises(StudyBusyError, match="2 of your studies"):
         ledger.queue.resume(second, 2)

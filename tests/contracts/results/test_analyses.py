@@ -124,7 +124,7 @@ def test_only_complete_owned_studies_wait_for_analysis(ledger):
 
 def test_probes_are_stored_and_replaced_by_kind(ledger):
     study_id = complete(ledger)
-    first, second = ledger.trials.list_trained(study_id)
+    first, second = ledger.trials.list_finished(study_id)
     skewed = probe(ProbeKind.SKEWED, code="FFFF", flips=0.125)
     store_probes(ledger, first, probe(), probe(batch_size=8), skewed)
     store_probes(ledger, second, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5))
@@ -143,7 +143,7 @@ def test_probes_are_stored_and_replaced_by_kind(ledger):
 
 def test_probes_are_paged_without_gaps(ledger):
     study_id = complete(ledger)
-    trial = ledger.trials.list_trained(study_id)[0]
+    trial = ledger.trials.list_finished(study_id)[0]
     store_probes(ledger, trial, *(probe(batch_size=size) for size in range(1, 8)))
     batch_sizes, cursor = [], 0
     while page := ledger.probes.list_page(study_id, cursor, 3):
@@ -166,14 +166,14 @@ def test_deleting_a_study_returns_its_snapshot_files(ledger):
             ledger.attempts.record_checkpoint(token, record)  # trained again: they take the place of the earlier ones
             ledger.attempts.finish_trial(token, make_evaluations(0), [probe()])
         ledger.studies.finish(number, exhausted=False)
-    assert ledger.trials.list_trained(study_id)[0].checkpoint.snapshots == snapshots
+    assert ledger.trials.list_finished(study_id)[0].checkpoint.snapshots == snapshots
     assert ledger.studies.delete(study_id) == ["two.safetensors"]
     assert ledger.studies.delete(other_id) == ["kept.safetensors", "shared.safetensors"]
 
 
 def test_probes_of_a_replaced_checkpoint_are_rejected(ledger):
     study_id = complete(ledger)
-    trial = ledger.trials.list_trained(study_id)[0]
+    trial = ledger.trials.list_finished(study_id)[0]
     with pytest.raises(DataError, match="measure again"):
         ledger.probes.replace(trial.id, "another", {ProbeKind.SIZE}, [probe()])
     ledger.studies.delete(study_id)
@@ -183,7 +183,7 @@ def test_probes_of_a_replaced_checkpoint_are_rejected(ledger):
 
 def test_kind_without_new_probes_is_cleared(ledger):
     study_id = complete(ledger)
-    trial = ledger.trials.list_trained(study_id)[0]
+    trial = ledger.trials.list_finished(study_id)[0]
     store_probes(ledger, trial, probe())
     ledger.probes.replace(trial.id, trial.checkpoint.sha256, {ProbeKind.SIZE}, [])
     assert ledger.probes.list_probes(study_id) == []
@@ -196,7 +196,7 @@ def test_trial_with_earlier_probes_can_be_finished(ledger):
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     record = CheckpointRecord("kept.safetensors", "0" * 64, 4, "FFFF", 0.5, {})
     ledger.attempts.record_checkpoint(token, record)
-    assert ledger.trials.list_trained(study_id) == []  # not finished yet
+    assert ledger.trials.list_finished(study_id) == []  # not finished yet
     ledger.probes.replace(trial.id, "0" * 64, {ProbeKind.SIZE}, [probe()])
     ledger.attempts.finish_trial(token, make_evaluations(0), [probe()])
     assert [trial_probe.probe for trial_probe in ledger.probes.list_probes(study_id)] == [probe()]

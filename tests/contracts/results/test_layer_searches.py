@@ -54,7 +54,7 @@ def rows(ledger):
 
 
 def test_progress_is_found_by_the_same_search_only(ledger):
-    first, second = ledger.trials.list_trained(complete(ledger))
+    first, second = ledger.trials.list_finished(complete(ledger))
     assert ledger.layer_searches.find_progress(first.id, SPEC) is None
     store_progress(ledger, first, progress(1), 1)
     store_progress(ledger, first, progress(2), 5)
@@ -71,7 +71,7 @@ def test_progress_is_found_by_the_same_search_only(ledger):
 
 def test_finished_search_is_read_as_it_was_stored(ledger):
     study_id = complete(ledger)
-    first, second = ledger.trials.list_trained(study_id)
+    first, second = ledger.trials.list_finished(study_id)
     records = make_search_record(0), make_search_record(1, digits=[(0, 0), (2, 3)])
     store_record(ledger, second, records[1])
     store_record(ledger, first, records[0])
@@ -90,7 +90,7 @@ def test_finished_search_is_read_as_it_was_stored(ledger):
 
 def test_finished_search_replaces_earlier_records(ledger):
     study_id = complete(ledger, seeds=(0,))
-    (trial,) = ledger.trials.list_trained(study_id)
+    (trial,) = ledger.trials.list_finished(study_id)
     store_progress(ledger, trial, progress(), 3)
     assert list(ledger.layer_searches.iterate(study_id)) == []
     store_record(ledger, trial, make_search_record(0))
@@ -106,7 +106,7 @@ def test_finished_search_replaces_earlier_records(ledger):
 def test_slower_worker_does_not_overwrite_progress(ledger):
     """Two may search the same network, where one was silent for a while."""
     study_id = complete(ledger, seeds=(0,))
-    (trial,) = ledger.trials.list_trained(study_id)
+    (trial,) = ledger.trials.list_finished(study_id)
     store_progress(ledger, trial, progress(1), 5)
     store_progress(ledger, trial, progress(2), 3)
     assert ledger.layer_searches.find_progress(trial.id, SPEC)[1] == 5
@@ -121,7 +121,7 @@ def test_slower_worker_does_not_overwrite_progress(ledger):
 def test_searches_belong_to_their_study(ledger):
     study_id, other_id = complete(ledger), complete(ledger, "other")
     for number in (study_id, other_id):
-        store_record(ledger, ledger.trials.list_trained(number)[0], make_search_record(number))
+        store_record(ledger, ledger.trials.list_finished(number)[0], make_search_record(number))
     ledger.studies.delete(study_id)
     assert rows(ledger) == 1
     (remaining,) = ledger.layer_searches.iterate(other_id)
@@ -130,7 +130,7 @@ def test_searches_belong_to_their_study(ledger):
 
 def test_search_of_a_replaced_checkpoint_is_rejected(ledger):
     study_id = complete(ledger)
-    trial = ledger.trials.list_trained(study_id)[0]
+    trial = ledger.trials.list_finished(study_id)[0]
     with pytest.raises(DataError, match="search again"):
         ledger.layer_searches.save_record(trial.id, "another", SPEC, make_search_record())
     with pytest.raises(DataError, match="search again"):
@@ -158,7 +158,7 @@ def test_new_checkpoint_deletes_the_search_of_the_old_one(ledger):
 )
 def test_damaged_search_raises_ledger_error(ledger, damage):
     study_id = complete(ledger, seeds=(0,))
-    store_record(ledger, ledger.trials.list_trained(study_id)[0], make_search_record())
+    store_record(ledger, ledger.trials.list_finished(study_id)[0], make_search_record())
     with write_session(ledger.database.engine) as session:
         session.execute(update(LayerSearchRow).values(**damage))
     with pytest.raises(LedgerError, match="damaged"):
@@ -166,7 +166,7 @@ def test_damaged_search_raises_ledger_error(ledger, damage):
 
 
 def test_damaged_progress_raises_ledger_error(ledger):
-    (trial,) = ledger.trials.list_trained(complete(ledger, seeds=(0,)))
+    (trial,) = ledger.trials.list_finished(complete(ledger, seeds=(0,)))
     store_progress(ledger, trial, progress(), 3)
     with write_session(ledger.database.engine) as session:
         session.execute(update(LayerSearchRow).values(sums=b"PK"))
@@ -176,7 +176,7 @@ def test_damaged_progress_raises_ledger_error(ledger):
 
 def test_iteration_ends_when_the_study_is_deleted(ledger):
     study_id = complete(ledger)
-    for trial in ledger.trials.list_trained(study_id):
+    for trial in ledger.trials.list_finished(study_id):
         store_record(ledger, trial, make_search_record())
     reading_on = ledger.layer_searches.iterate(study_id)
     next(reading_on)
@@ -187,7 +187,7 @@ def test_iteration_ends_when_the_study_is_deleted(ledger):
 def test_migration_adds_and_removes_only_its_table(url):
     ledger = open_ledger(url)
     study_id = complete(ledger)
-    store_record(ledger, ledger.trials.list_trained(study_id)[0], make_search_record())
+    store_record(ledger, ledger.trials.list_finished(study_id)[0], make_search_record())
     config = alembic_config()
 
     def migrate(step, revision):
@@ -201,7 +201,7 @@ def test_migration_adds_and_removes_only_its_table(url):
     ledger.close()
     ledger = open_ledger(url)  # brings it up to date
     assert rows(ledger) == 0
-    trial = ledger.trials.list_trained(study_id)[0]
+    trial = ledger.trials.list_finished(study_id)[0]
     store_record(ledger, trial, make_search_record())
     assert ledger.layer_searches.is_finished(trial.id, SPEC)
     ledger.close()

@@ -120,7 +120,7 @@ def test_networks_need_no_checkpoint_file(ledger, tmp_path):
         checkpoint_id = session.scalar(select(CheckpointRow.id))
     assert [trial.checkpoint for trial in ledger.trials.list_trials(study_id)] == [None, None]
     assert ledger.checkpoints.find(study_id, checkpoint_id) is None
-    assert ledger.checkpoints.list_for_row(study_id, "network", "") == []
+    assert ledger.checkpoints.list_trials_with_checkpoint(study_id, "network", "") == []
     assert ledger.garbage.find_garbage(FolderStore(tmp_path / "kept"), timedelta(hours=2)).files == ()
     assert [networks.files for networks in ledger.pruner.list_prunable(1)] == [frozenset()]
 

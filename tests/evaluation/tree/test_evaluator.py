@@ -154,7 +154,7 @@ def test_tied_layers_have_one_configuration(patterns):
 def test_the_global_scope_has_uniform_configurations_only():
     tree = make_evaluator("lenet", n=12, scope=LayerScope.GLOBAL)
     assert tree.space.size == 16
-    assert all(tree.space.configuration(tree.space.digits_at(index)).uniform for index in range(16))
+    assert all(tree.space.configuration(tree.space.digits_at(index)).is_uniform for index in range(16))
     assert_equal_to_plain_passes(tree, [tree.space.digits_at(index) for index in range(16)])
 
 
@@ -166,7 +166,7 @@ def test_layers_of_other_methods_have_their_own_options():
     tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), estimate_populations(network, "lenet"))
     assert tree.space.radices == (4, 16, 4, 16)
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 20))
-    uniform = tree.space.uniform()
+    uniform = tree.space.uniform_digits()
     assert len(uniform) == 16
     assert {str(tree.space.configuration(digits)) for code, digits in uniform.items() if str(code) == "TFTF"} == {
         "TF--.TFTF.--TF.TFTF"

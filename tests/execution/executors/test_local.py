@@ -17,7 +17,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import LostProcessError
 from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors import local, process_losses
+from bln_search.execution.executors import local, lost_processes
 from bln_search.execution.executors.cpu_limits import devices_for
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import PruneDecision, Task, TaskFailed, TrainingDiverged
@@ -137,7 +137,7 @@ class Trials:
 
 @pytest.fixture
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(process_losses, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(lost_processes, "PAUSES", (0.01, 0.01))
 
 
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError(11, "fork"), MemoryError()])

@@ -8,7 +8,7 @@ import pytest
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.ranking.paired import OutcomeTable, compare_rows
 from bln_search.ranking.paired.per_seed_tests import wilcoxon
 from bln_search.ranking.statistics.intervals import holm
 from bln_search.ranking.statistics.letter_display import compact_letter_display, rank_intervals
@@ -16,7 +16,7 @@ from tests.ranking.tables import ROWS, draw
 
 
 def compare_table(table, **options):
-    return compare(ROWS[: table.rows], table, Split.VALIDATION, **options)
+    return compare_rows(ROWS[: table.rows], table, Split.VALIDATION, **options)
 
 
 def three_levels(seeds=5):
@@ -101,7 +101,7 @@ def test_order_of_input_rows_does_not_matter():
     outcome_table = three_levels()
     turned = outcome_table.select_rows(range(5, -1, -1))
     comparison = compare_table(outcome_table)
-    reordered_comparison = compare(ROWS[5::-1], turned, Split.VALIDATION)
+    reordered_comparison = compare_rows(ROWS[5::-1], turned, Split.VALIDATION)
     assert [row.key for row in reordered_comparison.rows] == [row.key for row in comparison.rows]
     assert [pair.loss.p for pair in reordered_comparison.pairs] == pytest.approx(
         [pair.loss.p for pair in comparison.pairs], rel=1e-6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bln_search.core.enums import Split
-from bln_search.ranking.paired import compare
+from bln_search.ranking.paired import compare_rows
 from bln_search.ranking.selection.certainty import LIKELY_SHARE, Certainty, additional_seeds, certainty
 from bln_search.ranking.selection.recommendation import recommend
 from tests.ranking.tables import ROWS, draw
@@ -17,7 +17,7 @@ LIKELY_DIFFERENCE = 0.1
 
 def comparison_of(difference, seeds=5, of_seed=0.3, rows=2):
     table = draw(np.random.default_rng(1), rows=rows, seeds=seeds, of_seed=of_seed, examples=60, difference=difference)
-    return compare(ROWS[:rows], table, Split.VALIDATION)
+    return compare_rows(ROWS[:rows], table, Split.VALIDATION)
 
 
 def certainty_of(comparison):

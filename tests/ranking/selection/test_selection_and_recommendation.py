@@ -10,7 +10,7 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
-from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.ranking.paired import OutcomeTable, compare_rows
 from bln_search.ranking.selection.recommendation import Confidence, recommend
 from bln_search.ranking.selection.selected_row import evaluate_selected_row
 from tests.ranking.comparisons import FROZEN, compared
@@ -185,7 +185,7 @@ def test_kept_row_counts_significantly_better_rows(ahead, better):
         RowKey("network", "", InferenceConfiguration("FFFF"), None, 8),
         RowKey("network", "", InferenceConfiguration("TTFF"), PopulationEstimate.MOVING, 8),
     ]
-    comparison = compare(keys, OutcomeTable(rows, np.ones(rows.shape, bool)), Split.VALIDATION)
+    comparison = compare_rows(keys, OutcomeTable(rows, np.ones(rows.shape, bool)), Split.VALIDATION)
     recommendation = recommend(comparison, {}, current=keys[1])
     assert recommendation.key == keys[1]
     assert (recommendation.current.gain, recommendation.current.significantly_better) == (0, better)

@@ -39,7 +39,7 @@ class ExhaustiveSearch:
         self.losses = np.stack([outcome.losses for outcome in outcomes])
         self.correct = np.stack([outcome.correct for outcome in outcomes])
         self.fold = np.repeat(parts, tree.examples_per_batch)
-        self.uniform = [tree.space.index(digits) for digits in tree.space.uniform().values()]
+        self.uniform = [tree.space.index(digits) for digits in tree.space.uniform_digits().values()]
 
     def chosen(self, examples, candidates=None):
         """The index of the best one over these examples."""

@@ -7,7 +7,7 @@ import pytest
 
 from bln_search.core.enums import LayerSearch
 from bln_search.search.layers.objective import BudgetedObjective
-from bln_search.search.layers.strategies import SearchOptions, search
+from bln_search.search.layers.strategies import SearchOptions, search_configurations
 from tests.search.layers.tables import additive, choice, plain_space, space_of, table_source
 
 SEARCHES = [kind for kind in LayerSearch if kind is not LayerSearch.EXACT]
@@ -41,7 +41,7 @@ class Recording(BudgetedObjective):
 def run_search(kind, budget, *, space=PLAIN, means=None, seed=0, **options):
     means = additive(space) if means is None else means
     objective = Recording(table_source(space, means), range(12), budget)
-    search(kind, objective, SearchOptions(seed=seed, **options))
+    search_configurations(kind, objective, SearchOptions(seed=seed, **options))
     return objective
 
 
@@ -93,7 +93,7 @@ def test_the_budget_is_never_exceeded(kind, budget):
 @pytest.mark.parametrize("name", SPACES)
 def test_uniform_configurations_are_evaluated_first(kind, name):
     space = SPACES[name]
-    uniform = list(space.uniform().values())
+    uniform = list(space.uniform_digits().values())
     objective = run_search(kind, 60, space=space)
     assert objective.order[: len(uniform)] == uniform
     assert objective.best.loss <= objective.losses(np.array(uniform, np.uint8)).min()
@@ -127,7 +127,7 @@ def test_some_nan_losses_do_not_stop_a_search(kind, invalid_loss):
     means = additive(PLAIN)
     draw = np.random.default_rng(0)
     means[draw.random(len(means)) < 0.3] = invalid_loss
-    uniform = [PLAIN.index(digits) for digits in PLAIN.uniform().values()]
+    uniform = [PLAIN.index(digits) for digits in PLAIN.uniform_digits().values()]
     means[uniform[0]] = invalid_loss  # what comes first is no number either
     objective = run_search(kind, 150, means=means)
     assert np.isfinite(objective.best.loss)

@@ -89,7 +89,7 @@ def test_charts_use_stored_analysis_and_probes(world, analysed):
         "critical-difference",
     }  # the design lacks TTTT
     assert "bln-search probe" in chart_response["batch-sizes"]["about"]
-    for trial in world.ledger.trials.list_trained(study_id):
+    for trial in world.ledger.trials.list_finished(study_id):
         sizes = [probe(batch_size=size, code=code) for size in (1, 4) for code in ("TTFF", "FFFF")]
         epochs = [probe(ProbeKind.EPOCH, batch_size=25, epoch=epoch) for epoch in (1, 2)]
         company = [probe(ProbeKind.RESHUFFLED, batch_size=25, flips=0.5, deviation=0.1)]
@@ -101,7 +101,7 @@ def test_charts_use_stored_analysis_and_probes(world, analysed):
 
 def test_probes_are_paginated_and_hidden_from_other_accounts(world, client, analysed):
     study_id, _ = analysed
-    trial = world.ledger.trials.list_trained(study_id)[0]
+    trial = world.ledger.trials.list_finished(study_id)[0]
     store_probes(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))
     address = f"/api/v1/studies/{study_id}/probes"
     batch_sizes, cursor = [], None

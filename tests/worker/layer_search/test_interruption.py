@@ -58,7 +58,7 @@ def test_stopped_enumeration_resumes(analysed, ledger_copy, environment, monkeyp
     study_id = analysed[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)  # one mini-batch after the other
     layers_spec = ledger_copy.studies.get(study_id).spec.layers
-    first = ledger_copy.trials.list_trained(study_id)[0]
+    first = ledger_copy.trials.list_finished(study_id)[0]
     stop_answers = iter([False] * groups_of_batches)  # one before the network, then one behind each mini-batch
     progress_lines = []
     with pytest.raises(SearchStoppedError):
@@ -148,7 +148,7 @@ def test_stopped_worker_leaves_the_analysis_to_another(analysed, ledger_copy, en
     monkeypatch.undo()
     assert meanwhile == [None], "it is this worker's as long as it is at it"
     assert ledger_copy.analyses.find(study_id) is None
-    first = ledger_copy.trials.list_trained(study_id)[0]
+    first = ledger_copy.trials.list_finished(study_id)[0]
     assert ledger_copy.layer_searches.find_progress(first.id, ledger_copy.studies.get(study_id).spec.layers)[1] == 1
     Worker(ledger_copy, environment, LocalExecutor(environment, 1), cap=2).work(once=True)
     assert len(ledger_copy.analyses.find(study_id).analysis.layers) == 2

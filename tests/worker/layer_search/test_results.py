@@ -49,7 +49,7 @@ def test_uniform_losses_equal_those_of_the_leaderboard(analysed):
     analysis = worker.ledger.analyses.find(study_id).analysis
     for layer_result in analysis.layers:
         by_code = {}
-        for trial in worker.ledger.trials.list_trained(study_id, arm=layer_result.arm):
+        for trial in worker.ledger.trials.list_finished(study_id, arm=layer_result.arm):
             for evaluation in worker.ledger.results.list_trial_evaluations(trial.id):
                 if evaluation.key.split == "validation":
                     by_code.setdefault(str(evaluation.key.configuration), []).append(evaluation)

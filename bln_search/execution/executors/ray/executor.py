@@ -156,7 +156,7 @@ class _TuneRun:
         tuner = make_tuner(
             TaskSearcher(self.executor.environment, self._next_task, self._may_get_more, self.executor.gpus),
             TaskScheduler(self._report_result),
-            TaskCallback(self._tick, self._record_actor, self._report_result, self._report_loss),
+            TaskCallback(self._tick, self._record_actor, self._report_result, self._report_lost_process),
             resources=resources,
             storage=storage,
         )
@@ -220,7 +220,7 @@ class _TuneRun:
     def _record_actor(self, trial: Any) -> None:
         self.actors[trial.trial_id] = trial.temporary_state.ray_actor
 
-    def _report_loss(self, trial: Any, reason: str) -> None:
+    def _report_lost_process(self, trial: Any, reason: str) -> None:
         self._check_cluster()
         task: Task = trial.config["task"]
         if self.live.pop(task.token, None) is not None:

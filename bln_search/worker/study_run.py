@@ -97,14 +97,14 @@ def run_study(
     run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem)
     try:
         with stop_run_on_signal(lambda: run.stop_requested, run.request_stop):
-            executor.run(run.next_task, run.report, run.pulse, run.prepare())
+            executor.run(run.next_task, run.report, run.on_tick, run.prepare())
     except _StopRequested:
-        ledger.attempts.release_trials(run.tokens)
+        ledger.attempts.release_trials(run.attempt_tokens)
     except SchemaChangedError:
         raise  # nothing may be written any more; the leases expire
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
-            ledger.attempts.release_trials(run.tokens)
+            ledger.attempts.release_trials(run.attempt_tokens)
             ledger.studies.finish(study_id, exhausted=run.exhausted, runner=run.worker)
         raise
     finally:
@@ -146,7 +146,7 @@ class _StudyRun:
         """Stop at the next pulse."""
         self.stop_requested = True
 
-    def pulse(self, tokens: list[int]) -> None:
+    def on_tick(self, tokens: list[int]) -> None:
         """Called between two steps of the executor: stop on request, record epochs, send heartbeats."""
         if self.stop_requested or self.should_stop():
             raise KeyboardInterrupt
@@ -162,7 +162,7 @@ class _StudyRun:
             self.ledger.attempts.record_heartbeat(tokens, self.study.id, self.worker)
 
     @property
-    def tokens(self) -> list[int]:
+    def attempt_tokens(self) -> list[int]:
         """Tokens of the running attempts."""
         return list(self.trial_by_token)
 
@@ -176,7 +176,7 @@ class _StudyRun:
         spec = self.study.spec
         self.points = SampledPoints(self.ledger, self.study)
         self.waiting.add(self.ledger.trials.list_open(self.study.id))
-        sampled_later = max(0, spec.sampled_points - sum(self.points.counts.values())) * len(spec.seeds)
+        sampled_later = max(0, spec.num_sampled_points - sum(self.points.counts.values())) * len(spec.seeds)
         trials = len(self.waiting) + sampled_later
         self.watcher.on_run_start(trials)
         return trials

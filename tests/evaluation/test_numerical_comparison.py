@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from bln_search.evaluation.agreement import is_rounding_error, loss_distance, output_distance
 from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.evaluation.agreement import is_rounding_error, loss_distance, output_distance
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.norms import LN
 from bln_search.norms.row_batching.row_tensor import RowSpec

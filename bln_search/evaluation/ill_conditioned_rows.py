@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bln_search.evaluation.agreement import loss_distance
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.inputs import Inputs, first_examples
+from bln_search.evaluation.numerical_comparison import loss_distance
 from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
 
 ROUNDING_TOLERANCE = 1e-4
@@ -50,7 +50,7 @@ class IllConditionedRows:
         if self.double is None:
             return {}
         inputs, targets = batch
-        return self._different_rows(losses, self.double.scores(BatchGroup(inputs, targets, 1, len(inputs)))[0])
+        return self._different_rows(losses, self.double.fused_scores(BatchGroup(inputs, targets, 1, len(inputs)))[0])
 
     def compare_plain(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
         """Do the same as `compare` with plain forward passes."""
@@ -86,7 +86,7 @@ class IllConditionedRows:
         """Return losses and correctness (rows, n) of a group, those of ill-conditioned rows in double precision."""
         rows = sorted(self.rows)
         if rows and self.double is not None:
-            exact = self.double.scores(group, rows)
+            exact = self.double.fused_scores(group, rows)
             losses[rows], correct[rows] = exact[0].to(losses.dtype), exact[1]
         return losses, correct
 
@@ -94,7 +94,7 @@ class IllConditionedRows:
         """Return outputs (n, ...) of an ill-conditioned row in double precision; None for any other row."""
         if row not in self.rows or self.double is None:
             return None
-        return self._in_working_precision(next(self.double.outputs(group, [row]))[0])
+        return self._in_working_precision(next(self.double.iterate_fused_outputs(group, [row]))[0])
 
     def plain_outputs_in_double(self, batch: MiniBatch) -> dict[int, Tensor]:
         """Return outputs (n, ...) of each ill-conditioned row by plain forward passes in double precision."""
