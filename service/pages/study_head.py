@@ -64,18 +64,18 @@ def head_values(context: Context, listed: StudyItemWithSpec, bearer: Bearer) -> 
     }
 
 
-def _banner(context: Context, listed: StudyItemWithSpec) -> dict[str, str] | None:
+def _banner(context: Context, listed: StudyItemWithSpec) -> dict[str, Any] | None:
     """Return what a user must know first: no worker, a failed study, or a complete one without a usable network."""
     trials = listed.trials
-    unusable = trials.get(TrialState.DIVERGED, 0) + trials.get(TrialState.FAILED, 0)
-    total = max(listed.planned, sum(trials.values()))
+    unusable = {state.value: trials[state] for state in (TrialState.DIVERGED, TrialState.FAILED) if trials.get(state)}
+    count, total = sum(unusable.values()), max(listed.planned, sum(trials.values()))
     if listed.state == StudyState.FAILED:
-        return {"kind": "failed", "text": listed.reason or "The study failed."}
+        return {"kind": "failed", "text": listed.reason or "The study failed", "unusable": unusable}
     if listed.state == StudyState.COMPLETE and unusable:
-        kind = "unusable" if unusable >= total else "gaps"
-        return {"kind": kind, "text": f"{unusable} of {total} trials have no usable network: they diverged or failed."}
+        kind = "unusable" if count >= total else "gaps"
+        return {"kind": kind, "text": f"{count} of {total} trials have no usable network", "unusable": unusable}
     if listed.state in _WAITING and not context.ledger.workers.list_live():
-        return {"kind": "worker", "text": "No worker is running, so this study waits."}
+        return {"kind": "worker", "text": "No worker is running, so this study waits.", "unusable": {}}
     return None
 
 

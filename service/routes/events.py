@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
@@ -32,6 +33,9 @@ async def list_events(
     context: ContextDep,
     after: AfterEvent = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="of the JSON list")] = 500,
+    trial: Annotated[
+        int | None, Query(ge=1, le=2**31 - 1, description="of the JSON list: only events of the trial with this id")
+    ] = None,
     accept: Annotated[str | None, Header(max_length=500, include_in_schema=False)] = None,
     last_event_id: LastEventId = None,
 ) -> Response:
@@ -42,7 +46,8 @@ async def list_events(
     """
     if accept is not None and "text/event-stream" in accept:
         return stream_events(context, study, after, last_event_id, _render_json)
-    records = await run_in_threadpool(context.ledger.events.list_events, study.id, after, limit)
+    list_records = partial(context.ledger.events.list_events, study.id, after, limit, trial_id=trial)
+    records = await run_in_threadpool(list_records)
     event_list = EventList(
         events=[serialize_event(record) for record in records], last=records[-1].number if records else after
     )

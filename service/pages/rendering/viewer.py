@@ -15,4 +15,5 @@ def viewer_context(bearer: Bearer) -> dict[str, Any]:
         "scope": bearer.scope.value,
         "writes": bearer.scope.allows(Scope.WRITE),
         "admin": bearer.scope is Scope.ADMIN,
+        "shared": False,
     }
