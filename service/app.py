@@ -23,7 +23,7 @@ from service.monitoring.ledger_collector import LedgerCollector
 from service.monitoring.metrics import Metrics
 from service.monitoring.readiness import readiness_cache
 from service.openapi import openapi_document
-from service.pages import access, charts, compare, configuration, layers, leaderboard, live, study, trials
+from service.pages import access, charts, compare, configuration, layers, leaderboard, live, share_links, study, trials
 from service.pages import studies as study_list
 from service.pages.editor import page as editor
 from service.pages.rendering.assets import StaticAssets
@@ -39,6 +39,7 @@ from service.routes import (
     tokens,
     workers,
 )
+from service.routes import share_links as share_link_routes
 from service.routes import trials as trial_routes
 
 _REQUEST_THREADS = 8
@@ -75,22 +76,13 @@ def make_app(context: Context | None) -> FastAPI:
         redirect_slashes=False,
     )
     api = APIRouter(prefix=API)
-    for module in (
-        studies,
-        external_results,
-        results,
-        trial_routes,
-        analysis,
-        per_layer,
-        events,
-        configurations,
-        workers,
-        tokens,
-    ):
+    of_study = (results, trial_routes, share_link_routes, analysis, per_layer, events)
+    for module in (studies, external_results, *of_study, configurations, workers, tokens):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(operations.router)
-    for page in (access, study_list, editor, study, live, trials, leaderboard, charts, layers, configuration, compare):
+    pages_of_study = (study, live, trials, share_links, leaderboard, charts, layers, configuration)
+    for page in (access, study_list, editor, *pages_of_study, compare):
         app.include_router(page.router)
     app.mount("/static", StaticAssets(), name="static")
     add_exception_handlers(app)

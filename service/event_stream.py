@@ -18,7 +18,7 @@ _KEEP_ALIVE_SECONDS = 10.0
 """A stream without events sends a comment after this time."""
 
 _MAX_STREAMS = 64
-"""Streams of one account."""
+"""Streams of one account, or of one share link."""
 
 _MAX_EVENT_NUMBER = 2**31 - 1
 
@@ -45,37 +45,36 @@ def stream_events(
     """
     last_id = last_event_id if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else None
     start = after if last_id is None else min(int(last_id), _MAX_EVENT_NUMBER)
-    subscriber = study.bearer.account
-    _count_stream(context, subscriber)
-    return _EventStream(context, subscriber, _follow(context, study, start, render))
+    _count_stream(context, study.bearer.client)
+    return _EventStream(context, study.bearer.client, _follow(context, study, start, render))
 
 
 class _EventStream(StreamingResponse):
-    """A stream; it counts among the account's open streams until it ends."""
+    """A stream; it counts among the client's open streams until it ends."""
 
-    def __init__(self, context: Context, account: str, content: AsyncIterator[str]) -> None:
+    def __init__(self, context: Context, client: str, content: AsyncIterator[str]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(content, media_type="text/event-stream", headers=headers)
-        self.context, self.account = context, account
+        self.context, self.client = context, client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self.context.streams[self.account] -= 1
+            self.context.streams[self.client] -= 1
 
 
-def _count_stream(context: Context, account: str) -> None:
-    """Count a new stream. Raises ProblemException if the account (429) or the service (503) has too many."""
-    if context.streams[account] >= _MAX_STREAMS:
+def _count_stream(context: Context, client: str) -> None:
+    """Count a new stream. Raises ProblemException if the client (429) or the service (503) has too many."""
+    if context.streams[client] >= _MAX_STREAMS:
         detail = f"{_MAX_STREAMS} streams are open already; close one"
         raise ProblemException(429, "too-many-streams", detail, headers={"Retry-After": "5"})
     connections = context.settings.most_connections
     if connections is not None and context.streams.total() >= connections // 2:
         detail = "event streams use half of the connections of this service already; try again"
         raise ProblemException(503, "busy", detail, headers={"Retry-After": "5"})
-    context.streams[account] += 1
+    context.streams[client] += 1
 
 
 async def _follow(context: Context, study: StudyAccess, last: int, render: RenderEvents) -> AsyncIterator[str]:

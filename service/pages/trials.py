@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -84,7 +84,7 @@ def trial_curve_data(study: ReadableStudy, context: ContextDep, trial_id: TrialI
     return csv_response(_draw_curve(context, study, trial_id), f"study-{study.id}-trial-{trial_id}", _REQUIREMENT)
 
 
-def _study_values(context: Context, study: StudyAccess) -> dict[str, object]:
+def _study_values(context: Context, study: StudyAccess) -> dict[str, Any]:
     """Return the template variables of the study."""
     analysis = context.analyses.get(study.id)
     listed = context.ledger.listing.find_study(study.id)

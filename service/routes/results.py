@@ -29,7 +29,7 @@ from service.results.leaderboard_filters import filter_rows
 from service.results.leaderboard_response import MEDIA_TYPES, leaderboard_etag, text_body
 from service.schemas.base import ListPage
 from service.schemas.results import Curve, Epoch, EvaluationOut, LeaderboardPage
-from service.security import ReadableStudy, StudyAccess
+from service.security import ReadableStudy, Reader, StudyAccess
 from service.serializers import serialize_evaluation
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
@@ -232,6 +232,7 @@ def get_checkpoint(
     study: ReadableStudy,
     checkpoint_id: Annotated[int, Path(description="`checkpoint.id` of a trial")],
     context: ContextDep,
+    _reader: Reader,
 ) -> Response:
     """The checkpoint as a safetensors file, with the population statistics."""
     record = context.ledger.checkpoints.find(study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
