@@ -14,6 +14,9 @@ BIOME     := $(SCRIPTS)/node_modules/@biomejs/biome/bin/biome
 # what lints and tests the scripts of the pages, from npm
 NPM_READY := $(SCRIPTS)/node_modules/.ready
 
+# the service shows the built documentation, so both packages contain it
+COPY_DOCS := rm -rf service/documentation && cp -R build/docs service/documentation
+
 .DEFAULT_GOAL := help
 .PHONY: help run install test test-slow test-matrix browser check docs dist release format openapi serve bench clean
 
@@ -53,11 +56,13 @@ check: $(READY) $(NPM_READY)  ## format, lint, types, architecture, prose
 docs: $(READY)  ## make pages of docs/ in build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-dist: $(READY)  ## wheel and source distribution in dist/
+dist: docs  ## wheel and source distribution in dist/
+	$(COPY_DOCS)
 	$(BIN)/python -m build --no-isolation
 
-release: $(READY)  ## build packages and images, test the packages in new environments, print their SHA-256
+release: docs  ## build packages and images, test the packages in new environments, print their SHA-256
 	rm -rf dist
+	$(COPY_DOCS)
 	RELEASE_DIST=$(CURDIR)/dist $(BIN)/python -m pytest tests/release
 	$(BIN)/python -m tests.release.artefacts dist
 

@@ -27,6 +27,7 @@ from service.pages import access, charts, compare, configuration, layers, leader
 from service.pages import studies as study_list
 from service.pages.editor import page as editor
 from service.pages.rendering.assets import StaticAssets
+from service.pages.rendering.documentation import Documentation, documentation_folder
 from service.routes import (
     analysis,
     configurations,
@@ -85,6 +86,9 @@ def make_app(context: Context | None) -> FastAPI:
     for page in (access, study_list, editor, *pages_of_study, compare):
         app.include_router(page.router)
     app.mount("/static", StaticAssets(), name="static")
+    folder = documentation_folder()
+    if folder is not None:
+        app.mount("/docs", Documentation(folder), name="docs")
     add_exception_handlers(app)
     app.openapi = lambda: openapi_document(app)  # type: ignore[method-assign]
     if context is not None:

@@ -19,6 +19,7 @@ from bln_search.reports.sentences.leaderboard import leaderboard_warning, unrank
 from bln_search.specs.space import format_point, format_point_json
 from service.pages.rendering import labels
 from service.pages.rendering.assets import assets_version, plotly_version
+from service.pages.rendering.documentation import documentation_folder
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 CHART_HEADERS = {
@@ -59,6 +60,7 @@ def template_environment() -> Environment:
         "plotly": plotly_version(),
         "marks": labels.STATE_SYMBOLS,
         "address": url_with_query,
+        "has_documentation": documentation_folder() is not None,
     }
     return templates
 
