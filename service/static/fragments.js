@@ -19,7 +19,7 @@ function replace(place, html) {
   place.replaceChildren(...parse(html).childNodes);
   localise(place);
   if (focused) {
-    place.querySelector("button:not([hidden]), a")?.focus(); // what had it is gone
+    (place.querySelector("button:not([hidden])") ?? place.querySelector("a"))?.focus(); // what had it is gone
   }
 }
 

@@ -114,6 +114,7 @@ document.getElementById("actions")?.addEventListener("click", async (event) => {
       return;
     }
     await fetchPart(base, "head");
+    document.querySelector("#actions [data-action]:not([hidden])")?.focus(); // the button that had it is gone
     alarm("");
     if (live.over) {
       live.listen();
