@@ -23,7 +23,7 @@ from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.row_evaluator import configured_row
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 
 BATCH = 25

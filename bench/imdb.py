@@ -26,7 +26,7 @@ from bln_search.evaluation.batches import mini_batches
 from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.training.sparse_adam import SparseRowAdam
 

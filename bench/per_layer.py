@@ -24,7 +24,7 @@ from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.evaluation.tree.verification import configured_layers, plain_pass_losses
-from bln_search.norms.network_layers import evaluation_mode
+from bln_search.norms.network.layers import evaluation_mode
 
 SINGLE_EVALUATIONS = 240
 """Configurations measured one by one."""

@@ -18,7 +18,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import Message
 from bln_search.specs import StudySpec, TrialSpec, load_study
-from bln_search.specs.search import Pruner, Sampler
+from bln_search.specs.sections.search import Pruner, Sampler
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 

@@ -20,10 +20,10 @@ import torch
 
 import bln_search
 from bench.support.reporting import finish, make_parser, spread
-from bench.support.shift_cost import measure_cost
-from bench.support.shift_data import CLEAN, SHIFTS, Sizes, draw_images, load_cifar10
-from bench.support.shift_network import train_network
-from bench.support.shift_rows import SOURCE, recovered_fraction, summarize_blends, summarize_condition
+from bench.support.shift.cost import measure_cost
+from bench.support.shift.data import CLEAN, SHIFTS, Sizes, draw_images, load_cifar10
+from bench.support.shift.network import train_network
+from bench.support.shift.rows import SOURCE, recovered_fraction, summarize_blends, summarize_condition
 from bln_search.data import DataSet
 
 CONDITIONS = (CLEAN, *SHIFTS)

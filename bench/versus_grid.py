@@ -33,7 +33,7 @@ from bln_search.data.prepared import PreparedData
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.batches import mini_batches
 from bln_search.execution.loaded_network import build_network
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from bln_search.specs import TrialSpec, list_planned_trials, parse_study
 from bln_search.training import TrainingRun
 from bln_search.training.checkpoint import load_weights

@@ -12,7 +12,7 @@ evaluates many of them on few examples: which are converted, and what hinders th
 
 Needs `pip install --constraint constraints.txt '.[train,zoo]'`. The index has torchvision compiled for torch with CUDA
 only; beside torch for CPUs its compiled operations do not load, which these networks do not need
-(`bench.support.zoo_networks.load_torchvision`).
+(`bench.support.zoo.networks.load_torchvision`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ import torch
 from torch import nn
 
 from bench.support.reporting import finish, make_parser, spread
-from bench.support.survey import run_survey
-from bench.support.zoo_comparison import EVALUATIONS, compare_rows, compare_search, evaluate_in_one_pass, plain_losses
-from bench.support.zoo_networks import NETWORKS, Examples, images, labeled_pixels
-from bench.support.zoo_preparation import BATCHES, FEW_BATCHES, Prepared, Setting, draw_batches, prepare
-from bln_search.api.ranked import RankedConfigurations
+from bench.support.zoo.comparison import EVALUATIONS, compare_rows, compare_search, evaluate_in_one_pass, plain_losses
+from bench.support.zoo.networks import NETWORKS, Examples, images, labeled_pixels
+from bench.support.zoo.preparation import BATCHES, FEW_BATCHES, Prepared, Setting, draw_batches, prepare
+from bench.support.zoo.survey import run_survey
+from bln_search.api.ranked.table import RankedConfigurations
 
 PROCESSES = 2
 FIRST_BATCHES, PAIRS = 8, 2

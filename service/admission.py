@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bln_search.core.disk import disk_space_problem
+from bln_search.core.files.disk import disk_space_problem
 from bln_search.settings import Settings
 from bln_search.specs.plan import StudyPlan, plan_study
 from bln_search.specs.problems import Problem, name_problems, oversized_batch_problems, space_problems

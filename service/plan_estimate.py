@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from bln_search.core.enums import Split
-from bln_search.specs.data import DataSpec
 from bln_search.specs.plan import StudyPlan
+from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sizes import EXAMPLES, count_validation_examples
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger

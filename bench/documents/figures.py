@@ -13,7 +13,7 @@ from typing import Any
 from bench.documents.figure_rows import Row, benchmark_rows
 from bench.documents.marked_block import write_block
 from bench.support.reporting import read_result
-from bln_search.specs.space import format_point
+from bln_search.specs.sections.space import format_point
 
 ROOT = Path(__file__).parents[2]
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "figures.md"

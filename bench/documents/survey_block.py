@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bench.support.reporting import read_result
-from bench.support.survey_evaluation import KEPT
+from bench.support.zoo.survey_evaluation import KEPT
 
 BLOCK = "survey"
 STATUSES = ("converted", "partly converted", "refused", "no normalization layer", "not built")

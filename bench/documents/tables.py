@@ -12,7 +12,7 @@ from bench.support.reporting import RESULTS, make_parser, provenance
 from bln_search.core.enums import Split
 from bln_search.reports.export import flat_row
 from bln_search.settings import load_settings
-from bln_search.specs.space import format_point
+from bln_search.specs.sections.space import format_point
 from bln_search.storage.ledger import Ledger, open_ledger
 
 

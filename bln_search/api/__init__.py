@@ -1,21 +1,21 @@
 """Python interface: convert, evaluate, search and configure a network; corrupt images; export and load a network."""
 
 from bln_search.api.apply import LayeredConfiguration, apply_configuration
+from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.convert import convert
 from bln_search.api.corrupt import corrupt
 from bln_search.api.evaluate import evaluate_configurations
-from bln_search.api.exported import ExportedNetwork
+from bln_search.api.export.exported import ExportedNetwork
+from bln_search.api.export.loading import load
+from bln_search.api.export.own_export import ExportReport, export
+from bln_search.api.export.study_export import export_network
+from bln_search.api.export.trained_export import TrainedRow
+from bln_search.api.inputs.metrics import Metric
 from bln_search.api.layer_search import search_layers
-from bln_search.api.loading import load
-from bln_search.api.metrics import Metric
-from bln_search.api.own_export import ExportReport, export
-from bln_search.api.ranked import RankedConfigurations
-from bln_search.api.ranked_conditions import RankedConditions
+from bln_search.api.ranked.row import RankedConfiguration
+from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.ranked_reader import load_ranked
-from bln_search.api.ranked_row import RankedConfiguration
-from bln_search.api.study_export import export_network
-from bln_search.api.trained_export import TrainedRow
 from bln_search.norms.replacement import register_norm_layer
 
 __all__ = [

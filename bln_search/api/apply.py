@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from bln_search.api.arguments import check_network
-from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
+from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.blend import Blend
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import BatchDependenceWarning, ModelError
@@ -17,9 +17,9 @@ from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
-from bln_search.norms.network_layers import evaluation_mode, find_norms
+from bln_search.norms.network.layers import evaluation_mode, find_norms
+from bln_search.norms.network.stored_values import missing_values
 from bln_search.norms.statistics import LayerPopulation
-from bln_search.norms.stored_values import missing_values
 
 
 @dataclass(frozen=True, repr=False)

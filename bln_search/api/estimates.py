@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Container, Mapping, Sequence
 
-from bln_search.api.adapters import BatchAdapter, Loader, population_argument
+from bln_search.api.inputs.adapters import BatchAdapter, Loader, population_argument
 from bln_search.core.blend import POPULATION_NAME, Blend, blend_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, parse_enum
@@ -13,7 +13,7 @@ from bln_search.core.errors import DataError
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.network_layers import MomentsByEstimate, layer_estimates, network_configurations
+from bln_search.norms.network.layers import MomentsByEstimate, layer_estimates, network_configurations
 from bln_search.norms.row_batching.row_tensor import RowSpec
 
 

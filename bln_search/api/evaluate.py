@@ -9,10 +9,8 @@ from typing import Any, TypedDict, Unpack, overload
 
 from torch import nn
 
-from bln_search.api.adapters import BatchAdapter, Loader
 from bln_search.api.arguments import CorrectionName
-from bln_search.api.batch_forms import Target
-from bln_search.api.condition_loaders import ConditionLoaders, parse_condition_loaders
+from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.estimates import (
     collect_estimates,
     moments_of_reached_layers,
@@ -20,12 +18,14 @@ from bln_search.api.estimates import (
     parse_blends,
     possible_rows,
 )
-from bln_search.api.loaders import batches_by_size
-from bln_search.api.metrics import Metric, MetricRecorder, UserMetric, examples_of, resolve_metrics
+from bln_search.api.inputs.adapters import BatchAdapter, Loader
+from bln_search.api.inputs.batch_forms import Target
+from bln_search.api.inputs.condition_loaders import ConditionLoaders, parse_condition_loaders
+from bln_search.api.inputs.loaders import batches_by_size
+from bln_search.api.inputs.metrics import Metric, MetricRecorder, UserMetric, examples_of, resolve_metrics
+from bln_search.api.inputs.score import UserScore, has_correctness, resolve_score
 from bln_search.api.network_list import network_fingerprints, parse_networks
-from bln_search.api.ranked import RankedConfigurations
-from bln_search.api.ranked_conditions import RankedConditions
-from bln_search.api.score import UserScore, has_correctness, resolve_score
+from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.several_tables import combine_tables
 from bln_search.core.blend import Blend
 from bln_search.core.enums import Correction, Split, parse_enum
@@ -37,7 +37,7 @@ from bln_search.evaluation.class_counts import ClassCounts
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.network_layers import (
+from bln_search.norms.network.layers import (
     MomentsByEstimate,
     find_norms,
     network_populations,

@@ -9,8 +9,8 @@ from bln_search.core.errors import ModelError
 from bln_search.evaluation.tree.space import ungrouped_layers
 from bln_search.norms import Normalization
 from bln_search.norms.base import NormalizationBase
+from bln_search.norms.network.stored_values import missing_values, stored_population
 from bln_search.norms.row_batching.row_tensor import LayerPopulations
-from bln_search.norms.stored_values import missing_values, stored_population
 
 
 def find_fixed_layers(

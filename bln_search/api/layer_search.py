@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 from torch import nn
 
-from bln_search.api.adapters import BatchAdapter, Loader
 from bln_search.api.arguments import (
     CorrectionName,
     EstimateName,
@@ -17,12 +16,13 @@ from bln_search.api.arguments import (
     OtherLayersName,
     check_network,
 )
-from bln_search.api.batch_forms import Target
 from bln_search.api.estimates import collect_estimates, named_populations
 from bln_search.api.fixed_layers import find_fixed_layers, kept_populations
-from bln_search.api.loaders import load_split_batches
+from bln_search.api.inputs.adapters import BatchAdapter, Loader
+from bln_search.api.inputs.batch_forms import Target
+from bln_search.api.inputs.loaders import load_split_batches
+from bln_search.api.inputs.score import UserScore, has_correctness, is_in_nats, resolve_score
 from bln_search.api.ranked_layers import RankedLayers
-from bln_search.api.score import UserScore, has_correctness, is_in_nats, resolve_score
 from bln_search.core.enums import Correction, LayerScope, LayerSearch, OtherLayers, PopulationEstimate, parse_enum
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
@@ -33,12 +33,12 @@ from bln_search.evaluation.tree.evaluators import make_evaluator
 from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from bln_search.ranking.paired.per_layer_results import per_layer_result
 from bln_search.search.layers.search import LayerSearchPlan, assign_folds, search_network
 from bln_search.search.layers.strategies import SearchOptions
-from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.problems import problems_of
+from bln_search.specs.sections.layer_search import LayersSpec
 
 _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 

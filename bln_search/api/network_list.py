@@ -9,7 +9,7 @@ from torch import nn
 from bln_search.api.arguments import check_network
 from bln_search.api.fingerprint import parameter_fingerprint
 from bln_search.core.errors import ModelError
-from bln_search.norms.network_layers import find_norms
+from bln_search.norms.network.layers import find_norms
 
 
 def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[nn.Module]:

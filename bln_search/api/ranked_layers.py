@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from bln_search.api.apply import LayeredConfiguration
-from bln_search.api.printing import drop_accuracy_columns, table_html, table_text
+from bln_search.api.ranked.printing import drop_accuracy_columns, table_html, table_text
 from bln_search.core.blend import Blend
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.per_layer import PerLayerConfiguration

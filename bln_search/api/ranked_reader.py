@@ -11,10 +11,17 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from bln_search.api.ranked import RankedConfigurations
-from bln_search.api.ranked_conditions import RankedConditions
-from bln_search.api.ranked_format import FORMAT, FORMAT_VERSION, Json, TensorStore, add_missing_suffix, content_sha256
-from bln_search.api.ranked_row import LayerPopulationsByName
+from bln_search.api.conditions.tables import RankedConditions
+from bln_search.api.ranked.file_format import (
+    FORMAT,
+    FORMAT_VERSION,
+    Json,
+    TensorStore,
+    add_missing_suffix,
+    content_sha256,
+)
+from bln_search.api.ranked.row import LayerPopulationsByName
+from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.several_tables import NetworkTables, combine_tables
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration

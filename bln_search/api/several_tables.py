@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bln_search.api.metrics import mean_values
-from bln_search.api.ranked import RankedConfigurations
-from bln_search.api.ranked_conditions import RankedConditions
+from bln_search.api.conditions.tables import RankedConditions
+from bln_search.api.inputs.metrics import mean_values
+from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.ranking.leaderboard import LeaderboardRow, TrialEvaluation, rank_rows
 

@@ -9,22 +9,15 @@ from inspect import getdoc
 import typer
 
 from bln_search.cli import backups, checkpoints, data, database, processes, settings_list, tokens
-from bln_search.cli.studies import (
+from bln_search.cli.studies import deletion, external, listing, logs, remote, run, skeleton, validation
+from bln_search.cli.studies.results import (
     analysis,
     comparison,
-    deletion,
     export,
-    external,
     layer_search,
     layers,
     leaderboard,
-    listing,
-    logs,
     publish,
-    remote,
-    run,
-    skeleton,
-    validation,
     verification,
 )
 

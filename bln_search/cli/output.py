@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from bln_search.core.errors import OutputError
-from bln_search.core.files import write_atomically
+from bln_search.core.files.atomic import write_atomically
 from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
 
 _PIPE_WIDTH = 1_000

@@ -33,9 +33,9 @@ from bln_search.cli.options import (
 from bln_search.cli.output import Format, errors
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import open_client, service_address
-from bln_search.core.disk import disk_space_problem
 from bln_search.core.errors import MissingPackageError
-from bln_search.core.log_files import LogFile
+from bln_search.core.files.disk import disk_space_problem
+from bln_search.core.files.log_files import LogFile
 from bln_search.core.logs import configure_logs
 from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import connect_ledger, open_ledger

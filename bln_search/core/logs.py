@@ -6,7 +6,7 @@ import json
 import logging
 from datetime import UTC, datetime
 
-from bln_search.core.log_files import LogFile, open_log_file
+from bln_search.core.files.log_files import LogFile, open_log_file
 
 _log = logging.getLogger(__name__)
 _EXTRA_FIELDS = ("client", "account", "token_id", "study_id", "trial", "seconds", "request_id")

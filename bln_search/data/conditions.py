@@ -14,7 +14,7 @@ from bln_search.core.errors import DataError
 from bln_search.data.corruptions import corrupt_images
 from bln_search.data.corruptions.corrupted_images import check_images
 from bln_search.data.prepared import PreparedData, UnpreparedInputs
-from bln_search.specs.condition import ConditionSpec
+from bln_search.specs.sections.condition import ConditionSpec
 
 
 def corrupted_splits(data: PreparedData, condition: ConditionSpec) -> dict[Split, tuple[Tensor, Tensor]]:

@@ -13,7 +13,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet, Inputs
 from bln_search.data.splits import split_indices
-from bln_search.specs.data import DataSpec, Standardization
+from bln_search.specs.sections.data import DataSpec, Standardization
 from bln_search.specs.sizes import batch_size_problem
 
 _SLICE_EXAMPLES = 4096

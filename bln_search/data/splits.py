@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
-from bln_search.specs.data import DataSpec
+from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sizes import count_validation_examples
 
 Indices = NDArray[np.int64]

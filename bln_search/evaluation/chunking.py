@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bln_search.evaluation.inputs import Inputs
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
-from bln_search.norms.network_layers import find_norms, mini_batch_statistics
+from bln_search.norms.network.layers import find_norms, mini_batch_statistics
 
 MEMORY_LIMIT = 256 * 2**20
 """Default limit on one activation tensor of all rows, in bytes. A few such tensors are alive at once."""

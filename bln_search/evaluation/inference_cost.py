@@ -8,7 +8,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from bln_search.norms.network_layers import evaluation_mode, find_norms, mini_batch_statistics
+from bln_search.norms.network.layers import evaluation_mode, find_norms, mini_batch_statistics
 
 _PASSES = 11
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.evaluation.row_evaluator import configured_row
-from bln_search.norms.network_layers import evaluation_mode
+from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 
 _WARM_UP = 3

@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
+from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRows
+from bln_search.evaluation.checks.independence import BatchPair, check_one_pass_inputs, check_pair
+from bln_search.evaluation.checks.spot_checks import SpotChecks
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunking, retain_freed_memory
-from bln_search.evaluation.ill_conditioned_rows import IllConditionedRows
-from bln_search.evaluation.independence import BatchPair, check_one_pass_inputs, check_pair
 from bln_search.evaluation.inputs import StructuredInputs
 from bln_search.evaluation.plain_passes import plain_scores
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
 from bln_search.evaluation.scoring import Score, cross_entropy
-from bln_search.evaluation.spot_checks import SpotChecks
-from bln_search.norms.network_layers import evaluation_mode, find_norms
+from bln_search.norms.network.layers import evaluation_mode, find_norms
 from bln_search.norms.precision import full_precision
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import torch
 
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.ill_conditioned_rows import IllConditionedRows
+from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRows
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from bln_search.core.errors import DataError
 from bln_search.evaluation.inputs import Inputs, can_slice
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
-from bln_search.norms.network_layers import (
+from bln_search.norms.network.layers import (
     MomentsByEstimate,
     evaluation_mode,
     find_norms,

@@ -16,7 +16,7 @@ from bln_search.evaluation.chunking import Chunking
 from bln_search.evaluation.inputs import Inputs, first_examples, map_tensors, to_double
 from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
 from bln_search.norms.base import NormalizationBase
-from bln_search.norms.network_layers import find_norms
+from bln_search.norms.network.layers import find_norms
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
     EnumerationPlan,

@@ -12,7 +12,7 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import ModelError
 from bln_search.data import load_data
 from bln_search.data.prepared import PreparedData, prepare_data_set
-from bln_search.specs.data import DataSpec
+from bln_search.specs.sections.data import DataSpec
 
 
 @dataclass(frozen=True)

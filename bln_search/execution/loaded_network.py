@@ -16,7 +16,7 @@ from bln_search.data.prepared import PreparedData
 from bln_search.execution.environment import ExecutionEnvironment, prepared_data
 from bln_search.models import build_model
 from bln_search.norms import Normalization, make_norm
-from bln_search.norms.network_layers import MomentsByEstimate, find_norms, network_populations
+from bln_search.norms.network.layers import MomentsByEstimate, find_norms, network_populations
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 from bln_search.specs.trial import TrialSpec, planned_rows
 from bln_search.training.checkpoint import load_weights, read_checkpoint

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, Probe
 from bln_search.core.states import FailureClass
-from bln_search.specs.search import Objective
+from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import TrialSpec
 
 

@@ -13,7 +13,7 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.populations import collect_frozen_moments
-from bln_search.norms.network_layers import MomentsByEstimate
+from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.trial import TrialSpec
 from bln_search.training.checkpoint import network_weights, write_checkpoint
 

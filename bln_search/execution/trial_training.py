@@ -16,8 +16,8 @@ from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import EpochDone, Phase, Progressed, Send, Task, TrainingDiverged, TrainingDone
 from bln_search.execution.provenance import trial_provenance
 from bln_search.execution.trained_weights import write_trained_weights
-from bln_search.norms.drift import compute_drifts
-from bln_search.specs.search import Objective
+from bln_search.norms.network.drift import compute_drifts
+from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import TrialSpec
 from bln_search.training import TrainingRun
 from bln_search.training.checkpoint import load_weights

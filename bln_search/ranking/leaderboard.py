@@ -13,7 +13,7 @@ from bln_search.core.records import Evaluation, RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.condition_metrics import ConditionMetrics, condition_metrics
 from bln_search.ranking.metrics import SplitMetrics
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from bln_search.core.registry import MODELS, pair_problem
 from bln_search.data.catalog import find_entry
 from bln_search.data.conditions import check_conditions
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation.independence import check_independence
+from bln_search.evaluation.checks.independence import check_independence
 from bln_search.execution.environment import ExecutionEnvironment, prepared_data
 from bln_search.execution.loaded_network import build_network
 from bln_search.models.factory import check_model
-from bln_search.norms.network_layers import find_norms
+from bln_search.norms.network.layers import find_norms
 from bln_search.search.layers.search import assign_folds
 from bln_search.search.layers.trial_search import check_layers
 from bln_search.specs.study import StudySpec

@@ -1,12 +1,12 @@
 """The specification of a study: the study file, and the trials that it defines."""
 
-from bln_search.specs.arm import ArmSpec
-from bln_search.specs.data import DataSpec
 from bln_search.specs.load import load_study, parse_study
-from bln_search.specs.model import ModelSpec
-from bln_search.specs.search import SearchSpec
+from bln_search.specs.sections.arm import ArmSpec
+from bln_search.specs.sections.data import DataSpec
+from bln_search.specs.sections.model import ModelSpec
+from bln_search.specs.sections.search import SearchSpec
+from bln_search.specs.sections.training import TrainingSpec
 from bln_search.specs.study import EvaluationSpec, StudySpec
-from bln_search.specs.training import TrainingSpec
 from bln_search.specs.trial import TrialSpec, list_planned_trials, planned_rows
 
 __all__ = [

@@ -13,10 +13,10 @@ from bln_search.core.enums import Split
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.records import EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec, require_storable_text, require_unique
-from bln_search.specs.data import DataSpec
-from bln_search.specs.external import (
+from bln_search.specs.sections.arm import ArmSpec
+from bln_search.specs.sections.data import DataSpec
+from bln_search.specs.sections.external import (
     EXTERNAL_ARM,
     LARGEST_SPLIT,
     ExternalBaseline,
@@ -25,7 +25,7 @@ from bln_search.specs.external import (
     ExternalSpec,
     Text,
 )
-from bln_search.specs.model import ModelSpec
+from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.study import EvaluationSpec, RankingSpec, StudySpec
 
 _MOST_EVALUATIONS = 100_000

@@ -12,8 +12,8 @@ from typing import Any
 from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import ENDED, StudyState, TrialState
-from bln_search.specs.search import Objective
-from bln_search.specs.space import format_point
+from bln_search.specs.sections.search import Objective
+from bln_search.specs.sections.space import format_point
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bln_search.core.enums import Split
-from bln_search.specs.data import DataSpec
+from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import boundary_trials
 

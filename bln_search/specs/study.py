@@ -19,17 +19,17 @@ from bln_search.core.blend import Blend
 from bln_search.core.enums import Correction, PopulationEstimate, Split, StudyKind
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import TEXT_DATA_SETS
-from bln_search.specs.arm import ArmSpec, reject_memory
 from bln_search.specs.base import Spec, check_storable, omit_defaults_added_later, require_unique
-from bln_search.specs.blend import BlendWeight
-from bln_search.specs.condition import ConditionSpec
-from bln_search.specs.data import DataSpec, Standardization
-from bln_search.specs.external import ExternalSpec
-from bln_search.specs.layer_search import LayersSpec
-from bln_search.specs.model import ModelSpec
-from bln_search.specs.search import Sampler, SearchSpec, points_per_arm
-from bln_search.specs.space import SECTIONS, ChoiceDimension, Space
-from bln_search.specs.training import TrainingSpec
+from bln_search.specs.sections.arm import ArmSpec, reject_memory
+from bln_search.specs.sections.blend import BlendWeight
+from bln_search.specs.sections.condition import ConditionSpec
+from bln_search.specs.sections.data import DataSpec, Standardization
+from bln_search.specs.sections.external import ExternalSpec
+from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.model import ModelSpec
+from bln_search.specs.sections.search import Sampler, SearchSpec, points_per_arm
+from bln_search.specs.sections.space import SECTIONS, ChoiceDimension, Space
+from bln_search.specs.sections.training import TrainingSpec
 
 BatchSizes = Annotated[
     tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...],

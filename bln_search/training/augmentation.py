@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.specs.training import AugmentationSpec
+from bln_search.specs.sections.training import AugmentationSpec
 
 
 class Augmentation:

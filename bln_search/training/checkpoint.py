@@ -18,7 +18,7 @@ from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments, moments_from_tensors, moments_to_tensors
-from bln_search.norms.network_layers import MomentsByEstimate
+from bln_search.norms.network.layers import MomentsByEstimate
 
 _WEIGHT_PREFIX, _POPULATION_PREFIX = "weight|", "population|"
 

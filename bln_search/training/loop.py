@@ -18,10 +18,10 @@ from bln_search.core.records import EpochRecord
 from bln_search.data.prepared import PreparedData
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
-from bln_search.norms.network_layers import MomentsByEstimate, find_norms, history_recording, network_populations
+from bln_search.norms.network.layers import MomentsByEstimate, find_norms, history_recording, network_populations
 from bln_search.norms.statistics import select_population
-from bln_search.specs.arm import ArmSpec
-from bln_search.specs.training import BatchOrder, TrainingSpec
+from bln_search.specs.sections.arm import ArmSpec
+from bln_search.specs.sections.training import BatchOrder, TrainingSpec
 from bln_search.training.augmentation import Augmentation
 from bln_search.training.checkpoint import copy_weights, network_weights
 from bln_search.training.optimization import make_optimizer, set_learning_rate

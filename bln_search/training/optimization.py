@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from bln_search.specs.training import TrainingSpec
+from bln_search.specs.sections.training import TrainingSpec
 from bln_search.training.sparse_adam import EPSILON, SparseRowAdam, has_embedding
 
 

@@ -14,8 +14,8 @@ from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.cpu_limits import available_cores, choose_workers
 from bln_search.search.layers.trial_search import search_for_seconds, search_trial
-from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.records import TrialRecord
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.ledger import Ledger
 
 _SAVE_INTERVAL = 20.0

@@ -10,8 +10,8 @@ from bln_search.core.errors import SpecError
 from bln_search.core.records import EpochRecord
 from bln_search.search.optuna.sampler import OptunaSampler
 from bln_search.specs.records import StudyRecord, TrialRecord
-from bln_search.specs.search import Objective, Pruner, points_per_arm
-from bln_search.specs.space import Point, finite_values, grid, grid_size
+from bln_search.specs.sections.search import Objective, Pruner, points_per_arm
+from bln_search.specs.sections.space import Point, finite_values, grid, grid_size
 from bln_search.specs.trial import LARGEST_GRID, make_trial_spec
 from bln_search.storage.ledger import Ledger
 

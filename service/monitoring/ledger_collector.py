@@ -10,8 +10,8 @@ from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
 from bln_search.core.checkpoints import FolderStore
-from bln_search.core.disk import disk_usage
 from bln_search.core.errors import BlnSearchError
+from bln_search.core.files.disk import disk_usage
 from bln_search.settings import Settings
 from bln_search.storage.checkpoints.ownership import is_ownership_marker
 from bln_search.storage.monitoring import LedgerMetrics, Monitoring

@@ -12,7 +12,7 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.ranking.grouping import losses_by_condition
 from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.formatting import compared_rows
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException

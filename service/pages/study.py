@@ -11,7 +11,7 @@ from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import study_yaml
 from bln_search.storage.ledger import Ledger

@@ -7,7 +7,7 @@ from typing import Any
 
 from bln_search.core.enums import StudyKind
 from bln_search.core.states import StudyState, TrialState
-from bln_search.specs.external import ExternalSpec
+from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.study import StudySpec
 from bln_search.storage.listing.studies import StudyItemWithSpec
 from bln_search.storage.tokens import Bearer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore, FolderStore
 from bln_search.core.errors import BlnSearchError
-from bln_search.core.files import file_sha256
+from bln_search.core.files.atomic import file_sha256
 from bln_search.core.records import CheckpointRecord
 from bln_search.storage.ledger import Ledger
 from service.http.problems import ProblemException

@@ -16,7 +16,7 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.export import flat_row
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
-from bln_search.specs.condition import CLEAN
+from bln_search.specs.sections.condition import CLEAN
 from service.api_route import ApiRoute
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep

@@ -9,7 +9,7 @@ import pytest
 
 import bln_search
 from bln_search.api import arguments
-from bln_search.api.score import ScoreName
+from bln_search.api.inputs.score import ScoreName
 from bln_search.core.configuration import Method
 from bln_search.core.enums import Correction, LayerSearch, PopulationEstimate, Semantics
 

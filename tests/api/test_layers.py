@@ -8,8 +8,6 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
 from bln_search.core.enums import Split
@@ -19,21 +17,8 @@ from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.evaluation.tree.verification import plain_pass_losses
 from bln_search.models import MLP
 from bln_search.norms import BLN, BN
-from bln_search.norms.network_layers import evaluation_mode
-from tests.api.own_network import make_loader
-
-SIZE = 10
-
-
-def network(widths=(9, 8)):
-    torch.manual_seed(0)
-    return MLP((6,), 4, partial(BLN, batch_size=SIZE), widths=widths)
-
-
-def loader(n, seed):
-    generator = torch.Generator().manual_seed(seed)
-    inputs = torch.randn(n, 6, generator=generator)
-    return DataLoader(TensorDataset(inputs, inputs[:, :4].argmax(1)), batch_size=SIZE)
+from bln_search.norms.network.layers import evaluation_mode
+from tests.api.layer_search import SIZE, loader, network, normed
 
 
 def test_best_configuration_can_be_applied():
@@ -245,127 +230,3 @@ def test_evaluations_must_cover_the_uniform_configurations():
     for nonsense in (0, -1, 1_000_001, "many"):
         with pytest.raises(ValueError, match="evaluations: must be"):
             bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="beam", evaluations=nonsense)
-
-
-def normed(layers, norm=torch.nn.BatchNorm1d):
-    torch.manual_seed(0)
-    for _ in range(layers):
-        yield from (torch.nn.Linear(6, 6), norm(6), torch.nn.Tanh())
-
-
-class Branching(torch.nn.Sequential):
-    def forward(self, x):
-        return super().forward(x if x.sum() != 0 else -x)
-
-
-@pytest.mark.parametrize(
-    ("kind", "layers", "method", "evaluations", "expected"),
-    [
-        (torch.nn.Sequential, 5, "same", 64, "exact"),
-        (torch.nn.Sequential, 7, "bln", 40, "coordinate"),
-        (Branching, 3, "same", 64, "exact"),
-        (Branching, 3, "same", 63, "coordinate"),
-    ],
-)
-def test_small_spaces_are_enumerated_by_default(kind, layers, method, evaluations, expected):
-    model = bln_search.convert(kind(*normed(layers)), method=method, batch_size=SIZE)
-    with warnings.catch_warnings(record=True) as caught_warnings:
-        warnings.simplefilter("always")
-        layered = bln_search.search_layers(model, loader(60, 0), loader(40, 1), evaluations=evaluations)
-    assert layered.result.search == expected
-    assert [str(warning.message).endswith("takes longer") for warning in caught_warnings] == [True] * (
-        kind is Branching
-    )
-
-
-@pytest.mark.parametrize(
-    "search",
-    [
-        "exact",
-        "coordinate",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("beam", "tpe", "racing", "random")),
-    ],
-)
-def test_branching_network_is_searched_like_a_sequential_one(search):
-    sequential, branching = (
-        bln_search.convert(kind(*normed(2)), method="same") for kind in (torch.nn.Sequential, Branching)
-    )
-    options = {"search": search, "evaluations": 16, "test_loader": loader(30, 2)}
-    expected = bln_search.search_layers(sequential, loader(60, 0), loader(45, 1), **options)
-    with pytest.warns(UserWarning, match="evaluated one by one"):
-        layered = bln_search.search_layers(branching, loader(60, 0), loader(45, 1), **options)
-    assert [row.configuration for row in layered.result.rows] == [row.configuration for row in expected.result.rows]
-    np.testing.assert_allclose(layered.record.confirmed.losses, expected.record.confirmed.losses, rtol=1e-5)
-    np.testing.assert_allclose(layered.record.test, expected.record.test, rtol=1e-5)
-    bln_search.apply_configuration(branching, layered.best)
-    bln_search.apply_configuration(branching, "FF--.FF--")
-    with pytest.raises(ModelError, match=r"FF--\.TF-- cannot be applied: apply the result of search_layers"):
-        bln_search.apply_configuration(branching, "FF--.TF--")
-
-
-@pytest.mark.parametrize(("kind", "layers", "limit"), [(torch.nn.Sequential, 7, "16,777,216"), (Branching, 4, "4,096")])
-@pytest.mark.filterwarnings("ignore:the forward pass of this Branching")
-def test_too_many_configurations_name_the_argument_to_change(kind, layers, limit):
-    model = bln_search.convert(kind(*normed(layers)), batch_size=SIZE)
-    with pytest.raises(
-        ModelError, match=rf'{16**layers:,} .* {limit} .*use search="coordinate" or search="beam", .*groups='
-    ):
-        bln_search.search_layers(model, loader(60, 0), loader(40, 1), search="exact")
-
-
-@pytest.mark.parametrize("search", ["exact", "coordinate"])
-def test_best_independent_has_the_lowest_loss_of_its_kind(search):
-    layered = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=100)
-    space, sums = layered.record.space, layered.record.sums
-    digits = [space.digits_at(index) for index in range(space.size)] if sums.digits is None else sums.digits.tolist()
-    losses = {
-        str(configuration): loss
-        for configuration, loss in zip(map(space.configuration, digits), sums.mean_loss, strict=True)
-        if configuration.is_deterministic
-    }
-    assert len(losses) >= 4
-    best = layered.best_independent
-    assert best.configuration.is_deterministic
-    assert losses[str(best)] == min(losses.values())
-    bln_search.apply_configuration(network(), best)
-
-
-def test_layered_results_are_shown_short_in_a_debugger_and_as_a_table_in_a_notebook():
-    layered = bln_search.search_layers(network(), loader(60, 0), loader(40, 1))
-    best = layered.result.rows[0]
-    assert (
-        repr(layered)
-        == f"<RankedLayers: exact search of 256 configurations, best {best.configuration} {best.loss:.4f}>"
-    )
-    assert repr(layered.best) == f"<LayeredConfiguration: {best.configuration}>"
-    html = layered._repr_html_()
-    assert f'<td style="text-align: left">{best.configuration}</td>' in html
-    assert "-fold cross-validation" in html
-
-
-def test_advice_names_no_argument_that_the_search_lacks():
-    """A tensor without examples on its first axis, from before the first layer, meets one from after it."""
-
-    class Windows(nn.Module):
-        def __init__(self):
-            super().__init__()
-            torch.manual_seed(0)
-            self.first, self.norm, self.second = nn.Linear(6, 8), bln_search.BLN(8, batch_size=10), bln_search.BLN(8)
-            self.head = nn.Linear(8, 2)
-
-        def forward(self, x):
-            y = self.first(x)
-            windows = self.norm(y).reshape(-1, 4) + y.reshape(-1, 4)
-            return self.head(self.second(windows.reshape(-1, 8)))
-
-    data = make_loader()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        layered = bln_search.search_layers(Windows(), data, data, search="coordinate", evaluations=40)
-    texts = [str(warning.message) for warning in caught]
-    assert any("evaluated one by one" in text for text in texts)
-    assert not any("one_pass" in text for text in texts)
-    applied = bln_search.apply_configuration(Windows(), layered.best).eval()
-    with torch.no_grad():
-        losses = torch.cat([nn.functional.cross_entropy(applied(x), y, reduction="none") for x, y in data])
-    assert layered.result.rows[0].loss == pytest.approx(losses.mean().item(), rel=1e-5)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.norms.network_layers import evaluation_mode, find_norms
+from bln_search.norms.network.layers import evaluation_mode, find_norms
 from tests.api.small_network import cut, losses
 
 TRAIN = [(x.double(), y) for x, y in cut(0, 30)]

@@ -12,7 +12,7 @@ from torch import nn
 import bln_search
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
-from bln_search.norms.network_layers import evaluation_mode, find_norms
+from bln_search.norms.network.layers import evaluation_mode, find_norms
 from tests.api.small_network import cut
 
 TRAIN = [(x.double(), y) for x, y in cut(0, 30)]

@@ -8,10 +8,10 @@ import torch
 
 import bln_search
 from bench import shift
-from bench.support.shift_cost import measure_cost
-from bench.support.shift_data import CLEAN, SHIFTS, Sizes, draw_images
-from bench.support.shift_network import train_network
-from bench.support.shift_rows import recovered_fraction
+from bench.support.shift.cost import measure_cost
+from bench.support.shift.data import CLEAN, SHIFTS, Sizes, draw_images
+from bench.support.shift.network import train_network
+from bench.support.shift.rows import recovered_fraction
 from bln_search.data import DataSet
 
 SIZES = Sizes(training=100, population=50, validation=40)

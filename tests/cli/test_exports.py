@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from bln_search.cli import main
-from bln_search.cli.studies import export, verification
-from bln_search.cli.studies.export import choose_row
+from bln_search.cli.studies.results import export, verification
+from bln_search.cli.studies.results.export import choose_row
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError

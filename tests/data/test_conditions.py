@@ -12,8 +12,8 @@ from bln_search.data.corruptions import corrupt_images
 from bln_search.data.dataset import DataSet
 from bln_search.data.prepared import prepare_data_set
 from bln_search.data.splits import split_indices
-from bln_search.specs.condition import ConditionSpec
-from bln_search.specs.data import DataSpec
+from bln_search.specs.sections.condition import ConditionSpec
+from bln_search.specs.sections.data import DataSpec
 
 NOISE = ConditionSpec.model_validate({"corruption": "gaussian_noise", "severity": 4, "seed": 5})
 FOG = ConditionSpec.model_validate("fog-2")

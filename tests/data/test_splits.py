@@ -14,7 +14,7 @@ from bln_search.data.dataset import DataSet
 from bln_search.data.prepared import Standardizer, fit_standardization, prepare_data_set
 from bln_search.data.splits import split_indices
 from bln_search.specs import DataSpec
-from bln_search.specs.data import Standardization
+from bln_search.specs.sections.data import Standardization
 
 LABELS = np.tile(np.arange(10), 100)
 

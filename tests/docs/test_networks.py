@@ -27,7 +27,7 @@ NEEDS_TORCHVISION = ("timm", "torchvision", "transformers")
 LOAD = """
 import importlib.util
 import warnings
-from bench.support.zoo_networks import load_torchvision
+from bench.support.zoo.networks import load_torchvision
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     if importlib.util.find_spec("torchvision"):

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 from bench.documents.reference import study_file
 from bln_search.core.registry import DATA_SETS, MODELS
 from bln_search.models.factory import MODELS as FACTORIES
-from bln_search.specs.arm import ArmSpec
-from bln_search.specs.external import ExternalSpec
-from bln_search.specs.model import ModelSpec
+from bln_search.specs.sections.arm import ArmSpec
+from bln_search.specs.sections.external import ExternalSpec
+from bln_search.specs.sections.model import ModelSpec
+from bln_search.specs.sections.training import ConstantRate
 from bln_search.specs.study import StudySpec
-from bln_search.specs.training import ConstantRate
 from tests.docs.pages import PAGES, written
 
 

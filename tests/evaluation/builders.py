@@ -9,7 +9,7 @@ import torch
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
-from bln_search.norms.network_layers import find_norms, network_configurations, network_populations
+from bln_search.norms.network.layers import find_norms, network_configurations, network_populations
 from bln_search.norms.row_batching.row_tensor import RowSpec
 from tests.evaluation.networks import NETWORKS, input_size
 

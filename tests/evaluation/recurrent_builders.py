@@ -10,7 +10,7 @@ from bln_search.core.enums import PopulationEstimate
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from bln_search.norms.network_layers import find_norms, layer_estimates
+from bln_search.norms.network.layers import find_norms, layer_estimates
 from tests.evaluation.builders import SIZE
 
 STEPS, VOCABULARY = 4, 9

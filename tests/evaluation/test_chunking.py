@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from bln_search.evaluation.memory import Chunking, choose_chunking
 from torch import nn
 
+from bln_search.evaluation.chunking import Chunking, choose_chunking
 from bln_search.norms import BN
 
 SHARED, EXPANDED = 8 * 100 * 4, 8 * 20 * 4

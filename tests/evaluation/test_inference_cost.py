@@ -6,10 +6,10 @@ import time
 
 import pytest
 import torch
-from bln_search.evaluation.cost import inference_seconds
 from torch import nn
 
 from bln_search import BLN
+from bln_search.evaluation.inference_cost import inference_seconds
 
 
 class Waiting(nn.Module):

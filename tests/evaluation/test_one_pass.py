@@ -13,7 +13,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.evaluation import collect_frozen_moments, evaluate_rows
 from bln_search.evaluation.batches import mini_batches
 from bln_search.norms import BLN, BN, LN, MBN
-from bln_search.norms.network_layers import find_norms, layer_estimates, network_configurations, network_populations
+from bln_search.norms.network.layers import find_norms, layer_estimates, network_configurations, network_populations
 from bln_search.norms.row_batching.row_tensor import RowSpec
 from tests.evaluation.builders import (
     SIZE,

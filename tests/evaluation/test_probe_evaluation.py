@@ -16,7 +16,7 @@ from bln_search.evaluation.latency import measure_latency
 from bln_search.evaluation.probe_evaluation import probe_batch_composition, probe_batch_size
 from bln_search.evaluation.row_evaluator import configured_row
 from bln_search.norms import BLN
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from bln_search.norms.row_batching.row_tensor import RowSpec
 
 SIZE, N = 10, 83

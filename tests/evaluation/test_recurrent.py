@@ -9,7 +9,7 @@ from bln_search import evaluate_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.evaluation import evaluate_rows
 from bln_search.evaluation.batches import mini_batches
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from tests.evaluation.builders import SIZE, row_specs
 from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, collect_moments_of, draw_sequences
 from tests.support.tiers import latin, part

@@ -12,7 +12,7 @@ from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, too_few_slots_re
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.split import undefined_reason
 from bln_search.norms import BLN, BN, LN
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from bln_search.norms.row_batching.row_tensor import RowSpec
 
 

@@ -13,16 +13,16 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api.adapters import BatchAdapter
 from bln_search.api.estimates import collect_estimates, named_populations
-from bln_search.api.loaders import load_split_batches
+from bln_search.api.inputs.adapters import BatchAdapter
+from bln_search.api.inputs.loaders import load_split_batches
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.scoring import cross_entropy
 from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.norms import make_norm
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from tests.evaluation.oracle import METHOD_SOURCES, Oracle, OracleNorm, fill_batches, split_and_fill
 from tests.evaluation.wirings import CLASSES, WIRINGS, Wiring
 from tests.norms import oracle as loops

@@ -21,7 +21,7 @@ from bln_search.execution.reevaluation import (
     replay_conditions,
 )
 from bln_search.execution.trial import run_task
-from bln_search.norms.network_layers import evaluation_mode
+from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import list_planned_trials, parse_study
 
 STUDY = parse_study("""

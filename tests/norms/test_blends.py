@@ -10,7 +10,7 @@ from bln_search.core.blend import Blend
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.norms import make_norm
-from bln_search.norms.folding import folding_obstacle
+from bln_search.norms.network.folding import folding_obstacle
 from tests.norms.test_layer import SEMANTICS, SHAPES, configure, layer_and_formula, random_input
 from tests.support.tiers import latin
 

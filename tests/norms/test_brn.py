@@ -10,7 +10,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms import BN, BRN
-from bln_search.norms.network_layers import history_recording
+from bln_search.norms.network.layers import history_recording
 
 EPSILON = 1e-4
 SHAPES = {"(N, D)": (6, 3), "(N, C, H, W)": (4, 3, 2, 2)}

@@ -17,7 +17,7 @@ from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms import BN, MBN
 from bln_search.norms.moment_collection import collect_moments
-from bln_search.norms.network_layers import history_recording
+from bln_search.norms.network.layers import history_recording
 from bln_search.norms.statistics import select_population
 from tests.norms.oracle import from_rows, to_rows
 

@@ -105,7 +105,9 @@ def test_blends_change_neither_effects_nor_shares(evaluations):
             evaluation=replace(
                 item.evaluation,
                 key=replace(
-                    item.evaluation.key, configuration=item.evaluation.key.configuration.with_blended_population, estimate="frozen@0.1"
+                    item.evaluation.key,
+                    configuration=item.evaluation.key.configuration.with_blended_population,
+                    estimate="frozen@0.1",
                 ),
                 loss=3.0,
             ),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.core.errors import SpecError
 from bln_search.specs import parse_study
-from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 
 GOOD = """name: study
 data: {name: digits}

@@ -9,7 +9,7 @@ from bln_search.core.errors import SpecError
 from bln_search.data import load_data
 from bln_search.data.prepared import prepare_data_set
 from bln_search.specs import parse_study
-from bln_search.specs.data import DataSpec
+from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sizes import EXAMPLES, oversized_batches, split_sizes
 
 STUDY = """

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from bln_search.specs import parse_study
-from bln_search.specs.model import ModelSpec
+from bln_search.specs.sections.model import ModelSpec
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
 CELLS = MINIMAL_STUDY.replace("{name: mlp}", "{name: lstm, normalize: cells, gain: 0.1}")

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from bln_search.specs import list_planned_trials, parse_study, planned_rows
-from bln_search.specs.training import CosineRate, StepRate
+from bln_search.specs.sections.training import CosineRate, StepRate
 
 STUDY = """name: study
 data: {name: digits}

@@ -8,8 +8,8 @@ import zlib
 import numpy as np
 import pytest
 
-from bln_search.specs.external import ExternalNetwork
 from bln_search.specs.external_results import ExternalResults, to_base64
+from bln_search.specs.sections.external import ExternalNetwork
 from bln_search.storage.results import external_results
 from bln_search.storage.results.external_results import check_results
 from tests.support.external_results import make_results, results_body

@@ -8,8 +8,8 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import Split
 from bln_search.core.records import Outcomes
 from bln_search.core.states import EvaluationState
-from bln_search.specs.external import ExternalNetwork
 from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, to_base64
+from bln_search.specs.sections.external import ExternalNetwork
 from bln_search.storage.results.external_results import check_results
 from bln_search.storage.results.outcome_codec import encode_outcomes
 

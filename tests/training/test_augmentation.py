@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bln_search.core.errors import ModelError
-from bln_search.specs.training import AugmentationSpec
+from bln_search.specs.sections.training import AugmentationSpec
 from bln_search.training.augmentation import Augmentation
 
 

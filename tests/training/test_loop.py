@@ -18,7 +18,7 @@ from bln_search.data.prepared import prepare_data_set
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from bln_search.norms.network_layers import find_norms
+from bln_search.norms.network.layers import find_norms
 from bln_search.specs import ArmSpec, DataSpec, TrainingSpec
 from bln_search.training import TrainingRun, train
 from bln_search.training.checkpoint import copy_weights, network_weights

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.specs.training import TrainingSpec
+from bln_search.specs.sections.training import TrainingSpec
 from bln_search.training import sparse_adam
 from bln_search.training.optimization import make_optimizer
 from bln_search.training.sparse_adam import SparseRowAdam

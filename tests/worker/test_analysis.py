@@ -17,7 +17,7 @@ from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.recommendation import recommendation_text
 from bln_search.specs import parse_study
-from bln_search.specs.data import DataSpec
+from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.study import ProbesSpec
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker.analysis import compute_analysis, get_or_create_analysis

@@ -13,7 +13,7 @@ from bln_search.data.corruptions import corrupt_images
 from bln_search.evaluation.row_evaluator import configured_row
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.execution.trial import run_task
-from bln_search.norms.network_layers import evaluation_mode
+from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import load_study
 from bln_search.worker import run_study
 from tests.conftest import ROOT

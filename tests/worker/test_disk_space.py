@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from bln_search.core import disk as core_disk
 from bln_search.core.checkpoints import FolderStore
-from bln_search.core.disk import disk_space_problem
 from bln_search.core.enums import Scope
+from bln_search.core.files import disk as core_disk
+from bln_search.core.files.disk import disk_space_problem
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor

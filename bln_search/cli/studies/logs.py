@@ -19,7 +19,7 @@ from bln_search.cli.options import (
 from bln_search.cli.output import Format, print_line
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import FOLLOWED_STATES, StudySource, open_source
-from bln_search.cli.studies.events import EVENT_COLUMNS, TrialLookup, event_line, event_record
+from bln_search.cli.studies.progress.events import EVENT_COLUMNS, TrialLookup, event_line, event_record
 from bln_search.storage.events import EventRecord
 
 

@@ -20,10 +20,10 @@ from bln_search.cli.output import Format, errors, results
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.records import print_record
 from bln_search.cli.sources import ServiceSource, open_client
-from bln_search.cli.studies.events import EPOCH, TrialLookup, event_line
-from bln_search.cli.studies.leaderboard import print_leaderboard
-from bln_search.cli.studies.progress import EventProgress
-from bln_search.cli.studies.remarks import print_failures
+from bln_search.cli.studies.progress.display import EventProgress
+from bln_search.cli.studies.progress.events import EPOCH, TrialLookup, event_line
+from bln_search.cli.studies.progress.remarks import print_failures
+from bln_search.cli.studies.results.leaderboard import print_leaderboard
 from bln_search.cli.studies.wording import state_text, study_label
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings

@@ -25,9 +25,9 @@ from bln_search.cli.options import (
 from bln_search.cli.output import Format
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import LedgerSource
-from bln_search.cli.studies.leaderboard import print_leaderboard
-from bln_search.cli.studies.progress import progress_watcher
-from bln_search.cli.studies.remarks import print_failures, print_remarks
+from bln_search.cli.studies.progress.display import progress_watcher
+from bln_search.cli.studies.progress.remarks import print_failures, print_remarks
+from bln_search.cli.studies.results.leaderboard import print_leaderboard
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study

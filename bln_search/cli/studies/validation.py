@@ -7,7 +7,7 @@ from functools import partial
 from bln_search.cli.options import FormatOption, StudyFileArgument
 from bln_search.cli.output import Format, print_table, results
 from bln_search.cli.records import Record, print_records
-from bln_search.cli.studies.remarks import print_remarks
+from bln_search.cli.studies.progress.remarks import print_remarks
 from bln_search.core.registry import plugin_models
 from bln_search.specs import list_planned_trials, load_study, planned_rows
 from bln_search.specs.study import StudySpec

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bln_search.core.checkpoints.store import StoredFile, validate_file_name
-from bln_search.core.disk import disk_usage
-from bln_search.core.files import copy_atomically, write_atomically
+from bln_search.core.files.atomic import copy_atomically, write_atomically
+from bln_search.core.files.disk import disk_usage
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
 from bln_search.evaluation.tree.graph.shape_values import ScalesWithBatch, is_shape_value, scales_with_batch
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
-from bln_search.norms.network_layers import mini_batch_statistics
+from bln_search.norms.network.layers import mini_batch_statistics
 
 _FASTEST_BYTES = {"cpu": 8 * 2**20, "cuda": 256 * 2**20}
 """Bytes of a chunk at which a traversal is fastest: on CPU what caches and the allocator reuse well."""

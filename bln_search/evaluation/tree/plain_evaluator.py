@@ -20,7 +20,7 @@ from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.evaluation.tree.space import TreeOptions, find_configuration_space
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.evaluation.tree.verification import configured_layers
-from bln_search.norms.network_layers import evaluation_mode, find_norms, mini_batch_statistics
+from bln_search.norms.network.layers import evaluation_mode, find_norms, mini_batch_statistics
 from bln_search.norms.row_batching.row_tensor import Populations
 
 MAX_PLAIN_CONFIGURATIONS = 4_096

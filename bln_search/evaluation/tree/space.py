@@ -17,7 +17,7 @@ from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.split import undefined_reason
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
 from bln_search.norms import Normalization
-from bln_search.norms.network_layers import network_method
+from bln_search.norms.network.layers import network_method
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 
 ExcludedOptions = Mapping[str, Mapping[str, str]]

@@ -25,7 +25,7 @@ from bln_search.evaluation.tree.space import TreeOptions, find_configuration_spa
 from bln_search.evaluation.tree.traversal import OnLosses, TreeTraversal
 from bln_search.evaluation.tree.trie import Digits, Trie, all_digits, build_trie, unique_rows
 from bln_search.evaluation.tree.verification import check_against_plain
-from bln_search.norms.network_layers import evaluation_mode
+from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import Populations
 
 MAX_CONFIGURATIONS = 2**24

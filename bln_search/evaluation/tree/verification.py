@@ -12,14 +12,14 @@ from torch import Tensor
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.checks.numerical_comparison import loss_distance
 from bln_search.evaluation.inputs import single_tensor, to_double
-from bln_search.evaluation.numerical_comparison import loss_distance
 from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
 from bln_search.evaluation.tree.space import layer_row
-from bln_search.norms.network_layers import evaluation_mode
+from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.norms.statistics import select_population
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 
 from bln_search.core.errors import BlnSearchError, CheckpointStoreError, DataUnavailableError, StorageFullError
-from bln_search.core.files import DISK_FULL_ERRNOS
+from bln_search.core.files.atomic import DISK_FULL_ERRNOS
 from bln_search.core.states import FailureClass
 from bln_search.execution.messages import Message, PruneDecision, Task, TaskFailed
 

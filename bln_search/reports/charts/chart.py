@@ -11,7 +11,7 @@ from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.grouping import EvaluationSetting
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D1F", "#999999")
 """Palette for colour-blind readers (Okabe & Ito 2008) without yellow and black, which vanish on some backgrounds."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.reports.charts.chart import COLOURS, Chart, layout, number_duplicates
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 
 
 def row_labels(rows: Sequence[ComparedRow]) -> list[str]:

@@ -8,7 +8,7 @@ from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import MeanStd
 from bln_search.reports.charts.chart import DASHES, SYMBOLS, Chart, layout, number_duplicates, series_colour
 from bln_search.reports.leaderboard_columns import metric_of
-from bln_search.specs.condition import CLEAN
+from bln_search.specs.sections.condition import CLEAN
 
 _MAX_ROWS = 8
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bln_search.core.blend import Blend
 from bln_search.reports.page.blocks import Block, Code, Facts, Paragraph, Section
 from bln_search.reports.page.context import ReportContext
-from bln_search.specs.arm import ArmSpec
-from bln_search.specs.condition import ConditionSpec
-from bln_search.specs.external import ExternalSpec
+from bln_search.specs.sections.arm import ArmSpec
+from bln_search.specs.sections.condition import ConditionSpec
+from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import study_yaml
 

@@ -13,7 +13,7 @@ from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.recommendation import recommendation_text, row_label
 from bln_search.reports.sentences.significance import method_detail, significance_fact
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 
 _MIN_WRITTEN_SHARE = 0.005
 _MIN_WRITTEN_BIAS = 0.00005

@@ -10,7 +10,7 @@ from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.ranking.per_layer import ConfirmedDifference, NetworkChoice, PerLayerResult, PerLayerRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
 from bln_search.reports.formatting import format_interval, format_signed_interval
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 
 _SEARCH_NAMES = {
     LayerSearch.EXACT: "exact enumeration",

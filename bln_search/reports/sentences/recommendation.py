@@ -11,7 +11,7 @@ from bln_search.ranking.selection.recommendation import (
     Recommendation,
 )
 from bln_search.reports.sentences.leaderboard import format_sentence
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 
 
 def recommendation_text(recommendation: Recommendation, *, with_accuracy: bool = True) -> str:

@@ -10,7 +10,7 @@ from bln_search.core.configuration import InferenceConfiguration, Source
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.reports.terminal.fitted_table import CellKind, Column
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 
 _MAX_LETTERS = 4
 """Number of letters of a row up to which the group column is readable."""

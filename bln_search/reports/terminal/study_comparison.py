@@ -10,7 +10,7 @@ from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import format_interval, format_signed_interval
 from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
-from bln_search.specs.space import format_point_json
+from bln_search.specs.sections.space import format_point_json
 
 _LEGEND = (
     f"loss: {CROSS_ENTROPY}, a mean over seeds; difference: loss minus that of the first study; ± is half of a 95 % "

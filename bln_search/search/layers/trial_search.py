@@ -20,10 +20,10 @@ from bln_search.evaluation.tree.space import TreeOptions, max_space_size
 from bln_search.evaluation.tree.tree_evaluator import MAX_CONFIGURATIONS, TreeEvaluator
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.norms.network_layers import evaluation_mode
+from bln_search.norms.network.layers import evaluation_mode
 from bln_search.search.layers.search import LayerSearchPlan, OnProgress, assign_folds, search_network
 from bln_search.search.layers.strategies import SearchOptions
-from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.specs.trial import TrialSpec
 
 

@@ -13,7 +13,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from bln_search.specs.space import (
+from bln_search.specs.sections.space import (
     ChoiceDimension,
     FloatDimension,
     IntDimension,

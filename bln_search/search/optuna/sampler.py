@@ -23,8 +23,8 @@ from bln_search.core import states
 from bln_search.core.errors import LedgerError
 from bln_search.search.optuna.distributions import distributions_of, parameters_of, point_of
 from bln_search.search.optuna.samplers import make_pruner, make_sampler
-from bln_search.specs.search import Objective, Pruner, SearchSpec
-from bln_search.specs.space import Point, Space
+from bln_search.specs.sections.search import Objective, Pruner, SearchSpec
+from bln_search.specs.sections.space import Point, Space
 
 TRIAL_KEY_ATTR = "cell"
 """User attribute of an Optuna trial: the key of its first trial in the ledger. Stored in Optuna's records."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, SuccessiveHalvingPruner
 from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
 
-from bln_search.specs.search import Pruner, Sampler, SearchSpec
+from bln_search.specs.sections.search import Pruner, Sampler, SearchSpec
 
 _REDUCTION = 3
 """Reduction factor of successive halving: one trial in three passes a rung."""

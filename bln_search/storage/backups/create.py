@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError, BlnSearchError
-from bln_search.core.files import file_sha256
+from bln_search.core.files.atomic import file_sha256
 from bln_search.core.version import VERSION
 from bln_search.storage.backups.archive import BackupArchive, format_moment
 from bln_search.storage.backups.copy_rows import copy_rows, sequence_values, set_sequences

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError
-from bln_search.core.files import file_sha256
+from bln_search.core.files.atomic import file_sha256
 from bln_search.core.names import count_noun
 from bln_search.storage.backups.archive import BackupArchive
 from bln_search.storage.backups.copy_rows import copy_rows, delete_rows, sequence_values, set_sequences

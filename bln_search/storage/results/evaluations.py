@@ -15,7 +15,7 @@ from bln_search.core.records import DRIFT, Drift, Evaluation, EvaluationKey, Out
 from bln_search.core.states import EvaluationState, TrialState
 from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank_rows
 from bln_search.specs.records import point_json
-from bln_search.specs.search import Objective
+from bln_search.specs.sections.search import Objective
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec, planned_rows
 from bln_search.storage.database import Database

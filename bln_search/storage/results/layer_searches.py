@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.errors import DamagedRecordError, DataError
 from bln_search.core.layer_search_record import FoldSums, LayerSearchRecord
-from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.records import point_json
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.database import Database
 from bln_search.storage.results.layer_search_codec import (
     decode_record,

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from bln_search.core.states import StudyState, TrialState
-from bln_search.specs.external import ExternalSpec
+from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import list_planned_trials
 from bln_search.storage.database import Database

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from bln_search.core.version import VERSION
 from bln_search.reports.formatting import format_interval, format_signed_interval, group_mark
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, unranked_reason
-from bln_search.specs.space import format_point, format_point_json
+from bln_search.specs.sections.space import format_point, format_point_json
 from service.pages.rendering import labels
 from service.pages.rendering.assets import assets_version, plotly_version
 from service.pages.rendering.documentation import documentation_folder

@@ -14,7 +14,7 @@ from bln_search.api import export_network
 from bln_search.core.blend import Blend
 from bln_search.core.checkpoints import FolderStore
 from bln_search.evaluation.batches import mini_batches
-from bln_search.norms.network_layers import find_norms
+from bln_search.norms.network.layers import find_norms
 from tests.api.export.forms import forms_of
 from tests.api.trained import DIGITS, row_of, train
 

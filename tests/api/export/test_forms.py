@@ -10,11 +10,12 @@ import torch
 from torch.nn import functional as F
 
 import bln_search
-from bln_search.api import export_network, export_writing
+from bln_search.api import export_network
+from bln_search.api.export import writing as export_writing
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ExportError
 from bln_search.evaluation.batches import mini_batches
-from bln_search.norms.network_layers import find_norms
+from bln_search.norms.network.layers import find_norms
 from tests.api.export.exported_rows import FOLDED, ROWS
 from tests.api.export.forms import forms_of
 from tests.api.trained import DIGITS, row_of, train

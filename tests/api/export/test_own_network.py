@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.norms.network_layers import find_norms
+from bln_search.norms.network.layers import find_norms
 from tests.api.export.own_networks import INPUTS, TOKENS, mixed, pair, rows
 
 WITHOUT_ONNX = ("safetensors", "torch_export")

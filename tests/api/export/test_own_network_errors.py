@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.api import export_writing, runtimes
+from bln_search.api.export import runtimes
+from bln_search.api.export import writing as export_writing
 from bln_search.core.errors import DataError, ExportError, MissingPackageError, ModelError, StorageFullError
 from tests.api.export.own_networks import INPUTS, TOKENS, mixed, pair
 

@@ -9,11 +9,13 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api import export_network, export_writing, folder, runtimes, study_export
+from bln_search.api import export_network
+from bln_search.api.export import folder, runtimes, study_export
+from bln_search.api.export import writing as export_writing
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import DataError, ExportError, MissingPackageError, StorageFullError
 from bln_search.data import DataSet
-from bln_search.norms.network_layers import find_norms
+from bln_search.norms.network.layers import find_norms
 from tests.api.trained import row_of, train
 
 pytestmark = pytest.mark.xdist_group("export")  # the exports are made once

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from bln_search.core.errors import BackupError
-from bln_search.core.files import file_sha256
+from bln_search.core.files.atomic import file_sha256
 from bln_search.core.states import StudyState, TrialState
 from bln_search.storage.migration import newest_revision
 from tests.contracts.backups.installation import NOW, fill

@@ -14,7 +14,7 @@ from bln_search.core.errors import DataError, LedgerError
 from bln_search.core.layer_search_record import FoldSums
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import TrialState
-from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.engine import read_session, schema_transaction, write_session
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.tables import LayerSearchRow

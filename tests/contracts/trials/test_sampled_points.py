@@ -8,7 +8,7 @@ import pytest
 from bln_search.core.errors import StaleAttemptError
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import StudyState, TrialState
-from bln_search.specs.search import Objective
+from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import make_trial_spec
 from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, finish_trial, no_worker_is_alive
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 
 D = 6
 

@@ -20,7 +20,7 @@ from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.models import MLP, LeNet, ResNet
 from bln_search.norms import BLN, BN, LN, make_norm
-from bln_search.norms.network_layers import find_norms, layer_estimates, network_populations
+from bln_search.norms.network.layers import find_norms, layer_estimates, network_populations
 from tests.evaluation.builders import SIZE, build_network, draw_examples, estimate_populations, frozen_populations
 from tests.evaluation.networks import NETWORKS, Residual
 from tests.evaluation.tree.builders import assert_equal_to_plain_passes, draw_digits, make_evaluator

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from bln_search.evaluation.tree.paths import NodeActivations
+
+from bln_search.evaluation.tree.node_activations import NodeActivations
 
 
 @pytest.fixture

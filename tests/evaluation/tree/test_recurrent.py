@@ -9,7 +9,7 @@ from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from tests.evaluation.builders import SIZE
 from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, collect_moments_of, draw_sequences
 from tests.evaluation.tree.builders import assert_equal_to_plain_passes, draw_digits

@@ -13,7 +13,7 @@ from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import LN
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from tests.models.recurrent import oracle
 from tests.models.recurrent.layers import (
     NORMALIZED_LAYERS,

@@ -18,7 +18,7 @@ from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
 from bln_search.models.recurrent import TimeStepNorms
 from bln_search.norms import BLN, BN, LN, make_norm
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.network.layers import find_norms, network_populations
 from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
 
 FEATURES, STEPS = 3, 4

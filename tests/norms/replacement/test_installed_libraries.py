@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench.support.zoo_networks import load_torchvision
+from bench.support.zoo.networks import load_torchvision
 from bln_search import convert, evaluate_configurations
 from bln_search.core.enums import Split
 from bln_search.norms.replacement.libraries import BUILT_IN

@@ -16,7 +16,7 @@ from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.paired.per_layer_results import confirmed_difference, per_layer_result
 from bln_search.ranking.statistics.intervals import t_interval
-from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.results.layer_searches import StoredLayerSearch
 from tests.search.layers.tables import choice, plain_space, space_of
 from tests.storage.searches import make_search_record

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import TrialState
 from bln_search.search.optuna.sampler import OptunaSampler
-from bln_search.specs.search import Objective, Pruner, Sampler, SearchSpec
-from bln_search.specs.space import Space
+from bln_search.specs.sections.search import Objective, Pruner, Sampler, SearchSpec
+from bln_search.specs.sections.space import Space
 
 SPACE = TypeAdapter(Space).validate_python(
     {
@@ -38,7 +38,7 @@ class Record:
     losses: dict = field(default_factory=dict)
     loss: float = 0.5
 
-    def measure(self, objective):
+    def objective_value(self, objective):
         return self.loss if objective is Objective.LOSS else len(self.key)
 
 

@@ -137,7 +137,7 @@ class TestDiskUsage:
         rooms = {tmp_path: (1000, 700, 300), tmp_path / "other": (5000, 4800, 200)}
         (tmp_path / "other").mkdir()
         usage = namedtuple("usage", "total used free")
-        monkeypatch.setattr("bln_search.core.disk.shutil.disk_usage", lambda path: usage(*rooms[path]))
+        monkeypatch.setattr("bln_search.core.files.disk.shutil.disk_usage", lambda path: usage(*rooms[path]))
         assert fullest_disk(Settings(home=tmp_path / "not" / "yet")) == (1000, 300)
         settings = Settings(home=tmp_path, checkpoints=str(tmp_path / "other" / "kept"))
         assert fullest_disk(settings) == (5000, 200)

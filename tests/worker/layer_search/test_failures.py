@@ -10,7 +10,7 @@ from bln_search.core.enums import LayerScope
 from bln_search.core.errors import DataError, ModelError, UnknownStudyError
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.specs import parse_study
-from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import layer_search as worker_layers
 from bln_search.worker.analysis import LayerSearchOutcome, compute_analysis

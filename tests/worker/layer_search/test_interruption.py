@@ -8,7 +8,7 @@ import pytest
 from bln_search.core.enums import LayerSearch
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.search.layers import trial_search as layers_of_network
-from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.worker import layer_search as worker_layers
 from bln_search.worker.analysis import AnalysisOptions, compute_analysis
 from bln_search.worker.layer_search import SearchStoppedError, search_layers

@@ -7,7 +7,7 @@ import pytest
 
 from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.specs import parse_study
-from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.worker.analysis import compute_analysis
 from bln_search.worker.layer_search import search_layers
 from tests.worker.layer_search.searched_study import STUDY, list_searches, silent

@@ -14,7 +14,7 @@ from bln_search.evaluation.tree.graph.in_place import InPlaceOrder
 from bln_search.evaluation.tree.graph.tracing import ROOT, NotTraceableError, trace_network
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
-from bln_search.norms.network_layers import find_norms
+from bln_search.norms.network.layers import find_norms
 
 Segment = Callable[..., tuple[Any, ...]]
 """A function from the values that enter the segment to those that later segments need."""

@@ -1,0 +1,1 @@
+"""Data, network and rows of the benchmark of distribution shift."""

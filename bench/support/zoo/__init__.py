@@ -1,0 +1,1 @@
+"""Networks of other libraries: survey, conversion and comparison with plain loops."""

@@ -1,0 +1,1 @@
+"""Ranked tables under several validation conditions, and the recommendation over them."""

@@ -1,0 +1,125 @@
+"""What to use at each inference mini-batch size, under each criterion, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bln_search.api.conditions.recommendation import ConditionRecommendation
+from bln_search.api.ranked.figures import plotly_figure
+from bln_search.api.ranked.record_table import RecordTable
+from bln_search.api.ranked.records import Record
+from bln_search.ranking.selection.condition_criteria import Criterion
+from bln_search.reports.charts.ranked_rows import batch_size_chart
+from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
+
+
+@dataclass(frozen=True, repr=False)
+class BatchSizeSummary(RecordTable):
+    """One recommendation for each mini-batch size and criterion; printing it prints a table.
+
+    Attributes:
+        recommendations: By increasing mini-batch size, then by criterion.
+        batch_sizes: The mini-batch size of each recommendation.
+    """
+
+    recommendations: tuple[ConditionRecommendation, ...]
+    batch_sizes: tuple[int, ...]
+
+    def to_records(self) -> list[Record]:
+        """One dictionary for each mini-batch size and criterion.
+
+        `value` is what is minimized, and `excess` is `value` minus the lowest value of any row. `regret` is the largest
+        loss above the lowest loss of a condition. `alternative` is the best row that is independent of the mini-batch,
+        `alternative_cost` its value minus `value`; both are None where the row itself is independent.
+        """
+        return [_record(item, size) for item, size in zip(self.recommendations, self.batch_sizes, strict=True)]
+
+    def plot(self, over: str = Criterion.WORST) -> Any:
+        """The value by mini-batch size of the row to use, of the network before conversion, and of the best other rows.
+
+        Args:
+            over: The criterion, or the name of a condition.
+
+        Returns:
+            A `plotly.graph_objects.Figure`.
+
+        Raises:
+            MissingPackageError: plotly is not installed.
+            ValueError: The criterion is unknown.
+        """
+        items = [item for item in self.recommendations if item.over == over]
+        if not items:
+            names = ", ".join(dict.fromkeys(str(item.over) for item in self.recommendations))
+            raise ValueError(f"over={over!r} is unknown: give one of {names}")
+        values: dict[str, list[float | None]] = {
+            "lowest": [item.value - item.excess for item in items],
+            "row to use": [item.value for item in items],
+            "best independent row": [
+                item.value + item.alternative_cost if item.is_independent or item.alternative else None
+                for item in items
+            ],
+            "as is": [item.as_is for item in items],
+        }
+        shown = {name: line for name, line in values.items() if any(value is not None for value in line)}
+        return plotly_figure(batch_size_chart(list(dict.fromkeys(self.batch_sizes)), shown, over))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(set(self.batch_sizes))} mini-batch sizes>"
+
+    def _table_with_sentences(self) -> tuple[FittedTable, Sequence[str]]:
+        records = self.to_records()
+
+        def cells(name: str) -> list[str]:
+            return [_cell(record[name]) for record in records]
+
+        columns = [
+            Column("batch", cells("batch_size"), CellKind.NUMBER, is_key=True),
+            Column("over", cells("over"), CellKind.CODE, is_key=True),
+            Column("use", cells("row"), CellKind.CODE, is_key=True),
+            Column("independent", cells("independent"), CellKind.CODE),
+            Column("value", cells("value"), CellKind.NUMBER, legend="value: what is minimized"),
+            Column("above lowest", cells("excess"), CellKind.NUMBER, drop_order=1),
+            Column(
+                "regret",
+                cells("regret"),
+                CellKind.NUMBER,
+                legend="regret: largest loss above the lowest loss of a condition at this size",
+            ),
+            Column("as is", cells("as_is"), CellKind.NUMBER, legend="as is: value of the network before conversion"),
+            Column("best independent", cells("alternative"), CellKind.CODE),
+            Column(
+                "its cost",
+                cells("alternative_cost"),
+                CellKind.NUMBER,
+                legend="best independent: the best row that is independent of the mini-batch; its cost: "
+                "value above that of the row to use",
+            ),
+        ]
+        return FittedTable(columns), []
+
+
+def _record(item: ConditionRecommendation, batch_size: int) -> Record:
+    return {
+        "batch_size": batch_size,
+        "over": str(item.over),
+        "row": str(item.row),
+        "configuration": str(item.row.configuration),
+        "population": item.row.row.estimate,
+        "independent": item.is_independent,
+        "value": item.value,
+        "excess": item.excess,
+        "regret": max(item.regrets.values()),
+        "as_is": item.as_is,
+        "alternative": None if item.alternative is None else str(item.alternative),
+        "alternative_cost": None if item.alternative is None else item.alternative_cost,
+    }
+
+
+def _cell(value: str | float | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,228 @@
+"""The row to use over several conditions, with its reasons and its alternative."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.api.conditions.rows import ConditionRows
+from bln_search.api.ranked.row import RankedConfiguration
+from bln_search.core.enums import Split
+from bln_search.core.errors import ModelError
+from bln_search.core.records import RowKey
+from bln_search.ranking.comparison import MAX_COMPARED_ROWS
+from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.metrics import MeanStd, SplitMetrics
+from bln_search.ranking.paired.condition_selection import SelectedRow, select_over_conditions
+from bln_search.ranking.selection.condition_criteria import Criterion
+from bln_search.ranking.selection.recommendation import is_deterministic
+from bln_search.reports.sentences.leaderboard import format_sentence
+
+
+@dataclass(frozen=True, repr=False)
+class ConditionRecommendation:
+    """The row to use. Printing it prints why, what it costs, and the alternative.
+
+    Attributes:
+        over: What is minimized: `mean`, `worst`, `regret`, or the name of a condition.
+        row: The row. Its metrics are means over the conditions, unless `over` is one of them.
+        losses: Its mean loss in each condition.
+        regrets: Its loss above the lowest loss of each condition: the cost of not knowing the condition.
+        value: What is minimized.
+        excess: `value` minus the lowest value of any row.
+        selection: How it was selected; None if it was selected in the table of one condition, or rows could not be
+            compared.
+        alternative: The row of lowest value that is independent of the mini-batch; None if `row` is independent, or no
+            row is.
+        alternative_cost: Value of `alternative` minus that of `row`; 0 without an alternative.
+        as_is: Value of the network before conversion; None where there is none.
+        is_as_is: Whether `row` is the network before conversion.
+    """
+
+    over: str
+    row: RankedConfiguration
+    losses: Mapping[str, float]
+    regrets: Mapping[str, float]
+    value: float
+    excess: float
+    selection: SelectedRow | None
+    alternative: RankedConfiguration | None
+    alternative_cost: float
+    as_is: float | None
+    is_as_is: bool
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether outputs of the row are independent of the mini-batch."""
+        return self.row.is_independent
+
+    @property
+    def lines(self) -> list[str]:
+        """The recommendation in lines: the row, then facts."""
+        sizes = "" if self.is_independent else f" at mini-batches of {self.row.row.batch_size}"
+        dependence = "independent of" if self.is_independent else "depends on"
+        headline = (
+            f"{_criterion_text(self.over)}: use {self.row}{sizes} – {self.value:.4f}, {self._distance()}, {dependence} "
+            "the mini-batch"
+        )
+        return [headline, *(f"• {format_sentence(fact)}" for fact in self._facts())]
+
+    def _distance(self) -> str:
+        return "the lowest" if self.excess <= 0 else f"{self.excess:.4f} above the lowest"
+
+    def _facts(self) -> list[str]:
+        facts = []
+        if self.is_as_is:
+            facts.append("this is the current configuration of the network: no other is significantly better (5 %)")
+        elif self.as_is is not None:
+            facts.append(f"the current configuration of the network has {self.as_is:.4f}")
+        if self.alternative is not None:
+            difference = f"{abs(self.alternative_cost):.4f} {'higher' if self.alternative_cost >= 0 else 'lower'}"
+            facts.append(
+                f"the best row that is independent of the mini-batch is {self.alternative}: its value is {difference}"
+            )
+        elif not self.is_independent:
+            facts.append("no row is independent of the mini-batch")
+        return facts
+
+    def __str__(self) -> str:
+        losses = ", ".join(f"{name} {loss:.4f} (+{self.regrets[name]:.4f})" for name, loss in self.losses.items())
+        first, *facts = self.lines
+        return "\n".join([first, f"• Losses, and regrets: {losses}.", *facts])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.over}, {self.row}, {self.value:.4f}>"
+
+
+def _criterion_text(over: str) -> str:
+    texts = {
+        Criterion.MEAN: "Mean over conditions",
+        Criterion.WORST: "Worst condition",
+        Criterion.REGRET: "Largest regret",
+    }
+    return texts[Criterion(over)] if over in list(Criterion) else f"Condition {over}"
+
+
+def recommend_over_conditions(rows: ConditionRows, over: str) -> ConditionRecommendation:
+    """Select a row. over: a criterion, or the name of a condition.
+
+    Raises:
+        ModelError: No row has a value in every condition.
+    """
+    tables = rows.tables
+    if not rows.keys:
+        reason = next((row.reason for row in rows.without_value if row.reason), "there is no row")
+        raise ModelError(f"no configuration could be measured in every condition: {reason}")
+    if over in tables:
+        column = list(tables).index(over)
+        values = rows.losses[:, column]
+        key = _equal_row(rows, tables[over].recommended.row.key)
+        selection = None
+        order = values.argsort(kind="stable")
+        index = rows.keys.index(key) if key in rows.keys else int(order[0])
+    else:
+        criterion = Criterion(over)
+        values = rows.values(criterion)
+        order = values.argsort(kind="stable")
+        candidates = _candidates(rows, [int(position) for position in order])
+        selection = _select(rows, criterion, candidates)
+        index = candidates[0 if selection is None else selection.row]
+    return _describe(rows, over, index, values, selection)
+
+
+def _equal_row(rows: ConditionRows, key: RowKey) -> RowKey:
+    """The row that stands for this one if it is the same at several mini-batch sizes."""
+    same = (other for other in rows.keys if other._replace(batch_size=key.batch_size) == key)
+    return next((other for other in same if key.batch_size in rows.batch_sizes[other]), key)
+
+
+def _candidates(rows: ConditionRows, order: list[int]) -> list[int]:
+    """The first rows by value, the best independent one, and that of the network before conversion."""
+    per_slot = next(iter(rows.tables.values())).per_slot
+    candidates = order[:MAX_COMPARED_ROWS]
+    independent = next((row for row in order if _is_independent(rows.keys[row], per_slot=per_slot)), None)
+    current = None if rows.current is None else rows.keys.index(rows.current)
+    further = [row for row in dict.fromkeys((independent, current)) if row is not None and row not in candidates]
+    return [*candidates[: MAX_COMPARED_ROWS - len(further)], *further]
+
+
+def _select(rows: ConditionRows, criterion: Criterion, candidates: list[int]) -> SelectedRow | None:
+    """None where rows cannot be compared."""
+    keys = [rows.keys[row] for row in candidates]
+    outcome_tables = rows.outcome_tables(keys)
+    if outcome_tables is None:
+        return None
+    per_slot = next(iter(rows.tables.values())).per_slot
+    return select_over_conditions(
+        outcome_tables,
+        criterion,
+        independent=[_is_independent(key, per_slot=per_slot) for key in keys],
+        computed=[key.configuration.num_computed_statistics for key in keys],
+        current=keys.index(rows.current) if rows.current in keys else None,
+    )
+
+
+def _is_independent(key: RowKey, *, per_slot: bool) -> bool:
+    return is_deterministic(key.configuration, per_slot=per_slot)
+
+
+def _describe(
+    rows: ConditionRows, over: str, index: int, values: NDArray[np.float64], selection: SelectedRow | None
+) -> ConditionRecommendation:
+    tables = rows.tables
+    first = next(iter(tables.values()))
+    key = rows.keys[index]
+    ranks = values.argsort(kind="stable").argsort(kind="stable") + 1
+    alternative, alternative_cost = None, 0.0
+    if not _is_independent(key, per_slot=first.per_slot):
+        independent = [
+            position for position, other in enumerate(rows.keys) if _is_independent(other, per_slot=first.per_slot)
+        ]
+        if independent:
+            best = min(independent, key=lambda position: float(values[position]))
+            alternative = _mean_row(rows, over, best, int(ranks[best]))
+            alternative_cost = float(values[best] - values[index])
+    regrets = rows.losses[index] - rows.losses.min(axis=0)
+    current = None if rows.current is None else rows.keys.index(rows.current)
+    return ConditionRecommendation(
+        over=over,
+        row=_mean_row(rows, over, index, int(ranks[index])),
+        losses=dict(zip(tables, rows.losses[index].tolist(), strict=True)),
+        regrets=dict(zip(tables, regrets.tolist(), strict=True)),
+        value=float(values[index]),
+        excess=float(values[index] - values.min()),
+        selection=selection,
+        alternative=alternative,
+        alternative_cost=alternative_cost,
+        as_is=None if current is None else float(values[current]),
+        is_as_is=current == index,
+    )
+
+
+def _mean_row(rows: ConditionRows, over: str, index: int, place: int) -> RankedConfiguration:
+    """A row with its place under the criterion, and with the means over conditions of its metrics."""
+    tables = rows.tables
+    key = rows.keys[index]
+    names = [over] if over in tables else list(tables)
+    members = [rows.row(name, key) for name in names]
+    splits = [split for split in Split if all(split in member.metrics for member in members)]
+    row = replace(
+        members[0],
+        rank=place,
+        metrics={split: _mean_metrics(members, split) for split in splits},
+    )
+    configured = tables[names[0]].configured_row(row)
+    return replace(configured, batch_sizes=rows.batch_sizes[key])
+
+
+def _mean_metrics(members: list[LeaderboardRow], split: Split) -> SplitMetrics:
+    """Means over conditions; the deviation over networks is that of a single condition, or unknown."""
+    metrics = [member.metrics[split] for member in members]
+    if len(metrics) == 1:
+        return metrics[0]
+    loss, accuracy = (fmean(values) for values in zip(*((m.loss.mean, m.accuracy.mean) for m in metrics), strict=True))
+    return SplitMetrics(MeanStd(loss, None), MeanStd(accuracy, None))

@@ -1,0 +1,105 @@
+"""Rows that have a value in every condition, with their losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.api.ranked.equal_rows import SizesByKey, distinct_rows
+from bln_search.api.ranked.table import RankedConfigurations
+from bln_search.core.records import RowKey
+from bln_search.ranking.comparison import MAX_COMPARED_ROWS
+from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.paired import OutcomeTable
+from bln_search.ranking.paired.condition_comparison import ConditionComparison, compare_conditions
+from bln_search.ranking.selection.condition_criteria import Criterion, criterion_values
+
+Tables = Mapping[str, RankedConfigurations]
+
+
+@dataclass(frozen=True)
+class ConditionRows:
+    """Rows by increasing mean over conditions; those that are equal at all mini-batch sizes once.
+
+    Attributes:
+        tables: The ranked table of each condition.
+        keys: Identity of each row that has a rank in every condition.
+        batch_sizes: Mini-batch sizes of each row.
+        losses: Mean loss of each row in each condition, (rows, conditions).
+        without_value: Rows that lack a value in some condition.
+    """
+
+    tables: Tables
+    keys: tuple[RowKey, ...]
+    batch_sizes: SizesByKey
+    losses: NDArray[np.float64]
+    without_value: tuple[LeaderboardRow, ...]
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Names of the conditions."""
+        return tuple(self.tables)
+
+    def values(self, criterion: Criterion) -> NDArray[np.float64]:
+        """Value of each row."""
+        return criterion_values(self.losses, criterion)
+
+    def row(self, condition: str, key: RowKey) -> LeaderboardRow:
+        """The row of a condition with this key."""
+        return self._by_key[condition][key]
+
+    @cached_property
+    def _by_key(self) -> dict[str, dict[RowKey, LeaderboardRow]]:
+        return {name: {row.key: row for row in table.board.rows} for name, table in self.tables.items()}
+
+    @cached_property
+    def current(self) -> RowKey | None:
+        """The row of the network before conversion, at its size of lowest mean loss; None where there is none."""
+        deployed = next(iter(self.tables.values())).deployed
+        if deployed is None:
+            return None
+        row = deployed.configuration, deployed.estimate
+        return next((key for key in self.keys if (key.configuration, key.estimate) == row), None)
+
+    @cached_property
+    def comparison(self) -> ConditionComparison | None:
+        """The first rows, compared over conditions; None for fewer than two rows or examples."""
+        tables = self.outcome_tables(self.keys[:MAX_COMPARED_ROWS])
+        return None if tables is None else compare_conditions(tables)
+
+    def outcome_tables(self, keys: Sequence[RowKey]) -> list[OutcomeTable] | None:
+        """Outcomes of rows in each condition; None for fewer than two rows or examples."""
+        if len(keys) < 2:
+            return None
+        tables = [table.outcome_table(keys) for table in self.tables.values()]
+        complete = [table for table in tables if table is not None]
+        return complete if len(complete) == len(tables) else None
+
+
+def condition_rows(tables: Tables) -> ConditionRows:
+    """The rows of all conditions."""
+    first = next(iter(tables.values()))
+    outcomes = [single.outcomes for table in tables.values() for single in table.single_tables]
+    distinct = distinct_rows([table.board for table in tables.values()], outcomes, per_slot=first.per_slot)
+    by_key = [{row.key: row for row in rows.board.rows} for rows in distinct]
+    losses: dict[RowKey, list[float]] = {}
+    without_value: dict[RowKey, LeaderboardRow] = {}
+    for key in distinct[0].batch_sizes:
+        members = [rows[key] for rows in by_key]
+        missing = next((row for row in members if row.rank is None), None)
+        if missing is None:
+            losses[key] = [row.metrics[first.board.ranked_on].loss.mean for row in members]
+        else:
+            without_value[key] = missing
+    keys = sorted(losses, key=lambda key: float(np.mean(losses[key])))
+    return ConditionRows(
+        tables=tables,
+        keys=tuple(keys),
+        batch_sizes=distinct[0].batch_sizes,
+        losses=np.asarray([losses[key] for key in keys], np.float64).reshape(len(keys), len(tables)),
+        without_value=tuple(without_value.values()),
+    )

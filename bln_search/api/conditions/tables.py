@@ -1,0 +1,199 @@
+"""The ranked tables of a network under several validation conditions, and recommendations over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, NoReturn
+
+from bln_search.api.conditions.batch_size_summary import BatchSizeSummary
+from bln_search.api.conditions.recommendation import ConditionRecommendation, recommend_over_conditions
+from bln_search.api.conditions.rows import ConditionRows, condition_rows
+from bln_search.api.conditions.summary_table import condition_records, condition_table
+from bln_search.api.ranked.figures import plotly_figure
+from bln_search.api.ranked.printing import row_label
+from bln_search.api.ranked.record_table import RecordTable
+from bln_search.api.ranked.records import Record
+from bln_search.api.ranked.row import RankedConfiguration
+from bln_search.api.ranked.table import RankedConfigurations
+from bln_search.api.ranked.writer import write_tables
+from bln_search.core.errors import ModelError
+from bln_search.ranking.comparison import MAX_COMPARED_ROWS
+from bln_search.ranking.selection.condition_criteria import Criterion
+from bln_search.reports.charts.ranked_rows import condition_heat_map
+from bln_search.reports.terminal.fitted_table import FittedTable
+
+
+@dataclass(frozen=True, repr=False)
+class RankedConditions(RecordTable):
+    """Ranked tables of several conditions; printing them prints one line for each row, with its loss in each condition.
+
+    All conditions were evaluated with the same population values. Rows that are equal at all mini-batch sizes stand
+    once. The regret of a row in a condition is its loss minus the lowest loss of any row there.
+
+    Example:
+        ranked["noise"]                                      # the ranked table of one condition
+        ranked.recommended_for(batch_size=4)                 # the row whose highest loss over the conditions is lowest
+        ranked.recommended_for(batch_size=4, over="regret")  # or "mean", or the name of a condition
+        print(ranked.recommendation_for(batch_size=4))       # why, what it costs, and the alternative
+        print(ranked.by_batch_size)                          # what to use at each mini-batch size
+        ranked.at_batch_size(4)                              # the rows of one mini-batch size
+        ranked.of_network(1)                                 # of several networks: the tables of the second one
+
+    Attributes:
+        conditions: The ranked table of each condition, by name.
+    """
+
+    conditions: Mapping[str, RankedConfigurations]
+
+    def __getitem__(self, name: str) -> RankedConfigurations:
+        """The table of a condition.
+
+        Raises:
+            KeyError: There is no such condition.
+        """
+        if name not in self.conditions:
+            raise KeyError(f"there is no condition {name!r}: there are {', '.join(self.conditions)}")
+        return self.conditions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.conditions)
+
+    def __len__(self) -> int:
+        return len(self.conditions)
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """The inference mini-batch sizes, in increasing order."""
+        tables = self.conditions.values()
+        return tuple(sorted({row.batch_size for table in tables for row in table.board.rows}))
+
+    @cached_property
+    def rows(self) -> ConditionRows:
+        """The rows of the printed table."""
+        return condition_rows(self.conditions)
+
+    def external_results(self, name: str) -> NoReturn:
+        """Raise ModelError: a study with external results has one condition."""
+        raise ModelError(
+            f"a study with results of your own networks has one condition: submit one as {name!r}, as in "
+            f"ranked[{next(iter(self.conditions))!r}]"
+        )
+
+    def at_batch_size(self, batch_size: int) -> RankedConditions:
+        """The tables of one inference mini-batch size; regrets are those among its own rows.
+
+        Raises:
+            ValueError: No row was evaluated at this size.
+        """
+        return self._select_batch_size(batch_size)
+
+    @cached_property
+    def _by_size(self) -> dict[int, RankedConditions]:
+        return {}
+
+    def _select_batch_size(self, batch_size: int | None) -> RankedConditions:
+        """The tables of a size, each built once; all rows for None."""
+        if batch_size is None:
+            return self
+        if batch_size not in self._by_size:
+            tables = {name: table.at_batch_size(batch_size) for name, table in self.conditions.items()}
+            self._by_size[batch_size] = replace(self, conditions=tables)
+        return self._by_size[batch_size]
+
+    def of_network(self, index: int) -> RankedConditions:
+        """The tables of one of several networks, by its position in the evaluated list.
+
+        Raises:
+            IndexError: There is no such network.
+        """
+        return replace(self, conditions={name: table.of_network(index) for name, table in self.conditions.items()})
+
+    def recommended_for(self, *, batch_size: int | None = None, over: str = Criterion.WORST) -> RankedConfiguration:
+        """The row to use; see `recommendation_for`, which has the reasons and the alternative."""
+        return self.recommendation_for(batch_size=batch_size, over=over).row
+
+    def recommendation_for(
+        self, *, batch_size: int | None = None, over: str = Criterion.WORST
+    ) -> ConditionRecommendation:
+        """Select a row at one mini-batch size, or among the rows of all sizes.
+
+        Among the rows near the lowest value of the criterion, the cheapest that is independent of the mini-batch. The
+        row of the network before conversion is kept unless another is significantly better.
+
+        Args:
+            batch_size: Inference mini-batch size; None for the best over all sizes.
+            over: What is minimized: `mean` (of all conditions), `worst` (the highest loss of any condition), `regret`
+                (the largest loss above the lowest loss of a condition), or the name of a condition.
+
+        Raises:
+            ValueError: No row was evaluated at this size, or the criterion is unknown.
+            ModelError: No row has a value in every condition.
+        """
+        if over not in [*Criterion, *self.conditions]:
+            raise ValueError(
+                f"over={over!r} is unknown: give {', '.join(Criterion)}, or a condition: {', '.join(self.conditions)}"
+            )
+        selected = self._select_batch_size(batch_size)
+        return selected.recommendation_over(over)
+
+    def recommendation_over(self, over: str) -> ConditionRecommendation:
+        """The recommendation among all rows of these tables, computed once. over: as of `recommendation_for`."""
+        if over not in self._recommendations:
+            self._recommendations[over] = recommend_over_conditions(self.rows, over)
+        return self._recommendations[over]
+
+    @cached_property
+    def _recommendations(self) -> dict[str, ConditionRecommendation]:
+        return {}
+
+    @property
+    def by_batch_size(self) -> BatchSizeSummary:
+        """What to use at each mini-batch size under each criterion, and what it costs."""
+        names = [*Criterion, *self.conditions]
+        pairs = [(size, over) for size in self.batch_sizes for over in names]
+        return BatchSizeSummary(
+            tuple(self.recommendation_for(batch_size=size, over=over) for size, over in pairs),
+            tuple(size for size, _ in pairs),
+        )
+
+    def to_records(self) -> list[Record]:
+        """The table as one dictionary for each row."""
+        return condition_records(self.rows)
+
+    def plot(self) -> Any:
+        """The loss of each row in each condition as a heat map, as a `plotly.graph_objects.Figure`.
+
+        Colors show regrets. Rows beyond the 40 of lowest mean over conditions are not drawn.
+
+        Raises:
+            MissingPackageError: plotly is not installed.
+            ModelError: No row has a value in every condition.
+        """
+        if not self.rows.keys:
+            raise ModelError("a chart needs a row with a value in every condition")
+        keys = self.rows.keys[:MAX_COMPARED_ROWS]
+        labels = [row_label(key, self.rows.batch_sizes[key], self.batch_sizes) for key in keys]
+        losses = self.rows.losses[: len(keys)].tolist()
+        return plotly_figure(condition_heat_map(labels, list(self.conditions), losses))
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write all tables to a file, as `RankedConfigurations.save` does."""
+        count = len(next(iter(self.conditions.values())).single_tables)
+        networks: list[dict[str | None, RankedConfigurations]] = [
+            {name: table.single_tables[index] for name, table in self.conditions.items()} for index in range(count)
+        ]
+        return write_tables(networks, path)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self.conditions)}; {len(self.rows.keys)} rows>"
+
+    def _table_with_sentences(self) -> tuple[FittedTable, Sequence[str]]:
+        criteria = list(Criterion) if self.rows.keys else []
+        lines = [line for over in criteria for line in self.recommendation_over(over).lines]
+        if len(self.batch_sizes) > 1:
+            lines.append("The row to use at each mini-batch size: by_batch_size.")
+        return condition_table(self.rows, self.batch_sizes), lines

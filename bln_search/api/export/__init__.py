@@ -1,0 +1,1 @@
+"""Export of trained networks with their configuration, and loading of exported ones."""

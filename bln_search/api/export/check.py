@@ -1,0 +1,122 @@
+"""Compare the outputs of all forms of an exported network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.api.export.example_inputs import ExampleInputs
+from bln_search.api.export.outputs import named_outputs
+from bln_search.api.export.runtimes import Program
+from bln_search.core.undefined_reasons import too_few_slots_reason
+
+TOLERANCE = 1e-5
+"""Largest accepted difference of outputs, relative to the largest output if that is above 1."""
+
+
+@dataclass(frozen=True)
+class SizeParity:
+    """The comparison at one mini-batch size.
+
+    Attributes:
+        batch_size: The size.
+        largest_output: Largest absolute output of the eager network; None if it is undefined at this size.
+        differences: Largest absolute difference from the eager network, by form.
+        reason: Why the network is undefined at this size; None if it is defined.
+    """
+
+    batch_size: int
+    largest_output: float | None
+    differences: dict[str, float]
+    reason: str | None = None
+
+    @property
+    def failing_differences(self) -> dict[str, float]:
+        """The differences above the tolerance, by form; NaN counts as above."""
+        allowed = TOLERANCE * max(1.0, self.largest_output or 0.0)
+        return {form: value for form, value in self.differences.items() if not value <= allowed}
+
+
+@dataclass(frozen=True)
+class Parity:
+    """The comparison at every mini-batch size.
+
+    Attributes:
+        inputs: Description of the inputs.
+        sizes: The results, one for each mini-batch size.
+    """
+
+    inputs: str
+    sizes: tuple[SizeParity, ...]
+
+    @property
+    def passes(self) -> bool:
+        """Is every difference within the tolerance?"""
+        return not any(size.failing_differences for size in self.sizes)
+
+    @property
+    def largest_difference(self) -> float:
+        """The largest difference over all sizes and forms; NaN if one of them is NaN."""
+        differences = [difference for size in self.sizes for difference in size.differences.values()]
+        return max(
+            differences, key=lambda difference: difference if isfinite(difference) else float("inf"), default=0.0
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The content of parity.json; a difference that is infinite or NaN is null."""
+        content = asdict(self)
+        for size in content["sizes"]:
+            size["differences"] = {
+                form: difference if isfinite(difference) else None for form, difference in size["differences"].items()
+            }
+        return {"tolerance": TOLERANCE, "largest_difference": self.largest_difference, **content}
+
+
+@torch.no_grad()
+def compare_forms(
+    eager: nn.Module,
+    forms: Mapping[str, Program],
+    examples: ExampleInputs,
+    inputs_text: str,
+    sizes: Sequence[int],
+    largest_batch_size: int | None,
+) -> Parity:
+    """Compare the outputs of every form with those of `eager`, at each mini-batch size.
+
+    Args:
+        eager: The network as a PyTorch module.
+        forms: The other forms, by name.
+        examples: The inputs, repeated if a mini-batch is larger.
+        inputs_text: Description of the inputs.
+        sizes: The mini-batch sizes.
+        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
+    """
+    comparisons = []
+    for size in sizes:
+        if largest_batch_size is not None and size > largest_batch_size:
+            comparisons.append(SizeParity(size, None, {}, too_few_slots_reason(largest_batch_size, size)))
+            continue
+        batch = examples.mini_batch(size)
+        expected = list(named_outputs(batch.call(eager)).values())
+        largest = max((value.double().abs().max().item() for value in expected if value.numel()), default=0.0)
+        differences = {form: _largest_difference(batch.call(run), expected) for form, run in forms.items()}
+        comparisons.append(SizeParity(size, largest, differences))
+    return Parity(inputs_text, tuple(comparisons))
+
+
+def _largest_difference(outputs: Any, expected: Sequence[Tensor]) -> float:
+    """The largest absolute difference; infinite if shapes differ."""
+    values = list(named_outputs(outputs).values())
+    if [value.shape for value in values] != [value.shape for value in expected]:
+        return float("inf")
+    differences = [
+        (value.double() - other.double()).abs().max().item()
+        for value, other in zip(values, expected, strict=True)
+        if value.numel()
+    ]
+    return max(differences, key=lambda value: value if isfinite(value) else float("inf"), default=0.0)

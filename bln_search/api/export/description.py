@@ -1,0 +1,190 @@
+"""The schema of an export's configuration.json: what loading needs, and the origin of the network.
+
+The format says whose network it is: 1, that of a study, which `load` builds; 2, a user's own network; 3, that of a
+study under a row with blended statistics.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from bln_search.core.blend import parse_estimate
+from bln_search.core.configuration import Method
+from bln_search.core.enums import PopulationEstimate, Semantics
+from bln_search.specs.sections.arm import ConfigurationCode
+from bln_search.specs.sections.data import Standardization
+
+STUDY_FORMAT, NETWORK_FORMAT, BLEND_FORMAT = 1, 2, 3
+"""Formats of configuration.json; a new number is added if an older bln-search could not read it."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelDescription(_Section):
+    """The model: name, options, shape of one example, number and names of the classes."""
+
+    name: str
+    options: dict[str, Any]
+    input_shape: tuple[int, ...]
+    classes: int = Field(ge=1)
+    class_names: tuple[str, ...] | None
+
+
+class NormalizationDescription(_Section):
+    """Options of the normalization layers.
+
+    Attributes:
+        batch_size: The training mini-batch size m.
+    """
+
+    method: Method
+    semantics: Semantics
+    epsilon: float
+    batch_size: int
+    options: dict[str, Any]
+    correction: str
+    per_slot: bool
+
+
+class RowDescription(_Section):
+    """The exported row of the ranked table.
+
+    Attributes:
+        estimate: Label of the population estimate, with the weight of a blend: `frozen`, `frozen@0.1`.
+        deterministic: The answer to an example is independent of the other examples of its mini-batch.
+        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
+    """
+
+    configuration: ConfigurationCode
+    estimate: str | None
+    batch_size: int
+    deterministic: bool
+    largest_batch_size: int | None
+
+    @field_validator("estimate")
+    @classmethod
+    def _check_estimate(cls, value: str | None) -> str | None:
+        if value is not None:
+            PopulationEstimate(parse_estimate(value)[0])
+        return value
+
+
+class MetricValues(_Section):
+    """Loss (nats) and accuracy (fraction) on a split; deviations over seeds, None for one seed."""
+
+    loss: float
+    accuracy: float
+    loss_deviation: float | None = None
+    accuracy_deviation: float | None = None
+
+
+class ExportMetrics(_Section):
+    """Figures by split: means over all seeds, and those of the exported seed."""
+
+    seeds: int
+    over_seeds: dict[str, MetricValues]
+    this_seed: dict[str, MetricValues]
+
+
+class Origin(_Section):
+    """The study, the trial and the checkpoint."""
+
+    study: str
+    study_digest: str
+    trial: str
+    arm: str
+    parameters: dict[str, Any] | None
+    seed: int
+    epoch: int
+    judged_under: str
+    checkpoint_sha256: str
+    data: dict[str, Any]
+    trained_with: dict[str, Any]
+
+
+class ExportDescription(_Section):
+    """The content of configuration.json for a network of a study.
+
+    Attributes:
+        folded: The programs have affine steps instead of normalization layers.
+        not_folded_because: Why the layers are not folded; None if they are.
+        files: SHA-256 of each file, by file name.
+    """
+
+    format: Literal[1, 3]
+    model: ModelDescription
+    normalization: NormalizationDescription
+    row: RowDescription
+    standardization: Standardization
+    folded: bool
+    not_folded_because: str | None
+    figures: ExportMetrics
+    origin: Origin
+    versions: dict[str, str]
+    files: dict[str, str]
+
+
+class TensorDescription(_Section):
+    """An input or output.
+
+    Attributes:
+        dtype: As torch names it: `float32`.
+        shape: Lengths of the axes; None for one that depends on the mini-batch size.
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+class LayerDescription(_Section):
+    """A normalization layer with its configuration.
+
+    Attributes:
+        features: d, the length of the feature axis.
+        feature_axis: The axis of the features; None for that of the method.
+        batch_size: The training mini-batch size m; None for that of the present mini-batch.
+        blend: The weight of the population in blended statistics; None without them.
+    """
+
+    method: Method
+    semantics: Semantics
+    epsilon: float
+    features: int
+    feature_axis: int | None
+    batch_size: int | None
+    configuration: ConfigurationCode
+    blend: str | None
+
+
+class NetworkDescription(_Section):
+    """The content of configuration.json for a user's own network.
+
+    Attributes:
+        network: Name of its class.
+        inputs: The inputs by name, in order.
+        named_inputs: The forward pass takes the inputs by name.
+        outputs: The outputs by name, in order.
+        layers: The normalization layers by name.
+        deterministic: The answer to an example is independent of the other examples of its mini-batch.
+        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
+        folded: The programs have affine steps instead of normalization layers.
+        not_folded_because: Why the layers are not folded; None if they are.
+        files: SHA-256 of each file, by file name.
+    """
+
+    format: Literal[2]
+    network: str
+    inputs: dict[str, TensorDescription]
+    named_inputs: bool
+    outputs: dict[str, TensorDescription]
+    layers: dict[str, LayerDescription]
+    deterministic: bool
+    largest_batch_size: int | None
+    folded: bool
+    not_folded_because: str | None
+    versions: dict[str, str]
+    files: dict[str, str]

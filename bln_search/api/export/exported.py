@@ -1,0 +1,186 @@
+"""The exported network of a study, and the files of an export."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load as read_safetensors
+from torch import Tensor, nn
+
+from bln_search.api.export.description import (
+    BLEND_FORMAT,
+    NETWORK_FORMAT,
+    STUDY_FORMAT,
+    ExportDescription,
+    NetworkDescription,
+)
+from bln_search.core.blend import Blend, parse_estimate
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import DataError
+from bln_search.core.files.atomic import file_sha256
+from bln_search.models import build_model
+from bln_search.norms import make_norm
+from bln_search.norms.network.layers import find_norms
+
+WEIGHTS_FILE, CONFIGURATION_FILE = "model.safetensors", "configuration.json"
+
+_DESCRIPTIONS: dict[object, type[ExportDescription] | type[NetworkDescription]] = {
+    STUDY_FORMAT: ExportDescription,
+    NETWORK_FORMAT: NetworkDescription,
+    BLEND_FORMAT: ExportDescription,
+}
+
+
+class StandardizedInputs(nn.Module):
+    """(x − mean)/deviation, the standardization of the study, in double precision as in training.
+
+    Input (N, ...) of any numeric type; output of the same shape, float32.
+
+    Attributes:
+        mean: float64, (1, ...), broadcastable to an input.
+        deviation: float64, of the shape of `mean`.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.from_numpy(mean.copy()))
+        self.register_buffer("deviation", torch.from_numpy(deviation.copy()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the standardized inputs."""
+        return ((x.to(self.mean.dtype) - self.mean) / self.deviation).float()
+
+
+class ExportedNetwork(nn.Module):
+    """A network that takes raw inputs, as the data set provides them.
+
+    Input (N, *input_shape), float32 or uint8; output (N, classes), logits.
+
+    Attributes:
+        standardization: Standardizes the inputs.
+        network: Maps standardized inputs to logits.
+    """
+
+    def __init__(self, standardization: StandardizedInputs, network: nn.Module) -> None:
+        super().__init__()
+        self.standardization = standardization
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits, (N, classes)."""
+        logits: Tensor = self.network(self.standardization(x))
+        return logits
+
+
+def load_study_network(folder: Path, description: ExportDescription) -> ExportedNetwork:
+    """Build the network of a study's export with its weights, in evaluation mode on the CPU.
+
+    Raises DataError if the folder is damaged.
+    """
+    state = read_weights(folder, description.files)
+    try:
+        standardization = StandardizedInputs(
+            *(state[f"standardization.{name}"].numpy() for name in ("mean", "deviation"))
+        )
+        exported = ExportedNetwork(standardization, build_network_without_weights(description))
+        exported.load_state_dict(state)
+    except (KeyError, RuntimeError) as error:
+        raise DataError(
+            f"{folder / WEIGHTS_FILE} does not belong to the network of {CONFIGURATION_FILE}: {error}"
+        ) from None
+    _check_row(folder, description, exported.network)
+    return exported.eval()
+
+
+def _check_row(folder: Path, description: ExportDescription, network: nn.Module) -> None:
+    """Raise DataError unless every layer has the configuration of the described row, and its weight of blends."""
+    row = description.row
+    described = row.configuration, None if row.estimate is None else parse_estimate(row.estimate)[1]
+    for name, layer in find_norms(network).items():
+        written = layer.configuration, layer.blend
+        if written != described:
+            raise DataError(
+                f"{folder / CONFIGURATION_FILE} says {_format_row(*described)}, the layer {name} was written "
+                f"under {_format_row(*written)}: one of the two was changed; export the network again"
+            )
+
+
+def _format_row(configuration: InferenceConfiguration, blend: Blend | None) -> str:
+    return f"{configuration}{'' if blend is None else f' with weight {blend}'}"
+
+
+def build_network_without_weights(description: ExportDescription) -> nn.Module:
+    """Build the described network without its weights."""
+    model, normalization = description.model, description.normalization
+    norm = partial(
+        make_norm,
+        normalization.method,
+        semantics=normalization.semantics,
+        epsilon=normalization.epsilon,
+        batch_size=normalization.batch_size,
+        **normalization.options,
+    )
+    return build_model(model.name, model.input_shape, model.classes, norm, seed=0, options=model.options)
+
+
+def read_description(folder: Path) -> ExportDescription | NetworkDescription:
+    """Read configuration.json. Raises DataError if it is missing, damaged, or of another format."""
+    path = folder / CONFIGURATION_FILE
+    try:
+        content: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(
+            f"{folder} is not an export of bln-search: {CONFIGURATION_FILE} cannot be read ({reason})"
+        ) from None
+    except ValueError as error:
+        raise DataError(f"{path} is damaged, it is not JSON: {error}; export the network again") from None
+    number = content.get("format") if isinstance(content, dict) else None
+    if number is None:
+        raise DataError(f"{folder} is not an export of bln-search: {CONFIGURATION_FILE} has no format")
+    if not isinstance(number, int) or number not in _DESCRIPTIONS:
+        raise DataError(
+            f"{path} is of format {number!r}, this version of bln-search reads "
+            f"{', '.join(map(str, _DESCRIPTIONS))}: install the version that wrote it, or export the network again"
+        )
+    try:
+        return _DESCRIPTIONS[number].model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise DataError(f"{path} is damaged: {where}: {problem['msg']}; export the network again") from None
+
+
+def read_weights(folder: Path, files: Mapping[str, str]) -> dict[str, Tensor]:
+    """Read the weights. files: SHA-256 of each file. Raises DataError if they are missing or damaged."""
+    check_file(folder / WEIGHTS_FILE, files)
+    try:
+        return read_safetensors((folder / WEIGHTS_FILE).read_bytes())
+    except SafetensorError as error:
+        raise DataError(f"{folder / WEIGHTS_FILE} is not a safetensors file: {error}") from None
+
+
+def check_file(path: Path, files: Mapping[str, str]) -> None:
+    """Raise DataError unless the file has the SHA-256 that `files` states for its name."""
+    try:
+        actual_sha256 = file_sha256(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+    sha256 = files.get(path.name)
+    if actual_sha256 != sha256:
+        raise DataError(
+            f"{path} is damaged: its SHA-256 is {actual_sha256}, {CONFIGURATION_FILE} says {sha256 or 'none'}; export "
+            "the network again"
+        )

@@ -1,0 +1,247 @@
+"""Export a user's own network with its configuration."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.api.apply import Choice, apply_configuration
+from bln_search.api.arguments import ExportFormatName, check_network
+from bln_search.api.export.cards.network_card import network_card
+from bln_search.api.export.check import Parity
+from bln_search.api.export.description import NETWORK_FORMAT, NetworkDescription, TensorDescription
+from bln_search.api.export.example_inputs import ExampleInputs, parse_example_inputs
+from bln_search.api.export.folder import check_target_folder
+from bln_search.api.export.loading import describe_layer, load
+from bln_search.api.export.module_trace import failing_module
+from bln_search.api.export.outputs import named_outputs
+from bln_search.api.export.runtimes import check_packages
+from bln_search.api.export.state import fold_if_possible, largest_batch_size, package_versions
+from bln_search.api.export.writing import ExportPlan, write_export
+from bln_search.core.configuration import Method
+from bln_search.core.enums import ExportFormat, parse_enum
+from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, ExportError
+from bln_search.norms import Normalization
+from bln_search.norms.network.layers import find_norms
+
+_INPUTS_TEXT = "the example inputs, repeated where a mini-batch has more examples"
+_REMEDY = (
+    "export another configuration, or the network in double precision if its outputs are sensitive to rounding errors"
+)
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What `export` wrote; printing it prints one sentence.
+
+    Attributes:
+        folder: The folder.
+        files: The SHA-256 of each form, by file name.
+        is_independent: Whether the output for an example is independent of the rest of the mini-batch and of its
+            position in it.
+        is_folded: Whether the programs have one affine step in place of each normalization layer.
+        largest_difference: The largest difference of the outputs of a form from those of the network.
+    """
+
+    folder: Path
+    files: Mapping[str, str]
+    is_independent: bool
+    is_folded: bool
+    largest_difference: float
+
+    def __str__(self) -> str:
+        dependence = "independent of" if self.is_independent else "dependent on"
+        return (
+            f"{self.folder}: {', '.join(self.files)}; outputs differ from those of the network by at most "
+            f"{self.largest_difference:.1e} and are {dependence} the mini-batch"
+        )
+
+
+def export(
+    network: nn.Module,
+    folder: str | Path,
+    *,
+    example_inputs: Tensor | Sequence[Tensor] | Mapping[str, Tensor],
+    configuration: Choice | None = None,
+    formats: Iterable[ExportFormatName | ExportFormat] = ("safetensors", "torch_export", "onnx"),
+    overwrite: bool = False,
+) -> ExportReport:
+    """Write your own network with its configuration into a folder, atomically.
+
+    The folder gets the weights with the population values in use, a torch.export program, an ONNX program, a comparison
+    of their outputs with those of the network, and a model card. The network is not changed.
+
+    Args:
+        network: A network with normalization layers of bln-search.
+        folder: The target; it may be new, empty, or an earlier export.
+        example_inputs: A few examples: the input of the forward pass, a tuple of its inputs, or its inputs by the name
+            of the argument. They are tensors with examples on the first axis.
+        configuration: As for `apply_configuration`; by default the configuration that the network has.
+        formats: What is written: `safetensors`, `torch_export` and `onnx`, which needs the extra `export`.
+        overwrite: Replace an earlier export.
+
+    Returns:
+        What was written.
+
+    Raises:
+        MissingPackageError: The extra `export` is not installed.
+        ExportError: The folder has other content, the network cannot be exported (the message names the module), or two
+            forms compute different outputs. Nothing is written.
+        ModelError: The network has no normalization layers, or the configuration does not belong to it.
+        DataError: The example inputs are not tensors with examples on the first axis.
+        StorageFullError: The disk is full.
+        ValueError: There is no such format.
+        TypeError: `formats` is not a list.
+
+    Example:
+        inputs, targets = next(iter(validation_loader))
+        print(bln_search.export(model, "folder", example_inputs=inputs, configuration=ranked.recommended))
+        outputs = bln_search.load("folder")(inputs)
+    """
+    check_network(network, "export(network, folder, example_inputs=inputs)")
+    kinds = _parse_formats(formats)
+    if ExportFormat.ONNX in kinds:
+        check_packages()
+    path = Path(folder)
+    check_target_folder(path, overwrite=overwrite)
+    examples = parse_example_inputs(example_inputs, network)
+    find_norms(network)
+    exported = _configured_copy(network, configuration)
+    largest = largest_batch_size(exported)
+    sizes = [size for size in dict.fromkeys((1, 2, examples.size, 2 * examples.size)) if not largest or size <= largest]
+    description = _describe(exported, examples, sizes, largest)
+    plan = ExportPlan(
+        network=exported,
+        examples=examples,
+        inputs_text=_INPUTS_TEXT,
+        sizes=sizes,
+        largest_batch_size=largest,
+        formats=kinds,
+        fold=partial(fold_if_possible, exported),
+        reload=partial(_reload, exported),
+        output_name="outputs",
+        remedy=_REMEDY,
+    )
+    description, parity = write_export(path, plan, description, network_card, overwrite=overwrite)
+    return _report(path, description, parity)
+
+
+def _parse_formats(formats: object) -> frozenset[ExportFormat]:
+    if isinstance(formats, str) or not isinstance(formats, Iterable):
+        raise TypeError(f'formats is a list of formats, as in ["safetensors", "onnx"], not {formats!r}')
+    parsed = frozenset(parse_enum(ExportFormat, name, "export format") for name in formats)
+    if not parsed:
+        raise ValueError(f"formats is empty: choose from {', '.join(ExportFormat)}")
+    return parsed
+
+
+def _configured_copy(network: nn.Module, configuration: Choice | None) -> nn.Module:
+    """A copy on the CPU in evaluation mode, with the configuration and the population values that it reads."""
+    try:
+        exported = copy.deepcopy(network).cpu().eval()
+    except (RuntimeError, TypeError) as error:
+        raise ExportError(
+            f"this {type(network).__name__} cannot be copied, so it cannot be exported: {error}"
+        ) from None
+    if configuration is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BatchDependenceWarning)  # the report and the model card say it
+            apply_configuration(exported, configuration)
+    for layer in find_norms(exported).values():
+        layer.drop_unused_populations()
+    return exported
+
+
+def _describe(
+    network: nn.Module, examples: ExampleInputs, sizes: Sequence[int], largest: int | None
+) -> NetworkDescription:
+    """Describe the export, without folding and files."""
+    layers = find_norms(network)
+    reached: set[Normalization] = set()
+    handles = [layer.register_forward_pre_hook(lambda layer, _: reached.add(layer)) for layer in layers.values()]
+    try:
+        outputs = [_outputs_of(network, examples.mini_batch(size)) for size in sizes]
+    finally:
+        for handle in handles:
+            handle.remove()
+    inputs = [dict(zip(examples.names, examples.mini_batch(size).tensors, strict=True)) for size in sizes]
+    return NetworkDescription(
+        format=NETWORK_FORMAT,
+        network=type(network).__name__,
+        inputs=_describe_tensors(inputs),
+        named_inputs=bool(examples.named),
+        outputs=_describe_tensors(outputs),
+        layers={name: describe_layer(layer) for name, layer in layers.items()},
+        deterministic=all(_is_independent(layer) for layer in reached),
+        largest_batch_size=largest,
+        folded=False,
+        not_folded_because=None,
+        versions=package_versions(),
+        files={},
+    )
+
+
+@torch.no_grad()
+def _outputs_of(network: nn.Module, examples: ExampleInputs) -> dict[str, Tensor]:
+    """The outputs of a forward pass. Raises ExportError, which names the module, if it fails."""
+    with failing_module(network) as trace:
+        try:
+            outputs = examples.call(network)
+        except BlnSearchError:
+            raise
+        except Exception as error:
+            place = f" in {trace.description}" if trace.description else ""
+            raise ExportError(
+                f"the forward pass of this {type(network).__name__} fails for a mini-batch of {examples.size} of the "
+                f"example inputs{place}: {error}; nothing was written. An exported network takes mini-batches of any "
+                "size"
+            ) from error
+    return named_outputs(outputs)
+
+
+def _describe_tensors(by_size: Sequence[Mapping[str, Tensor]]) -> dict[str, TensorDescription]:
+    """Describe tensors. by_size: the same tensors at each mini-batch size."""
+    descriptions = {}
+    for name, tensor in by_size[0].items():
+        lengths = zip(*(tensors[name].shape for tensors in by_size), strict=True)
+        shape = tuple(map(_length, lengths))
+        descriptions[name] = TensorDescription(dtype=str(tensor.dtype).removeprefix("torch."), shape=shape)
+    return descriptions
+
+
+def _length(lengths: Sequence[int]) -> int | None:
+    """The length of an axis at all mini-batch sizes; None if it depends on the size."""
+    return lengths[0] if len(set(lengths)) == 1 else None
+
+
+def _is_independent(layer: Normalization) -> bool:
+    """Whether the layer treats an example in the same way in every mini-batch."""
+    has_fixed_weights = layer.method is not Method.BLN or layer.batch_size is not None
+    return layer.configuration.is_deterministic and has_fixed_weights
+
+
+def _reload(exported: nn.Module, folder: Path) -> nn.Module:
+    """The network with the weights of a folder; what the weights do not set is NaN."""
+    reloaded = copy.deepcopy(exported)
+    with torch.no_grad():
+        for parameter in reloaded.parameters():
+            if parameter.is_floating_point():
+                parameter.fill_(torch.nan)
+    return load(folder, model=reloaded)
+
+
+def _report(folder: Path, description: NetworkDescription, parity: Parity) -> ExportReport:
+    return ExportReport(
+        folder=folder,
+        files=description.files,
+        is_independent=description.deterministic and description.largest_batch_size is None,
+        is_folded=description.folded,
+        largest_difference=parity.largest_difference,
+    )

@@ -1,0 +1,179 @@
+"""Export a network as programs: torch.export and ONNX."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.api.export.example_inputs import ExampleInputs
+from bln_search.api.export.module_trace import failing_module
+from bln_search.core.enums import ExportFormat
+from bln_search.core.errors import ExportError, MissingPackageError
+
+TORCH_PROGRAM, ONNX_PROGRAM = "model.pt2", "model.onnx"
+Program = Callable[..., Any]
+"""Called like the forward pass of the network, with examples on the first axis; returns its outputs."""
+
+_NOISY_LOGGERS = ("torch.onnx", "torch.fx.experimental.symbolic_shapes")
+_WITHOUT_ONNX = 'nothing was written. Export it with formats=("safetensors", "torch_export")'
+_TWO = 2
+"""Examples of the mini-batch that is traced: torch would specialize the program to a mini-batch of one."""
+
+
+def check_packages() -> None:
+    """Raise MissingPackageError unless the packages of the extra `export` are installed."""
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        if find_spec(package) is None:
+            raise MissingPackageError(package, "export")
+
+
+def write_programs(
+    network: nn.Module,
+    examples: ExampleInputs,
+    output_names: Sequence[str],
+    largest_batch_size: int | None,
+    folder: Path,
+    formats: Collection[ExportFormat],
+) -> None:
+    """Write model.pt2 and model.onnx, for mini-batches of one to `largest_batch_size` examples.
+
+    Args:
+        network: The network in evaluation mode, on the CPU.
+        examples: Inputs of the network.
+        output_names: Names of its outputs in the ONNX program.
+        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
+        folder: Where the programs are written.
+        formats: The programs to write.
+
+    Raises:
+        ExportError: torch cannot trace the network, or ONNX has no operator that it needs.
+    """
+    if not {ExportFormat.TORCH_EXPORT, ExportFormat.ONNX} & set(formats):
+        return
+    program = _trace(network, examples, largest_batch_size)
+    if ExportFormat.ONNX in formats:
+        (folder / ONNX_PROGRAM).write_bytes(_onnx_bytes(program, examples, output_names))
+    if ExportFormat.TORCH_EXPORT in formats:
+        content = io.BytesIO()
+        with _suppress_warnings():
+            torch.export.save(program, content)
+        (folder / TORCH_PROGRAM).write_bytes(content.getvalue())
+
+
+def _trace(network: nn.Module, examples: ExampleInputs, largest_batch_size: int | None) -> torch.export.ExportedProgram:
+    batch = torch.export.Dim("batch", min=1, max=largest_batch_size)
+    traced = examples.mini_batch(_TWO)
+    with torch.no_grad(), _suppress_warnings(), failing_module(network) as where:
+        try:
+            return torch.export.export(
+                network, traced.positional, dict(traced.named), dynamic_shapes=_dynamic_axes(examples, batch)
+            )
+        except Exception as error:
+            place = f" in {where.description}" if where.description else ""
+            raise ExportError(
+                f"torch cannot trace this network{place}: {_reason(error)}; nothing was written. Its forward pass "
+                "must consist of tensor operations that are the same for every mini-batch size"
+            ) from error
+
+
+def _onnx_bytes(program: torch.export.ExportedProgram, examples: ExampleInputs, output_names: Sequence[str]) -> bytes:
+    with torch.no_grad(), _suppress_warnings():
+        try:
+            onnx_program = torch.onnx.export(
+                program,
+                (),
+                dynamo=True,
+                input_names=list(examples.names),
+                output_names=list(output_names),
+                dynamic_shapes=_dynamic_axes(examples, "batch"),
+                verbose=False,
+            )
+        except Exception as error:
+            raise ExportError(f"torch cannot write this network as ONNX: {_reason(error)}; {_WITHOUT_ONNX}") from error
+    assert onnx_program is not None
+    content: bytes = onnx_program.model_proto.SerializeToString()
+    return content
+
+
+def _dynamic_axes(examples: ExampleInputs, batch: object) -> Any:
+    """The first axis of each input is the mini-batch, of any size."""
+    if examples.named:
+        return {name: {0: batch} for name in examples.named}
+    return tuple({0: batch} for _ in examples.positional)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, and the first of its items if torch lists violated constraints."""
+    lines = str(error).strip().splitlines()
+    if not lines:
+        return type(error).__name__
+    item = next((line.strip(" -") for line in lines if line.startswith("  - ")), "")
+    return " ".join(part for part in (lines[0].partition(" For more information")[0], item) if part)
+
+
+def load_program(path: Path) -> nn.Module:
+    """Load a torch.export program as a module."""
+    with _suppress_warnings():
+        return torch.export.load(path).module()
+
+
+def read_torch_program(folder: Path) -> Program:
+    """Load model.pt2."""
+    module = load_program(folder / TORCH_PROGRAM)
+
+    def run(*inputs: Tensor, **named: Tensor) -> Any:
+        with torch.no_grad():
+            return module(*inputs, **named)
+
+    return run
+
+
+def read_onnx_program(folder: Path) -> Program:
+    """Load model.onnx into onnxruntime on the CPU; the outputs are a list. Raises ExportError if it is refused."""
+    import onnxruntime  # noqa: PLC0415 - in the extra `export`, which only exporting needs
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3  # errors
+    try:
+        session = onnxruntime.InferenceSession(
+            (folder / ONNX_PROGRAM).read_bytes(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:
+        raise ExportError(f"onnxruntime cannot load this network: {_reason(error)}; {_WITHOUT_ONNX}") from error
+    names = [node.name for node in session.get_inputs()]
+
+    def run(*inputs: Tensor, **named: Tensor) -> list[Tensor]:
+        tensors = dict(zip(names, inputs, strict=True)) if inputs else named
+        try:
+            outputs = session.run(None, {name: tensors[name].numpy() for name in names})
+        except Exception as error:
+            raise ExportError(f"onnxruntime cannot run this network: {_reason(error)}; {_WITHOUT_ONNX}") from error
+        return [torch.from_numpy(output) for output in outputs]
+
+    return run
+
+
+@contextmanager
+def _suppress_warnings() -> Iterator[None]:
+    """Suppress torch's warnings of its own deprecations and of a missing torchvision."""
+    loggers = [logging.getLogger(name) for name in _NOISY_LOGGERS]
+    previous_levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, previous_levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,64 @@
+"""Export a trained network under one row of its ranked table into a folder that needs no study to be used."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from bln_search.api.export.cards.model_card import model_card
+from bln_search.api.export.check import Parity
+from bln_search.api.export.description import ExportDescription
+from bln_search.api.export.example_inputs import single_input
+from bln_search.api.export.folder import check_target_folder
+from bln_search.api.export.loading import load
+from bln_search.api.export.runtimes import check_packages
+from bln_search.api.export.trained_export import TrainedRow, build_export, fold_exported
+from bln_search.api.export.writing import ExportPlan, write_export
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.enums import ExportFormat
+from bln_search.data import DataSet
+
+_COMPARED_EXAMPLES = 100
+_COMPARED_SIZES = (1, 25, 100)
+
+
+def export_network(
+    row: TrainedRow, checkpoints: CheckpointStore, data: DataSet, folder: Path, *, overwrite: bool = False
+) -> tuple[ExportDescription, Parity]:
+    """Write weights, programs, their comparison and a model card into `folder` atomically.
+
+    Args:
+        row: The checkpoint with its row of the ranked table.
+        checkpoints: The store of the checkpoint.
+        data: The data set of the study.
+        folder: The target; it may be new, empty, or an earlier export.
+        overwrite: Replace an earlier export.
+
+    Returns:
+        The content of configuration.json, and the comparison of the outputs of all forms of the network.
+
+    Raises:
+        MissingPackageError: The extra `export` is not installed.
+        ExportError: The folder has other content, the row is undefined, the data consist of token ids, torch cannot
+            trace the network, or two forms of it compute different outputs.
+        DataError: The checkpoint is missing or damaged.
+    """
+    check_packages()
+    check_target_folder(folder, overwrite=overwrite)
+    description, exported = build_export(row, checkpoints, data)
+    inputs = torch.from_numpy(data.test_inputs[:_COMPARED_EXAMPLES]).float()
+    plan = ExportPlan(
+        network=exported,
+        examples=single_input(inputs),
+        inputs_text=f"the first {len(inputs)} examples of the test split of {data.name}, as the data set gives them",
+        sizes=_COMPARED_SIZES,
+        largest_batch_size=description.row.largest_batch_size,
+        formats=frozenset(ExportFormat),
+        fold=partial(fold_exported, exported),
+        reload=load,
+        output_name="logits",
+        remedy="export another row",
+    )
+    return write_export(folder, plan, description, model_card, overwrite=overwrite)

@@ -1,0 +1,167 @@
+"""Build the exported form of a trained network: load, configure, describe, and fold it if possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from bln_search.api.export.description import (
+    BLEND_FORMAT,
+    STUDY_FORMAT,
+    ExportDescription,
+    ExportMetrics,
+    ModelDescription,
+    NormalizationDescription,
+    Origin,
+    RowDescription,
+)
+from bln_search.api.export.exported import ExportedNetwork, StandardizedInputs, build_network_without_weights
+from bln_search.api.export.state import fold_if_possible, largest_batch_size, package_versions
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import ExportError
+from bln_search.core.records import CheckpointRecord
+from bln_search.data import DataSet
+from bln_search.data.prepared import fit_standardization
+from bln_search.evaluation.populations import trial_populations
+from bln_search.evaluation.split import undefined_reason
+from bln_search.norms import make_norm
+from bln_search.norms.network.layers import MomentsByEstimate, find_norms
+from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.statistics import select_population
+from bln_search.specs.trial import TrialSpec
+from bln_search.training.checkpoint import load_weights, read_checkpoint
+
+
+@dataclass(frozen=True)
+class TrainedRow:
+    """A checkpoint with a row of its study's ranked table.
+
+    Attributes:
+        study: Name of the study.
+        study_digest: Digest of its specification.
+        trial: The trial that trained the checkpoint.
+        checkpoint: The checkpoint.
+        configuration: The configuration of the row.
+        estimate: The population estimate of the row; None if it reads no population.
+        batch_size: The inference mini-batch size of the row.
+        figures: Loss and accuracy of the row by split.
+    """
+
+    study: str
+    study_digest: str
+    trial: TrialSpec
+    checkpoint: CheckpointRecord
+    configuration: InferenceConfiguration
+    estimate: str | None
+    batch_size: int
+    figures: ExportMetrics
+
+    @property
+    def label(self) -> str:
+        """The row in words, for messages and titles."""
+        estimate = [str(self.estimate)] if self.estimate else []
+        return " ".join([self.trial.label, str(self.configuration), *estimate, f"at {self.batch_size}"])
+
+
+def build_export(
+    row: TrainedRow, checkpoints: CheckpointStore, data: DataSet
+) -> tuple[ExportDescription, ExportedNetwork]:
+    """Build the network of the checkpoint under the row's configuration, in evaluation mode, with its description.
+
+    Raises:
+        DataError: The checkpoint is missing or damaged.
+        CheckpointStoreError: The checkpoint cannot be fetched.
+        ExportError: The row is undefined, or the data consist of token ids.
+    """
+    if data.vocabulary is not None:
+        raise ExportError(
+            f"{row.label} cannot be exported: {data.name} consists of token ids; only networks with "
+            "numeric inputs can be exported"
+        )
+    weights, gathered = read_checkpoint(checkpoints, row.checkpoint.file, row.checkpoint.sha256)
+    description = _describe(row, data)
+    network = build_network_without_weights(description).eval()
+    load_weights(network, weights)
+    _configure_layers(network, row, gathered)
+    standardization = fit_standardization(data, row.trial.data)
+    exported = ExportedNetwork(StandardizedInputs(standardization.mean, standardization.deviation), network).eval()
+    row_description = description.row.model_copy(update={"largest_batch_size": largest_batch_size(network)})
+    return description.model_copy(update={"row": row_description}), exported
+
+
+def fold_exported(exported: ExportedNetwork) -> tuple[ExportedNetwork | None, str | None]:
+    """Replace the normalization layers by affine steps. Returns the network, or None and the reason."""
+    folded, reason = fold_if_possible(exported.network)
+    return (None, reason) if folded is None else (ExportedNetwork(exported.standardization, folded).eval(), None)
+
+
+def _configure_layers(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> None:
+    """Configure the layers with the row and its population values."""
+    layers = find_norms(network)
+    populations = trial_populations(row.trial, network, gathered)
+    spec = RowSpec(row.configuration, row.estimate)
+    reason = undefined_reason(spec, populations, row.batch_size)
+    if reason is not None:
+        raise ExportError(f"{row.label} is undefined, so it cannot be exported: {reason}")
+    for layer in layers.values():
+        by_estimate = populations.get(layer)
+        population = None if by_estimate is None else select_population(row.configuration, row.estimate, by_estimate)
+        layer.configure(row.configuration, population, spec.blend)
+        layer.drop_unused_populations()
+
+
+def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
+    """Describe the export, without the largest mini-batch size, folding and files."""
+    trial, arm = row.trial, row.trial.arm
+    return ExportDescription(
+        format=BLEND_FORMAT if row.configuration.uses_blend else STUDY_FORMAT,
+        model=ModelDescription(
+            name=trial.model.name,
+            options=trial.model.model_dump(mode="json", exclude={"name"}, exclude_none=True),
+            input_shape=data.input_shape,
+            classes=len(data.classes),
+            class_names=data.classes,
+        ),
+        normalization=NormalizationDescription(
+            method=arm.method,
+            semantics=arm.semantics,
+            epsilon=make_norm(arm.method, 1, semantics=arm.semantics, epsilon=arm.epsilon).formula_variant.epsilon,
+            batch_size=trial.training.batch_size,
+            options=arm.norm_options,
+            correction=trial.evaluation.correction,
+            per_slot=trial.evaluation.per_slot,
+        ),
+        row=RowDescription(
+            configuration=row.configuration,
+            estimate=row.estimate,
+            batch_size=row.batch_size,
+            deterministic=row.configuration.is_deterministic,
+            largest_batch_size=None,
+        ),
+        standardization=trial.data.standardization,
+        folded=False,
+        not_folded_because=None,
+        figures=row.figures,
+        origin=_describe_origin(row),
+        versions=package_versions(),
+        files={},
+    )
+
+
+def _describe_origin(row: TrainedRow) -> Origin:
+    trial, checkpoint = row.trial, row.checkpoint
+    return Origin(
+        study=row.study,
+        study_digest=row.study_digest,
+        trial=trial.key,
+        arm=trial.arm.label,
+        parameters=trial.parameters,
+        seed=trial.seed,
+        epoch=checkpoint.epoch,
+        judged_under=checkpoint.judged_under,
+        checkpoint_sha256=checkpoint.sha256,
+        data=trial.data.model_dump(mode="json"),
+        trained_with=checkpoint.provenance,
+    )

@@ -1,0 +1,156 @@
+"""Write a network in several forms into a folder, atomically, after these forms were compared with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from safetensors.torch import save
+from torch import nn
+
+from bln_search.api.export.check import Parity, compare_forms
+from bln_search.api.export.description import ExportDescription, NetworkDescription
+from bln_search.api.export.example_inputs import ExampleInputs
+from bln_search.api.export.exported import CONFIGURATION_FILE, WEIGHTS_FILE
+from bln_search.api.export.folder import atomic_folder
+from bln_search.api.export.outputs import named_outputs
+from bln_search.api.export.runtimes import (
+    ONNX_PROGRAM,
+    TORCH_PROGRAM,
+    Program,
+    read_onnx_program,
+    read_torch_program,
+    write_programs,
+)
+from bln_search.core.enums import ExportFormat
+from bln_search.core.errors import ExportError
+from bln_search.core.files.atomic import file_sha256
+
+PARITY_FILE, CARD_FILE = "parity.json", "README.md"
+_Description = TypeVar("_Description", ExportDescription, NetworkDescription)
+
+
+@dataclass(frozen=True)
+class ExportPlan:
+    """What is written.
+
+    Attributes:
+        network: The network in evaluation mode, on the CPU, with its configuration.
+        examples: Inputs for which all forms are compared.
+        inputs_text: Description of these inputs.
+        sizes: Mini-batch sizes of the comparison.
+        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
+        formats: The forms.
+        fold: Returns the network with affine steps instead of normalization layers, or None and the reason.
+        reload: Reads the network from the weights in a folder.
+        output_name: Name of the output in the ONNX program if the network returns one tensor.
+        remedy: What helps if the forms differ, for the message.
+    """
+
+    network: nn.Module
+    examples: ExampleInputs
+    inputs_text: str
+    sizes: Sequence[int]
+    largest_batch_size: int | None
+    formats: frozenset[ExportFormat]
+    fold: Callable[[], tuple[nn.Module | None, str | None]]
+    reload: Callable[[Path], nn.Module]
+    output_name: str
+    remedy: str
+
+
+def write_export(
+    folder: Path,
+    plan: ExportPlan,
+    description: _Description,
+    card: Callable[[_Description, Parity], str],
+    *,
+    overwrite: bool,
+) -> tuple[_Description, Parity]:
+    """Write weights, programs, their comparison and a model card.
+
+    Args:
+        folder: The target, which `check_target_folder` accepted.
+        plan: What is written.
+        description: The content of configuration.json without folding and files.
+        card: Makes the text of the model card.
+        overwrite: Replace an earlier export.
+
+    Returns:
+        The complete description, and the comparison.
+
+    Raises:
+        ExportError: torch cannot trace the network, two forms of it compute different outputs, or the folder cannot be
+            written.
+        StorageFullError: The disk is full.
+    """
+    folded, reason = _fold(plan)
+    description = description.model_copy(update={"folded": folded is not None, "not_folded_because": reason})
+    with atomic_folder(folder, overwrite=overwrite) as staging:
+        files = _write_forms(staging, plan, folded or plan.network)
+        description = description.model_copy(update={"files": files})
+        _write_json(staging / CONFIGURATION_FILE, description.model_dump(mode="json"))
+        parity = _check_forms(staging, plan, folded)
+        _write_json(staging / PARITY_FILE, parity.as_json())
+        (staging / CARD_FILE).write_text(card(description, parity), encoding="utf-8")
+    return description, parity
+
+
+def _fold(plan: ExportPlan) -> tuple[nn.Module | None, str | None]:
+    """The folded network; None and the reason if it cannot be folded, or computes other outputs."""
+    folded, reason = plan.fold()
+    if folded is None:
+        return None, reason
+    sizes = [size for size in plan.sizes if plan.largest_batch_size is None or size <= plan.largest_batch_size]
+    difference = compare_forms(plan.network, {"folded": folded}, plan.examples, plan.inputs_text, sizes, None)
+    if difference.passes:
+        return folded, None
+    # cancellation: a mean is much larger than its deviation
+    return None, f"the affine steps differ from the layers by {difference.largest_difference:.3g}"
+
+
+def _write_forms(staging: Path, plan: ExportPlan, program_network: nn.Module) -> dict[str, str]:
+    """Write the forms. Returns the SHA-256 of each file."""
+    if ExportFormat.SAFETENSORS in plan.formats:
+        # copies, because safetensors rejects shared parameters, such as γ and β of time steps
+        state = plan.network.state_dict()
+        copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in state.items()}
+        (staging / WEIGHTS_FILE).write_bytes(save(copies))
+    with torch.no_grad():
+        outputs = plan.examples.mini_batch(2).call(plan.network)
+    names = list(named_outputs(outputs, plan.output_name))
+    write_programs(program_network, plan.examples, names, plan.largest_batch_size, staging, plan.formats)
+    written = [staging / name for name in (WEIGHTS_FILE, TORCH_PROGRAM, ONNX_PROGRAM)]
+    return {path.name: file_sha256(path) for path in written if path.exists()}
+
+
+def _check_forms(staging: Path, plan: ExportPlan, folded: nn.Module | None) -> Parity:
+    """Read the forms and compare them with the network. Raises ExportError if they differ."""
+    readers: dict[ExportFormat, tuple[str, Callable[[Path], Program]]] = {
+        ExportFormat.SAFETENSORS: ("safetensors", plan.reload),
+        ExportFormat.TORCH_EXPORT: ("torch.export", read_torch_program),
+        ExportFormat.ONNX: ("onnxruntime", read_onnx_program),
+    }
+    forms = {form: read(staging) for kind, (form, read) in readers.items() if kind in plan.formats}
+    if folded is not None:
+        forms["folded"] = folded
+    parity = compare_forms(plan.network, forms, plan.examples, plan.inputs_text, plan.sizes, plan.largest_batch_size)
+    if not parity.passes:
+        worst = ", ".join(
+            f"{form} by {difference:.3g} at mini-batches of {size.batch_size}"
+            for size in parity.sizes
+            for form, difference in size.failing_differences.items()
+        )
+        raise ExportError(
+            f"the exported forms do not compute the outputs of the network ({worst}); nothing was written: "
+            f"{plan.remedy}"
+        )
+    return parity
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Loaders, batches and scores of the user's own networks."""

@@ -1,0 +1,54 @@
+"""Mini-batches of a split from the loader of a user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import torch
+
+from bln_search.api.inputs.adapters import BatchAdapter, Loader
+from bln_search.core.errors import DataError
+from bln_search.evaluation.batches import MiniBatch, fill_last_batch, mini_batches
+from bln_search.evaluation.inputs import can_slice, concatenate, describe_example_shape, have_same_form
+from bln_search.evaluation.scoring import Score
+
+
+def load_split_batches(loader: Loader, name: str, score: Score, adapter: BatchAdapter) -> list[MiniBatch]:
+    """Load a split into memory; a shorter last mini-batch is filled up. Raises DataError for an empty split."""
+    batches = list(fill_last_batch(adapter.pairs(loader, name, score)))
+    if not batches:
+        raise DataError(f"{name} yields no mini-batch")
+    return batches
+
+
+def batches_by_size(
+    batches: Iterator[MiniBatch], batch_sizes: Sequence[int] | None, name: str
+) -> Iterator[tuple[int, Iterable[MiniBatch]]]:
+    """Each inference mini-batch size with its mini-batches. Raises DataError for a split without a mini-batch."""
+    if batch_sizes is not None:
+        loaded = list(batches)
+        if not loaded:
+            raise DataError(f"{name} yields no mini-batch")
+        _check_concatenation(loaded, name)
+        inputs, targets = concatenate([x for x, _ in loaded]), torch.cat([y for _, y in loaded])
+        yield from ((size, mini_batches(inputs, targets, size)) for size in dict.fromkeys(batch_sizes))
+        return
+    first = next(batches, None)
+    if first is None:
+        raise DataError(f"{name} yields no mini-batch")
+    yield len(first[0]), fill_last_batch(chain([first], batches))
+
+
+def _check_concatenation(batches: Sequence[MiniBatch], name: str) -> None:
+    """Raise DataError unless examples of all mini-batches can be in one mini-batch."""
+    first = batches[0][0]
+    if not can_slice(first):
+        raise DataError(f"batch_sizes= needs tensors with the examples on their first axis; {name} yields others")
+    other = next((inputs for inputs, _ in batches if not have_same_form(inputs, first)), None)
+    if other is not None:
+        raise DataError(
+            f"batch_sizes= makes mini-batches of the examples of {name}, which differ in their shapes or constants: "
+            f"{describe_example_shape(first)} and {describe_example_shape(other)}; give all examples "
+            "one shape, or no batch_sizes="
+        )

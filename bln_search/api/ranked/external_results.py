@@ -1,0 +1,149 @@
+"""Results of networks of one's own in the form in which a service takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypedDict
+
+from pydantic import ValidationError
+
+from bln_search.api.ranked.writer import WritableTable
+from bln_search.core.configuration import InferenceConfiguration, Method
+from bln_search.core.enums import Split
+from bln_search.core.errors import ModelError
+from bln_search.core.records import EvaluationKey
+from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, to_base64
+from bln_search.specs.sections.external import ExternalBaseline, ExternalNetwork, ExternalRow
+from bln_search.specs.wording import error_message
+from bln_search.storage.results.outcome_codec import encode_outcomes
+
+
+class Description(TypedDict, total=False):
+    """What a table does not contain: arguments of `external_results`."""
+
+    title: str
+    method: str | None
+    network_names: Sequence[str] | None
+    data: str
+    model: str
+
+
+class SubmittableTable(WritableTable, Protocol):
+    """What is submitted: the attributes of `RankedConfigurations`."""
+
+    @property
+    def single_tables(self) -> Sequence[WritableTable]: ...  # noqa: D102  # as of RankedConfigurations
+
+
+def external_results(
+    table: SubmittableTable,
+    name: str,
+    *,
+    title: str = "",
+    method: str | None = None,
+    network_names: Sequence[str] | None = None,
+    data: str = "external",
+    model: str = "external",
+) -> ExternalResults:
+    """The results of a table; see `RankedConfigurations.external_results`.
+
+    Raises:
+        ModelError: The table or an argument cannot be submitted; the message says why.
+    """
+    tables = table.single_tables
+    if not table.has_accuracy:
+        raise ModelError("a service shows accuracies: it does not take results of a score without correctness")
+    codes = {row.configuration for row in table.board.rows}
+    try:
+        return ExternalResults(
+            name=name,
+            title=title,
+            method=_find_method(codes, method),
+            data=data,
+            model=model,
+            networks=_networks(tables, table.fingerprints, network_names),
+            examples=_examples(tables[0]),
+            ranked_on=table.board.ranked_on,
+            per_slot=table.per_slot,
+            class_prior=None
+            if table.class_prior is None
+            else ExternalBaseline(loss=table.class_prior.loss, accuracy=table.class_prior.accuracy),
+            deployed=None
+            if table.deployed is None
+            else ExternalRow(configuration=table.deployed.configuration, estimate=table.deployed.estimate),
+            evaluations=tuple(
+                evaluation
+                for position, single in enumerate(tables)
+                for row in single.board.rows
+                for evaluation in _evaluations(position, row, single)
+            ),
+        )
+    except ValidationError as error:
+        details = error.errors()[0]
+        location = ".".join(str(part) for part in details["loc"])
+        raise ModelError(f"these results cannot be submitted: {location}: {error_message(details)}") from None
+
+
+def _find_method(codes: set[InferenceConfiguration], method: str | None) -> Method:
+    """The method with these configurations; by default the first one that fits. Raises ModelError if none does."""
+    names = list(Method) if method is None else [method]
+    for candidate in (Method(name) for name in names if name in list(Method)):
+        if all(code.fits(candidate) for code in codes):
+            return candidate
+    listed = ", ".join(sorted(map(str, codes)))
+    if method is None:
+        raise ModelError(f"no method has the configurations {listed}")
+    raise ModelError(f"{method!r} is not a method with the configurations {listed}: choose one of {', '.join(Method)}")
+
+
+def _networks(
+    tables: Sequence[WritableTable], fingerprints: Sequence[str], names: Sequence[str] | None
+) -> tuple[ExternalNetwork, ...]:
+    """The networks with their names, by default their positions. Raises ModelError for another number of names."""
+    if names is None:
+        names = [f"network {position}" for position in range(len(tables))]
+    if isinstance(names, str) or len(names) != len(tables) or len(set(names)) < len(names):
+        raise ModelError(f"network_names needs one different name for each of the {len(tables)} networks, not {names}")
+    digests: Sequence[str | None] = fingerprints or [None] * len(tables)
+    return tuple(ExternalNetwork(name=name, sha256=digest) for name, digest in zip(names, digests, strict=True))
+
+
+def _examples(table: WritableTable) -> dict[Split, int]:
+    """The number of examples of each split. Raises ModelError where mini-batch sizes have different numbers."""
+    counts: dict[Split, set[int]] = {}
+    for key, outcomes in table.outcomes.items():
+        counts.setdefault(key.split, set()).add(len(outcomes.losses))
+    for split, sizes in counts.items():
+        if len(sizes) > 1:
+            raise ModelError(f"the rows have {', '.join(map(str, sorted(sizes)))} examples of the split {split}")
+    if table.board.ranked_on not in counts:
+        raise ModelError("no configuration could be measured: there are no results to submit")
+    return {split: next(iter(sizes)) for split, sizes in counts.items()}
+
+
+def _evaluations(network: int, row: LeaderboardRow, table: WritableTable) -> list[ExternalEvaluation]:
+    """The evaluations of a row; a row without a value has one on the split that ranks."""
+    identity = {
+        "network": network,
+        "configuration": row.configuration,
+        "estimate": row.estimate,
+        "batch_size": row.batch_size,
+        "state": row.state,
+    }
+    if not row.metrics:
+        return [ExternalEvaluation(**identity, split=table.board.ranked_on, reason=row.reason)]
+    evaluations = []
+    for split, metrics in row.metrics.items():
+        outcomes = table.outcomes[EvaluationKey(row.configuration, row.estimate, row.batch_size, split)]
+        losses, correct = encode_outcomes(outcomes)
+        evaluations.append(
+            ExternalEvaluation(
+                **identity,
+                split=split,
+                loss=metrics.loss.mean,
+                losses=to_base64(losses),
+                correct=to_base64(correct),
+            )
+        )
+    return evaluations

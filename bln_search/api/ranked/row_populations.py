@@ -1,0 +1,32 @@
+"""The population values that a row of a ranked table reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bln_search.api.ranked.row import LayerPopulationsByName
+from bln_search.norms.statistics import LayerPopulation, layer_configuration, select_population
+from bln_search.ranking.leaderboard import LeaderboardRow
+
+
+def populations_of_row(
+    row: LeaderboardRow, populations: Mapping[str, LayerPopulationsByName]
+) -> tuple[dict[str, LayerPopulation], frozenset[str]]:
+    """Return the values by the name of the layer, and the layers without a population of the row's estimate.
+
+    Args:
+        row: The row.
+        populations: The population values of each layer, by estimate.
+    """
+    names = dict.fromkeys(name for layers in populations.values() for name in layers)
+    read: dict[str, LayerPopulation] = {}
+    without_estimate = set()
+    for name in names:
+        by_estimate = {estimate: layers[name] for estimate, layers in populations.items() if name in layers}
+        configuration = layer_configuration(row.configuration, row.estimate, by_estimate)
+        population = select_population(configuration, row.estimate, by_estimate)
+        if population is not None:
+            read[name] = population
+        if configuration != row.configuration:
+            without_estimate.add(name)
+    return read, frozenset(without_estimate)

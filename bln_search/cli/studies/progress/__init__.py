@@ -1,0 +1,1 @@
+"""Progress and remarks of running studies."""

@@ -1,0 +1,1 @@
+"""Commands that show, compare, export and publish results of studies."""

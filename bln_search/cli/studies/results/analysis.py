@@ -1,0 +1,132 @@
+"""Commands for the analysis of a study: analyze, probe."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bln_search.cli.environment import make_environment
+from bln_search.cli.exit_codes import ExitCode
+from bln_search.cli.options import (
+    DatabaseOption,
+    DataOption,
+    DetailsOption,
+    DeviceOption,
+    DocumentFormatOption,
+    FormatOption,
+    QuietOption,
+    ServerOption,
+    StudyArgument,
+    TokenOption,
+)
+from bln_search.cli.output import DocumentFormat, Format, print_error, print_line, results
+from bln_search.cli.progress_lines import line_printer
+from bln_search.cli.sources import FOLLOWED_STATES, open_database, open_source
+from bln_search.cli.studies.results.leaderboard import study_title
+from bln_search.cli.studies.results.probe_records import print_probes
+from bln_search.core.names import count_noun
+from bln_search.core.states import StudyState
+from bln_search.ranking.analysis import Analysis
+from bln_search.reports.terminal.comparison import comparison_table
+from bln_search.reports.terminal.result import ResultLines
+from bln_search.settings import load_settings
+from bln_search.specs.records import StudyRecord
+from bln_search.specs.study import ProbesSpec
+
+
+def analyze(
+    study: StudyArgument,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    output_format: DocumentFormatOption = DocumentFormat.TABLE,
+    details: DetailsOption = False,
+) -> None:
+    """Print which rows differ significantly, which row is recommended, and its selection bias."""
+    study_record, analysis = load_analysis(study, database, server, token)
+    if output_format is DocumentFormat.JSON:
+        typer.echo(analysis.model_dump_json(indent=1))
+        return
+    _print_analysis(analysis, study_title(study_record), details=details)
+
+
+def load_analysis(
+    study: str, database: str | None, server: str | None, token: str | None
+) -> tuple[StudyRecord, Analysis]:
+    """Return a study and its analysis. Exits with code 1 if there is no analysis yet."""
+    with open_source(database, server, token) as source:
+        study_record = source.find(study)
+        analysis = source.analysis(study_record, allow_incomplete=True)
+    if analysis is None:
+        print_error(_absence_reason(study_record))
+        raise typer.Exit(ExitCode.FAILED)
+    return study_record, analysis
+
+
+def _absence_reason(study: StudyRecord) -> str:
+    """Return why a service has no analysis of a study, and what to do."""
+    if study.state is StudyState.COMPLETE:
+        return f"study {study.id} ({study.name}) is complete and not analyzed yet: a worker analyzes it; try again"
+    hint = "" if study.state in FOLLOWED_STATES else f"; `bln-search resume {study.id}` queues it again"
+    return f"study {study.id} ({study.name}) is {study.state}, and only a complete study is analyzed{hint}"
+
+
+def _print_analysis(analysis: Analysis, title: str, *, details: bool) -> None:
+    if analysis.comparison is not None:
+        recommended = None if analysis.recommendation is None else analysis.recommendation.key
+        results.print(
+            comparison_table(analysis.comparison, title, recommended=recommended, all_columns=details, has_details=True)
+        )
+    results.print(ResultLines(analysis, details=details, standalone=True))
+
+
+def probe(
+    study: StudyArgument,
+    batch_sizes: Annotated[
+        str | None, typer.Option("--batch-sizes", metavar="N,...", help="Inference mini-batch sizes, as in 1,2,4,8.")
+    ] = None,
+    reshuffles: Annotated[
+        int, typer.Option("--reshuffles", min=0, max=1000, metavar="N", help="Number of other orders of the examples.")
+    ] = 0,
+    database: DatabaseOption = None,
+    data: DataOption = None,
+    device: DeviceOption = None,
+    output_format: FormatOption = Format.TABLE,
+    quiet: QuietOption = False,
+) -> None:
+    """Measure the trained networks of a study in other mini-batches, without training again.
+
+    Sizes measure loss and accuracy at other mini-batch sizes; reshuffles measure the dependence on batch composition.
+    """
+    from bln_search.worker.analysis import compute_analysis
+    from bln_search.worker.probe_study import probe_study
+
+    sizes = _parse_sizes(batch_sizes)
+    if sizes is None and not reshuffles:
+        raise typer.BadParameter("choose what to measure: --batch-sizes 1,25,100 or --reshuffles 5", param_hint="probe")
+    settings = load_settings()
+    probes = ProbesSpec(batch_sizes=sizes, reshuffles=reshuffles)
+    with open_database(database, settings) as ledger:
+        study_record = ledger.studies.find(study)
+        environment = make_environment(settings, data, device)
+        result_count = probe_study(ledger, study_record.id, environment, probes, line_printer(quiet=quiet))
+        compute_analysis(ledger, study_record.id, None)
+        if output_format is not Format.TABLE:
+            print_probes(ledger.probes.list_probes(study_record.id), probes, output_format)
+        elif not quiet:
+            stored = count_noun(result_count, "result", "results")
+            print_line(
+                f"{stored} stored: `bln-search report {study_record.id}` and the leaderboard page plot them, "
+                "`probe --format csv` prints them, and the recommendation takes them into account"
+            )
+
+
+def _parse_sizes(text: str | None) -> tuple[int, ...] | None:
+    """Parse sizes such as `1,2,4`; None without text."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= 1_000_000 for part in parts):
+        raise typer.BadParameter(f"{text!r} is not a list of sizes such as 1,2,4,8", param_hint="--batch-sizes")
+    return tuple(dict.fromkeys(int(part) for part in parts))

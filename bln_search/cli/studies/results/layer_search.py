@@ -1,0 +1,125 @@
+"""Command `search-layers`: search per-layer configurations of a trained study."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from bln_search.cli.environment import make_environment
+from bln_search.cli.options import (
+    DatabaseOption,
+    DataOption,
+    DeviceOption,
+    FormatOption,
+    NamedEstimate,
+    QuietOption,
+    StudyArgument,
+    WorkersOption,
+)
+from bln_search.cli.output import Format, errors
+from bln_search.cli.progress_lines import line_printer
+from bln_search.cli.sources import open_database
+from bln_search.cli.studies.results.layers import print_results
+from bln_search.core.enums import LayerScope, LayerSearch
+from bln_search.core.errors import DataError, ModelError
+from bln_search.core.names import count_noun
+from bln_search.settings import load_settings
+from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.study import StudySpec
+
+_ALGORITHMS = ", ".join(LayerSearch)
+
+
+def search_layers(
+    study: StudyArgument,
+    search: Annotated[
+        LayerSearch | None,
+        typer.Option("--search", metavar="ALGORITHM", help=f"{_ALGORITHMS}; by default the study's, or exact."),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group",
+            metavar="NAME=PATTERN",
+            help="Layers that share a configuration, as in early=features.*; repeatable.",
+        ),
+    ] = None,
+    estimate: Annotated[NamedEstimate | None, typer.Option("--estimate", help="Population estimate.")] = None,
+    evaluations: Annotated[
+        int | None,
+        typer.Option("--evaluations", min=16, max=1_000_000, metavar="N", help="Budget of searches other than exact."),
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option("--folds", min=2, max=20, metavar="N", help="Parts of the validation split.")
+    ] = None,
+    workers: WorkersOption = None,
+    database: DatabaseOption = None,
+    data: DataOption = None,
+    device: DeviceOption = None,
+    output_format: FormatOption = Format.TABLE,
+    quiet: QuietOption = False,
+) -> None:
+    """Search the per-layer configurations of a study's trained networks, without training again.
+
+    After an interruption the same command resumes and keeps finished networks. `bln-search layers` shows the result.
+    """
+    from bln_search.worker.analysis import LayerSearchOutcome, compute_analysis
+    from bln_search.worker.layer_search import search_layers as search_networks
+
+    settings = load_settings()
+    with open_database(database, settings) as ledger:
+        study_record = ledger.studies.find(study)
+        options = {
+            "search": search,
+            "estimate": estimate,
+            "evaluations": evaluations,
+            "folds": folds,
+            **({} if group is None else {"scope": LayerScope.GROUPS, "groups": _parse_groups(group)}),
+        }
+        layers = _layers_spec(study_record.spec, {name: value for name, value in options.items() if value})
+        environment = make_environment(settings, data, device)
+        try:
+            network_count = search_networks(
+                ledger,
+                study_record.id,
+                environment,
+                layers,
+                line_printer(quiet=quiet),
+                max_workers=workers,
+            )
+        except (DataError, ModelError) as error:  # some networks could not be searched
+            compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome(str(error)))
+            raise
+        analysis = compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome())
+    if output_format is not Format.TABLE:
+        print_results(study_record.name, analysis.layers, output_format)
+    elif not quiet:
+        errors.print(
+            f"{count_noun(network_count, 'network', 'networks')} searched; "
+            f"`bln-search layers {study_record.id}` shows the result",
+            markup=False,
+        )
+
+
+def _layers_spec(study: StudySpec, options: dict[str, object]) -> LayersSpec:
+    """Return the study's section `layers`, overridden by the options."""
+    layers = {**(study.layers or LayersSpec()).model_dump(), **options}
+    try:
+        StudySpec.model_validate({**study.model_dump(), "layers": layers})
+        return LayersSpec.model_validate(layers)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise typer.BadParameter(problem, param_hint="search-layers") from None
+
+
+def _parse_groups(texts: list[str]) -> dict[str, list[str]]:
+    """Parse groups such as `early=features.*` into patterns by name."""
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        name, separator, pattern = text.partition("=")
+        if not separator or not name or not pattern:
+            raise typer.BadParameter(f"{text!r} is not a group such as early=features.*", param_hint="--group")
+        groups.setdefault(name, []).append(pattern)
+    return groups

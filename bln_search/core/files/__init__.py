@@ -1,0 +1,1 @@
+"""Atomic file writes, free disk space and rotated log files."""

@@ -1,0 +1,1 @@
+"""Checks of fused passes against plain ones, in single and double precision."""

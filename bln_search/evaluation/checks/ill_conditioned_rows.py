@@ -1,0 +1,150 @@
+"""Ill-conditioned rows, whose losses are rounding errors in single precision and are computed in double precision."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from bln_search.evaluation.batches import BatchGroup, MiniBatch
+from bln_search.evaluation.checks.numerical_comparison import loss_distance
+from bln_search.evaluation.inputs import Inputs, first_examples
+from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
+
+ROUNDING_TOLERANCE = 1e-4
+"""Rounding error of losses, relative to 1 + |loss|, above which a row is ill-conditioned.
+
+Tables show four decimals; in well-conditioned networks the error is about 1e-6.
+"""
+
+
+class IllConditionedRows:
+    """Finds ill-conditioned rows and computes their losses in double precision.
+
+    A row may amplify rounding errors without bound: where a mini-batch has almost no deviation, or in deep networks
+    with population means and mini-batch deviations.
+
+    Args:
+        evaluator: of the network.
+        double: of a copy in double precision; None where there is none.
+        inputs: of one mini-batch.
+
+    Attributes:
+        epsilon: machine epsilon of the precision in which the network computes.
+        rows: the ill-conditioned rows found so far.
+    """
+
+    def __init__(self, evaluator: RowEvaluator, double: RowEvaluator | None, inputs: Inputs) -> None:
+        self.evaluator = evaluator
+        self.epsilon = _working_epsilon(evaluator, inputs)
+        is_single = double is not None and self.epsilon <= torch.finfo(torch.float32).eps
+        self.double = double if is_single and not _uses_half_precision(evaluator, inputs) else None
+        self.rows: set[int] = set()
+
+    def compare(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
+        """Return the rows whose losses (rows, n) on a mini-batch differ from double precision, with descriptions."""
+        if self.double is None:
+            return {}
+        inputs, targets = batch
+        return self._different_rows(losses, self.double.fused_scores(BatchGroup(inputs, targets, 1, len(inputs)))[0])
+
+    def compare_plain(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
+        """Do the same as `compare` with plain forward passes."""
+        if self.double is None:
+            return {}
+        repeated, _ = self.evaluator.plain_scores(0, batch)
+        if loss_distance(repeated, losses[0], ROUNDING_TOLERANCE) > 1:  # the network is random or stateful
+            self.double = None
+            return {}
+        exact = [self.double.plain_scores(row, batch)[0] for row in range(len(losses))]
+        return self._different_rows(losses, torch.stack(exact))
+
+    def add(self, rows: Mapping[int, str]) -> None:
+        """Add ill-conditioned rows with their descriptions. Warns (UserWarning) of new ones."""
+        new = [description for row, description in rows.items() if row not in self.rows]
+        self.rows.update(rows)
+        if new:
+            warnings.warn(
+                "ill-conditioned: in the precision of this network the losses of "
+                f"{', '.join(new)} are rounding errors; {self._advice}",
+                stacklevel=2,
+            )
+
+    @property
+    def _advice(self) -> str:
+        if self.double is not None:
+            return "they are evaluated in double precision"
+        if self.epsilon <= torch.finfo(torch.float64).eps:
+            return "there is no higher precision: use other configurations, or larger mini-batches"
+        return "evaluate them in double precision"
+
+    def recompute_scores_in_double(self, group: BatchGroup, losses: Tensor, correct: Tensor) -> Scores:
+        """Return losses and correctness (rows, n) of a group, those of ill-conditioned rows in double precision."""
+        rows = sorted(self.rows)
+        if rows and self.double is not None:
+            exact = self.double.fused_scores(group, rows)
+            losses[rows], correct[rows] = exact[0].to(losses.dtype), exact[1]
+        return losses, correct
+
+    def outputs_in_double(self, row: int, group: BatchGroup) -> Tensor | None:
+        """Return outputs (n, ...) of an ill-conditioned row in double precision; None for any other row."""
+        if row not in self.rows or self.double is None:
+            return None
+        return self._in_working_precision(next(self.double.iterate_fused_outputs(group, [row]))[0])
+
+    def plain_outputs_in_double(self, batch: MiniBatch) -> dict[int, Tensor]:
+        """Return outputs (n, ...) of each ill-conditioned row by plain forward passes in double precision."""
+        if self.double is None:
+            return {}
+        inputs, targets = batch
+        return {
+            row: self._in_working_precision(self.double.plain_outputs(row, inputs)[: len(targets)]) for row in self.rows
+        }
+
+    def _in_working_precision(self, outputs: Tensor) -> Tensor:
+        assert self.double is not None
+        return outputs.to(self.double.dtype) if outputs.is_floating_point() else outputs
+
+    def _different_rows(self, losses: Tensor, exact: Tensor) -> dict[int, str]:
+        descriptions = {}
+        for row, pair in enumerate(zip(losses.double(), exact.double(), strict=True)):
+            is_finite = pair[0].isfinite() & pair[1].isfinite()
+            single, double = (values[is_finite] for values in pair)
+            if len(single) and (single - double).abs().mean() > ROUNDING_TOLERANCE * (1 + double.abs().mean()):
+                label = self.evaluator.rows[row].label
+                descriptions[row] = f"{label} ({single.mean():.5g} instead of {double.mean():.5g})"
+        return descriptions
+
+
+class _HalfPrecisionDetector(TorchDispatchMode):
+    """Detects whether an operation returns half precision, as under an autocast inside the network."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.half = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operation and check the dtype of its result."""
+        result = func(*args, **(kwargs or {}))
+        self.half = self.half or getattr(result, "dtype", None) in (torch.float16, torch.bfloat16)
+        return result
+
+
+def _uses_half_precision(evaluator: RowEvaluator, inputs: Inputs) -> bool:
+    """Return whether the network computes in half precision inside."""
+    detector = _HalfPrecisionDetector()
+    with detector:
+        evaluator.plain_outputs(0, first_examples(inputs, 2))
+    return detector.half
+
+
+def _working_epsilon(evaluator: RowEvaluator, inputs: Inputs) -> float:
+    device_type = inputs.device.type
+    dtype = next(evaluator.network.parameters()).dtype
+    if torch.is_autocast_enabled(device_type):
+        dtype = torch.get_autocast_dtype(device_type)
+    return torch.finfo(dtype).eps

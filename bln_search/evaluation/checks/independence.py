@@ -1,0 +1,188 @@
+"""Comparison of fused with plain forward passes before the one pass: whether it supports the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.core.errors import BlnSearchError, ModelError
+from bln_search.evaluation.batches import BatchGroup, MiniBatch
+from bln_search.evaluation.checks.numerical_comparison import (
+    epsilon_of,
+    is_rounding_error,
+    loss_distance,
+    output_distance,
+)
+from bln_search.evaluation.inputs import Inputs, can_slice, concatenate, describe_inputs, have_same_shape, to_double
+from bln_search.evaluation.row_evaluator import RowEvaluator
+from bln_search.norms.network.layers import evaluation_mode, find_norms, network_configurations
+from bln_search.norms.precision import full_precision
+from bln_search.norms.row_batching.row_tensor import RowSpec
+
+PLAIN_EVALUATION_HINT = "evaluate with one_pass=False"
+
+
+@dataclass(frozen=True)
+class BatchPair:
+    """Two mini-batches of one shape; a layer that mixes examples would mix theirs in a group."""
+
+    first: MiniBatch
+    second: MiniBatch
+
+    @staticmethod
+    def of(first: MiniBatch, second: MiniBatch | None, examples: int | None = None) -> BatchPair:
+        """Pair two mini-batches; without a second one like the first, recombine examples of the first.
+
+        Args:
+            first: a mini-batch.
+            second: another; None where there is none.
+            examples: the maximal number of examples of each; None for all.
+        """
+        inputs, targets = first
+        if second is None or not have_same_shape(second[0], inputs) or len(second[1]) < len(targets):
+            indices = torch.arange(len(inputs), device=inputs.device) // 2
+            second = inputs[indices], targets[indices[: len(targets)]]
+        return BatchPair((inputs[:examples], targets[:examples]), (second[0][:examples], second[1][:examples]))
+
+    @property
+    def inputs(self) -> tuple[Inputs, Inputs]:
+        """Inputs of both mini-batches."""
+        return self.first[0], self.second[0]
+
+    @property
+    def group(self) -> BatchGroup:
+        """Both as a group; filler examples of the first get the target of another example."""
+        inputs, targets = self.first
+        missing = len(inputs) - len(targets)
+        all_targets = torch.cat([targets, targets[:1].expand(missing, *targets.shape[1:]), self.second[1]])
+        return BatchGroup(concatenate(self.inputs), all_targets, groups=2, size=len(inputs))
+
+    def in_double_precision(self) -> BatchPair:
+        """Return both in double precision."""
+        return BatchPair(*((to_double(inputs), targets) for inputs, targets in (self.first, self.second)))
+
+
+def check_one_pass_inputs(inputs: Inputs) -> None:
+    """Raise ModelError unless every tensor of `inputs` has the examples on its first axis."""
+    if can_slice(inputs):
+        return
+    raise ModelError(
+        f"one pass over the data needs mini-batches of tensors that have the examples on their first axis; these have "
+        f"{describe_inputs(inputs)}: {PLAIN_EVALUATION_HINT}"
+    )
+
+
+@torch.no_grad()
+def check_independence(network: nn.Module, inputs: Inputs, other: Inputs | None = None) -> None:
+    """Raise ModelError unless the one pass supports `network` and its other layers treat examples independently.
+
+    Args:
+        network: with normalization layers.
+        inputs: of a mini-batch, (m, ...).
+        other: of another mini-batch; None where there is none.
+    """
+    layers = find_norms(network)
+    from_batch = next(
+        configuration
+        for configuration in network_configurations(layers)
+        if not (configuration.uses_population or configuration.uses_memory)
+    )
+    row = RowSpec(from_batch, None)
+    targets = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device)
+    pair = BatchPair.of((inputs, targets), None if other is None else (other, targets))
+    with full_precision(), evaluation_mode(network):
+        evaluator = RowEvaluator(network, [row], {layer: {} for layer in layers.values()})
+        double = evaluator.copy_in_double_precision(inputs)
+        check_pair(
+            evaluator if double is None else double,
+            pair if double is None else pair.in_double_precision(),
+            scored=False,
+        )
+
+
+def check_pair(evaluator: RowEvaluator, pair: BatchPair, *, scored: bool = True) -> None:
+    """Raise ModelError where fused passes of two mini-batches differ from plain ones in three of the rows.
+
+    Use double precision if possible: rounding and TF32 may hide or mimic a difference.
+
+    Args:
+        evaluator: of the network.
+        pair: two mini-batches.
+        scored: compare the losses too, as a score may depend on more than one example.
+    """
+    group = pair.group
+    rows = sorted({0, len(evaluator.rows) // 2, len(evaluator.rows) - 1})
+    for row, outputs in zip(rows, _fused_outputs(evaluator, group, rows), strict=True):
+        expected = torch.cat([evaluator.plain_outputs(row, x) for x in pair.inputs])
+        if outputs.shape != expected.shape:
+            raise ModelError(
+                f"the one pass returns outputs of shape {tuple(outputs.shape)} for two mini-batches, plain forward "
+                f"passes {tuple(expected.shape)}: the shape of an output must not depend on the number of examples, as "
+                f"with squeeze(); {PLAIN_EVALUATION_HINT}"
+            )
+        distance = output_distance(outputs, expected)
+        if distance > 1 and not is_rounding_error(distance, evaluator, row, pair.inputs):
+            raise ModelError(describe_difference(evaluator, pair, row, _largest_difference(outputs, expected)))
+        if scored and distance <= 1:
+            _check_score(evaluator, group, outputs)
+
+
+def _fused_outputs(evaluator: RowEvaluator, group: BatchGroup, rows: Sequence[int]) -> Tensor:
+    try:
+        return torch.cat(list(evaluator.iterate_fused_outputs(group, rows)))
+    except BlnSearchError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"the one-pass evaluation does not support this network ({type(error).__name__}: {error}); "
+            f"{PLAIN_EVALUATION_HINT}"
+        ) from error
+
+
+def _check_score(evaluator: RowEvaluator, group: BatchGroup, outputs: Tensor) -> None:
+    """Raise ModelError where the loss of an example depends on the examples that are scored with it."""
+    together, _ = evaluator.score_outputs(outputs, group.targets)
+    alone, _ = evaluator.score_outputs(outputs[: group.size], group.targets[: group.size])
+    if loss_distance(together[: group.size], alone, epsilon_of(alone.dtype) ** 0.5) > 1:
+        raise ModelError(
+            "score= returns another loss for an example where examples of other configurations and mini-batches are "
+            f"scored with it: let it treat each example independently, or {PLAIN_EVALUATION_HINT}"
+        )
+
+
+def describe_difference(evaluator: RowEvaluator, pair: BatchPair, row: int, difference: float) -> str:
+    """Return by how much fused and plain passes differ, and the probable cause."""
+    configuration = evaluator.rows[row].configuration
+    return (
+        f"with configuration {configuration} the one pass differs from a plain forward pass by {difference:.3g}: "
+        f"{_difference_cause(evaluator, pair, row)}; {PLAIN_EVALUATION_HINT}"
+    )
+
+
+def _difference_cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str:
+    outputs, repeated = (evaluator.plain_outputs(row, pair.first[0]) for _ in range(2))
+    if output_distance(repeated, outputs) > 1:
+        return (
+            "this network gives different outputs for the same mini-batch when it is called again, because it counts "
+            "its calls, draws numbers or changes a buffer in evaluation mode"
+        )
+    fixed = _deterministic_row(evaluator.rows)
+    if fixed is not None:
+        separate = torch.cat([evaluator.plain_outputs(fixed, x) for x in pair.inputs])
+        if output_distance(evaluator.plain_outputs(fixed, concatenate(pair.inputs)), separate) <= 1:
+            return (
+                "its forward pass depends on values of several mini-batches or configurations at once, as in a branch "
+                "on the largest value or on the number of examples, or in an operation in place"
+            )
+    return "a layer of this network does not treat examples independently"
+
+
+def _deterministic_row(rows: Sequence[RowSpec]) -> int | None:
+    return next((index for index, row in enumerate(rows) if row.configuration.is_deterministic), None)
+
+
+def _largest_difference(values: Tensor, expected: Tensor) -> float:
+    return float((values.double() - expected.double()).abs().max())

@@ -1,0 +1,1 @@
+"""The normalization layers of a whole network: finding, population values, drift and folding."""

@@ -1,0 +1,1 @@
+"""Sections of a study file, one model for each."""

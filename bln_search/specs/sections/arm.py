@@ -1,0 +1,147 @@
+"""An arm: one way of normalizing the network."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
+
+from bln_search.core.configuration import InferenceConfiguration, Method, paper_selection_configuration
+from bln_search.core.enums import PopulationEstimate, Semantics
+from bln_search.specs.base import Spec, require_unique
+from bln_search.specs.sections.schedule import Constant, Ramp, Schedule, Steps
+
+
+def _parse_configuration(value: Any) -> Any:
+    return InferenceConfiguration(value) if isinstance(value, str) else value
+
+
+ConfigurationCode = Annotated[
+    InferenceConfiguration, BeforeValidator(_parse_configuration), PlainSerializer(str, return_type=str)
+]
+
+
+PAPER_LAMBDA = Steps(steps={0.0: 0.1, 0.4: 0.5, 0.6: 0.9})
+"""λ of the MBN paper: 0.1, then 0.5 at 40 % and 0.9 at 60 % of training."""
+
+PAPER_R_MAX = Ramp(kind="linear", initial=1, final=3, begin=0.05, end=0.4)
+"""r_max of the BRN paper: from 1 (BN) to 3, with fractions of training instead of steps."""
+
+PAPER_D_MAX = Ramp(kind="linear", initial=0, final=5, begin=0.05, end=0.25)
+"""d_max of the BRN paper: from 0 (BN) to 5, with fractions of training instead of steps."""
+
+_OPTIONS = {Method.MBN: ("memory", "memory_decay", "lambda_"), Method.BRN: ("r_max", "d_max")}
+_SCHEDULE_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
+
+
+def reject_memory(value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
+    """Return the estimates. Raises ValueError if `memory` is among them."""
+    if PopulationEstimate.MEMORY in value:
+        raise ValueError(
+            "memory cannot be named as a population estimate: configurations with M read it without being named"
+        )
+    return value
+
+
+class ArmSpec(Spec):
+    """One way of normalizing the network.
+
+    Attributes:
+        method: Normalization method.
+        name: Label of the arm, by default its method; labels must be unique.
+        semantics: `paper`: the formulas of the paper; `reference`: those of the BLN authors' code.
+        epsilon: ε under the root of standard deviations; by default 1e-4 in the reading `paper`, 1e-3 in `reference`.
+        momentum: Decay of the estimate `moving`, and of the moving averages of BRN.
+        judged_under: Configuration used for checkpoint selection, such as `FFFF`; by default every statistic comes from
+            the mini-batch, for MBN from the memory. One with `T` needs the estimate `epoch` or `moving`.
+        population: Population estimates of this arm instead of those of `evaluation`.
+        memory: k of MBN, the number of remembered mini-batches; by default 20.
+        memory_decay: η of MBN; by default 0.9.
+        lambda_: λ of MBN, the weight of the memory, between 0 and 1; by default 0.1, from 40 % of training 0.5, from
+            60 % 0.9.
+        r_max: r_max of BRN, at least 1; by default linear from 1 to 3 between 5 % and 40 % of training.
+        d_max: d_max of BRN, at least 0; by default linear from 0 to 5 between 5 % and 25 % of training.
+        double_forward: A second forward pass of the same mini-batch with the new weights records its statistics.
+    """
+
+    added_later = frozenset({"memory", "memory_decay", "lambda_", "r_max", "d_max", "double_forward"})
+
+    method: Method
+    name: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
+    semantics: Semantics = Semantics.PAPER
+    epsilon: Annotated[float, Field(gt=0, le=1)] | None = None
+    momentum: Annotated[float, Field(gt=0, lt=1)] = 0.99
+    judged_under: ConfigurationCode | None = None
+    population: tuple[PopulationEstimate, ...] | None = Field(default=None, min_length=1)
+    memory: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    memory_decay: Annotated[float, Field(gt=0, le=1)] | None = None
+    lambda_: Schedule | None = Field(default=None, alias="lambda")
+    r_max: Schedule | None = None
+    d_max: Schedule | None = None
+    double_forward: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name of the arm, otherwise its method."""
+        return self.name or self.method.value
+
+    @property
+    def selection_configuration(self) -> InferenceConfiguration:
+        """The configuration whose validation loss selects the epoch."""
+        return self.judged_under or paper_selection_configuration(self.method)
+
+    @property
+    def norm_options(self) -> dict[str, Any]:
+        """Options of a layer that only this method has."""
+        if self.method is Method.MBN:
+            return {"memory_size": self.memory or 20, "memory_decay": self.memory_decay or 0.9}
+        return {"momentum": self.momentum} if self.method is Method.BRN else {}
+
+    @property
+    def schedules(self) -> dict[str, Constant | Steps | Ramp]:
+        """Schedules of the layer attributes that change during training."""
+        if self.method is Method.MBN:
+            return {"lambda_": self.lambda_ or PAPER_LAMBDA}
+        if self.method is Method.BRN:
+            return {"r_max": self.r_max or PAPER_R_MAX, "d_max": self.d_max or PAPER_D_MAX}
+        return {}
+
+    @field_validator("population")
+    @classmethod
+    def _check_population(cls, value: tuple[PopulationEstimate, ...] | None) -> tuple[PopulationEstimate, ...] | None:
+        return None if value is None else reject_memory(require_unique(value, "population"))
+
+    @model_validator(mode="after")
+    def _check_selection_configuration(self) -> ArmSpec:
+        if self.selection_configuration.uses_blend:
+            raise ValueError(
+                f"judged_under {self.selection_configuration} blends statistics, which have no weight in training: use "
+                f"T or F instead of B, as in {paper_selection_configuration(self.method)}"
+            )
+        if not self.selection_configuration.fits(self.method):
+            raise ValueError(
+                f"judged_under {self.selection_configuration} does not name the statistics of {self.method}: "
+                f"write it like {paper_selection_configuration(self.method)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_method_options(self) -> ArmSpec:
+        for method, names in _OPTIONS.items():
+            present_keys = [self.study_file_key(name) for name in names if getattr(self, name) is not None]
+            if present_keys and self.method is not method:
+                raise ValueError(
+                    f"{', '.join(present_keys)} belongs to the method {method}, the arm is {self.method}: remove it"
+                )
+        for name, lowest, highest in _SCHEDULE_BOUNDS:
+            schedule: Constant | Steps | Ramp | None = getattr(self, name)
+            if schedule is not None and not all(lowest <= value <= highest for value in schedule.extremes):
+                allowed = f"between {lowest:g} and {highest:g}" if highest < inf else f"at least {lowest:g}"
+                raise ValueError(f"{self.study_file_key(name)} must stay {allowed}, not {schedule}")
+        return self
+
+    @classmethod
+    def study_file_key(cls, name: str) -> str:
+        """The key of a field in a study file."""
+        return cls.model_fields[name].alias or name

@@ -1,0 +1,229 @@
+"""Losses by name, as a module of torch or as a function; without correctness no text has an accuracy."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import bln_search
+from bln_search.api.inputs.score import resolve_score
+from bln_search.core.enums import Split
+from bln_search.core.errors import DataError, ModelError
+from tests.api.own_network import make_loader
+
+
+def regression_network(outputs=1):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), bln_search.BLN(8, batch_size=10), nn.Linear(8, outputs))
+
+
+def regression_data(outputs=1, squeezed=False, n=50):
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(n, 6, generator=generator)
+    y = (x[:, :outputs] * 2 + x[:, 3:4]).squeeze(1) if squeezed else x[:, :outputs] * 2 + x[:, 3:4]
+    return list(zip(x.split(10), y.split(10), strict=True))
+
+
+def evaluate(score, outputs=1, data=None, network=None):
+    data = data or regression_data(outputs)
+    return bln_search.evaluate_configurations(network or regression_network(outputs), data, data, score=score)
+
+
+def losses_of(ranked):
+    return {str(row): row.row.metrics[Split.VALIDATION].loss.mean for row in ranked}
+
+
+def plain_losses(ranked, loss, outputs=1, data=None):
+    """Mean losses of every row by a plain loop over the applied network."""
+    network = regression_network(outputs)
+    expected = {}
+    for row in ranked:
+        bln_search.apply_configuration(network, row).eval()
+        with torch.no_grad():
+            values = [loss(network(x), y.reshape(len(y), -1)).mean(1) for x, y in data or regression_data(outputs)]
+        expected[str(row)] = torch.cat(values).double().mean().item()
+    return expected
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize(
+    ("score", "loss"),
+    [
+        ("mse", lambda a, b: (a - b) ** 2),
+        ("mae", lambda a, b: (a - b).abs()),
+        (nn.MSELoss(reduction="none"), lambda a, b: (a - b) ** 2),
+        (nn.L1Loss(reduction="none"), lambda a, b: (a - b).abs()),
+        (lambda a, b: ((a - b) ** 2).mean(1), lambda a, b: (a - b) ** 2),
+        (lambda a, b: (((a - b) ** 2).mean(1), torch.zeros(len(a))), lambda a, b: (a - b) ** 2),
+    ],
+)
+def test_losses_are_means_over_the_values_of_an_example(score, loss, outputs):
+    ranked = evaluate(score, outputs)
+    expected = plain_losses(ranked, loss, outputs)
+    assert losses_of(ranked) == pytest.approx(expected, rel=1e-5)
+    assert len(set(losses_of(ranked).values())) > 8
+
+
+def test_mse_of_one_output_takes_targets_with_and_without_an_axis():
+    squeezed = regression_data(squeezed=True)
+    assert squeezed[0][1].shape == (10,)
+    assert losses_of(evaluate("mse", data=squeezed)) == losses_of(evaluate("mse"))
+
+
+@pytest.mark.parametrize("score", [nn.MSELoss(reduction="none"), lambda a, b: (a - b) ** 2])
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_a_loss_broadcast_over_pairs_of_examples_is_an_error(score):
+    with pytest.raises(ModelError, match=r'targets of shape \(\d+,\) and returns \(\d+, \d+\): .*use score="mse"'):
+        evaluate(score, data=regression_data(squeezed=True))
+
+
+def test_bce_has_the_losses_and_the_accuracy_of_logits():
+    data = [(x, (y > 0).long()) for x, y in regression_data(squeezed=True)]
+    ranked = evaluate("bce", data=data)
+    expected = plain_losses(
+        ranked, lambda a, b: F.binary_cross_entropy_with_logits(a, b.float(), reduction="none"), data=data
+    )
+    assert losses_of(ranked) == pytest.approx(expected, rel=1e-5)
+    network = bln_search.apply_configuration(regression_network(), ranked["FFTT"]).eval()
+    right = torch.cat([(network(x)[:, 0] > 0) == (y > 0) for x, y in data]).double().mean().item()
+    assert ranked["FFTT"].row.metrics[Split.VALIDATION].accuracy.mean == pytest.approx(right)
+    assert 0 < right < 1
+    assert "accuracy" in str(ranked)
+
+
+def test_bce_of_several_labels_has_no_accuracy():
+    data = [(x, (y > 0).float()) for x, y in regression_data(3)]
+    ranked = evaluate("bce", 3, data=data)
+    expected = plain_losses(
+        ranked, lambda a, b: F.binary_cross_entropy_with_logits(a, b, reduction="none"), 3, data=data
+    )
+    assert losses_of(ranked) == pytest.approx(expected, rel=1e-5)
+    assert not ranked.has_accuracy
+
+
+def test_cross_entropy_by_name_is_the_default():
+    network, data = regression_network(2), make_loader()
+    named = bln_search.evaluate_configurations(network, data, data, score="cross_entropy")
+    assert str(named) == str(bln_search.evaluate_configurations(network, data, data))
+    assert named.has_accuracy
+    assert named.class_prior is not None
+
+
+def outcomes_of_pairs():
+    """Squared errors with correctness: whether the error is small."""
+    return lambda a, b: (((a - b) ** 2)[:, 0], (a - b)[:, 0].abs() < 1)
+
+
+@pytest.mark.parametrize("score", ["mse", "mae", nn.MSELoss(reduction="none"), lambda a, b: (a - b).abs().mean(1)])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_texts_of_a_regression_have_neither_accuracy_nor_nats(score, outputs):
+    ranked = evaluate(score, outputs)
+    layered = bln_search.search_layers(
+        regression_network(outputs), regression_data(outputs), regression_data(outputs), score=score
+    )
+    for text in (str(ranked), ranked._repr_html_(), ranked.to_csv(), str(layered), layered._repr_html_()):
+        assert "loss" in text
+        assert "accuracy" not in text
+        assert "nats" not in text
+
+
+def test_texts_of_a_score_with_correctness_have_accuracy():
+    ranked = evaluate(outcomes_of_pairs())
+    for text in (str(ranked), ranked._repr_html_(), ranked.to_csv()):
+        assert "accuracy" in text
+    assert 0 < ranked[0].row.metrics[Split.VALIDATION].accuracy.mean < 1
+
+
+def test_nats_are_written_for_cross_entropies_only():
+    data = make_loader()
+    of_classes = bln_search.search_layers(regression_network(2), data, data)
+    assert "nats" in str(of_classes)
+    assert "accuracy" in str(of_classes)
+    own = bln_search.search_layers(
+        regression_network(), regression_data(), regression_data(), score=outcomes_of_pairs()
+    )
+    assert "nats" not in str(own)
+    assert "accuracy" in str(own)
+
+
+def test_a_recommendation_that_depends_on_the_mini_batch_compares_losses_alone():
+    """Targets are the inputs normalized over their own mini-batch, which only FF-- reproduces."""
+    batches = [x + shift for shift, (x, _) in enumerate(regression_data())]
+    data = [(x, (x - x.mean(0)) / x.std(0, correction=0)) for x in batches]
+    ranked = evaluate("mse", data=data, network=nn.Sequential(bln_search.BN(6)))
+    assert str(ranked.best) == "FF--"
+    assert not ranked.recommended.is_independent
+    text = " ".join(str(ranked).split())
+    assert "The best row that is independent of the mini-batch is" in text
+    assert "accuracy" not in text
+
+
+@pytest.mark.parametrize(
+    ("score", "error", "message"),
+    [
+        ("mes", ValueError, "there is no score 'mes': choose one of cross_entropy, mse, mae, bce"),
+        (3, TypeError, "score has the type int: give a name"),
+        (None, TypeError, "score has the type NoneType"),
+        (nn.MSELoss, TypeError, r"score is the class MSELoss: .*MSELoss\(reduction=\"none\"\)"),
+        (nn.MSELoss(), ValueError, r"MSELoss\(reduction='mean'\) returns one number .*MSELoss\(reduction=\"none\"\)"),
+        (nn.CrossEntropyLoss(reduction="sum"), ValueError, r"use CrossEntropyLoss\(reduction=\"none\"\)"),
+    ],
+)
+def test_an_impossible_score_is_one_clear_error(score, error, message):
+    for search in (bln_search.evaluate_configurations, bln_search.search_layers):
+        with pytest.raises(error, match=message):
+            search(regression_network(), regression_data(), regression_data(), score=score)
+
+
+@pytest.mark.parametrize(
+    ("score", "error", "message"),
+    [
+        (F.mse_loss, ModelError, r'one number for all outputs.*reduction="none"'),
+        (lambda a, b: a[:3, 0], ModelError, r"one loss for each of the \d+ outputs, .* it returned shape \(3,\)"),
+        (lambda a, b: 3.0, ModelError, "must return a tensor of losses, or two tensors, .*, not float"),
+    ],
+)
+def test_a_score_of_the_wrong_shape_is_one_clear_error(score, error, message):
+    with pytest.raises(error, match=message):
+        evaluate(score)
+
+
+@pytest.mark.parametrize(
+    ("score", "targets", "message"),
+    [
+        (
+            "mse",
+            lambda y: torch.cat([y, y], 1),
+            r"values of shape \(1,\) .*target has values of shape \(2,\)",
+        ),
+        ("mae", lambda y: y[:, :0], "compares them value by value"),
+        ("bce", lambda y: y.abs() + 2, 'validation_loader yields targets outside of 0 to 1, which score="bce"'),
+        ("cross_entropy", lambda y: y, 'classes are int64.*choose another score, as in score="mse"'),
+    ],
+)
+def test_targets_that_do_not_fit_the_score_are_one_clear_error(score, targets, message):
+    with pytest.raises(DataError, match=message):
+        evaluate(score, data=[(x, targets(y)) for x, y in regression_data()])
+
+
+def test_losses_that_are_not_floating_point_are_averaged():
+    score = resolve_score(lambda a, b: (a > 0) != (b > 0))
+    losses, correct = score(torch.tensor([[1.0, -1.0], [1.0, 1.0]]), torch.tensor([[1.0, 1.0], [1.0, 1.0]]))
+    assert losses.tolist() == [0.5, 0.0]
+    assert correct.tolist() == [False, False]
+    assert not score.has_correctness
+
+
+def test_losses_of_sequences_are_averaged_over_positions():
+    def score(outputs, targets):
+        return F.cross_entropy(outputs.transpose(1, 2), targets, reduction="none")
+
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 5), bln_search.LN(5), nn.Linear(5, 4))
+    data = [(torch.randn(10, 7, 3), torch.randint(4, (10, 7))) for _ in range(3)]
+    ranked = bln_search.evaluate_configurations(network, data, data, score=score)
+    network = bln_search.apply_configuration(network, ranked["--FF"]).eval()
+    expected = torch.cat([score(network(x), y).mean(1) for x, y in data]).mean().item()
+    assert losses_of(ranked)["--FF"] == pytest.approx(expected, rel=1e-5)
