@@ -60,7 +60,7 @@ def failed(ledger):
     study_id, trials = begin(ledger, "failed", seeds=(0, 1, 2))
     finish_trial(ledger, trials[0])
     token = ledger.attempts.claim_trial(trials[1].id, "host/1/0")
-    ledger.attempts.record_epochs(token, [EpochRecord(epoch, 0.5, 0.6, 0.7 / epoch, 0.8, 0.01) for epoch in (1, 2)])
+    ledger.attempts.record_epochs(token, [EpochRecord(epoch, 0.5 / epoch, 0.6, 0.7 / epoch, 0.8, 0.01) for epoch in (1, 2)])
     ledger.attempts.record_divergence(token, REASON)
     token = ledger.attempts.claim_trial(trials[2].id, "host/1/0")
     ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "`backward` is missing", again=False)
@@ -204,5 +204,6 @@ def test_documentation_loads_under_its_policy(visit):
     page = visit.page
     page.wait_for_load_state("networkidle")
     assert page.locator("#trial").inner_text() == "Trial"
-    page.get_by_role("textbox", name="Search").fill("checkpoint")
+    page.locator(".md-search__input").click()
+    page.keyboard.type("checkpoint", delay=20)
     page.wait_for_selector(".md-search-result__item", state="attached")
