@@ -60,7 +60,9 @@ def failed(ledger):
     study_id, trials = begin(ledger, "failed", seeds=(0, 1, 2))
     finish_trial(ledger, trials[0])
     token = ledger.attempts.claim_trial(trials[1].id, "host/1/0")
-    ledger.attempts.record_epochs(token, [EpochRecord(epoch, 0.5 / epoch, 0.6, 0.7 / epoch, 0.8, 0.01) for epoch in (1, 2)])
+    ledger.attempts.record_epochs(
+        token, [EpochRecord(epoch, 0.5 / epoch, 0.6, 0.7 / epoch, 0.8, 0.01) for epoch in (1, 2)]
+    )
     ledger.attempts.record_divergence(token, REASON)
     token = ledger.attempts.claim_trial(trials[2].id, "host/1/0")
     ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "`backward` is missing", again=False)
