@@ -93,6 +93,19 @@ def test_why_a_trial_ended_is_two_enter_keys_away(visit, failed):
     page.wait_for_selector(".js-plotly-plot .scatterlayer path.js-line")
 
 
+def test_keys_move_between_rows_and_list_themselves(visit, failed):
+    study_id, trial_ids = failed
+    page = visit.page
+    visit.go(f"/studies/{study_id}/trials")
+    for key in ("j", "j", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_url(f"**/trials/{trial_ids[1]}")
+    page.keyboard.press("?")
+    page.wait_for_selector("#keys[open]")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#keys", state="hidden")
+
+
 def test_filters_of_the_trials_stay_in_the_address(visit, failed):
     study_id, trial_ids = failed
     page = visit.page

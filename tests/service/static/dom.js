@@ -1,7 +1,7 @@
 // A document without a browser, with the addresses that scripts ask.
 import { Window } from "happy-dom";
 
-const GLOBALS = ["document", "DOMParser", "location"];
+const GLOBALS = ["document", "DOMParser", "localStorage", "location"];
 
 // Sets the globals of a browser. html: content of the body. answers: response of each address, a text or a status.
 export function openPage(html, answers = {}) {
