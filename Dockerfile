@@ -27,7 +27,11 @@ COPY bln_search ./bln_search
 COPY service ./service
 COPY .ci/plotly_bundle.py ./.ci/
 RUN pip install brotli && python .ci/plotly_bundle.py
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \
+# What `make docs` built, for the service to show. Without it the image has no documentation: README.md is always there, so
+# that the pattern may match nothing.
+COPY README.md build/docs* ./service/documentation/
+RUN rm service/documentation/README.md \
+ && pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \
  && pip --python /opt/bln-search/bin/python install --no-cache-dir --no-deps --prefix /installed /wheel/*.whl
 
 FROM ${PYTHON_IMAGE} AS base

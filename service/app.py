@@ -23,11 +23,24 @@ from service.monitoring.ledger_collector import LedgerCollector
 from service.monitoring.metrics import Metrics
 from service.monitoring.readiness import readiness_cache
 from service.openapi import openapi_document
-from service.pages import access, charts, compare, compare_charts, configuration, layers, study, study_details
+from service.pages import (
+    access,
+    charts,
+    compare,
+    compare_charts,
+    configuration,
+    layers,
+    live,
+    share_links,
+    study,
+    study_details,
+    trials,
+)
 from service.pages import studies as study_list
 from service.pages.editor import page as editor
 from service.pages.leaderboard import page as leaderboard
 from service.pages.rendering.assets import StaticAssets
+from service.pages.rendering.documentation import Documentation, documentation_folder
 from service.routes import (
     analysis,
     configurations,
@@ -40,6 +53,8 @@ from service.routes import (
     tokens,
     workers,
 )
+from service.routes import share_links as share_link_routes
+from service.routes import trials as trial_routes
 
 _REQUEST_THREADS = 8
 """Threads that handle requests; more would only contend for the same cores and database."""
@@ -75,25 +90,28 @@ def make_app(context: Context | None) -> FastAPI:
         redirect_slashes=False,
     )
     api = APIRouter(prefix=API)
-    for module in (studies, external_results, results, analysis, per_layer, events, configurations, workers, tokens):
+    of_study = (results, trial_routes, share_link_routes, analysis, per_layer, events)
+    for module in (studies, external_results, *of_study, configurations, workers, tokens):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(operations.router)
-    for page in (
-        access,
-        study_list,
-        editor,
+    pages_of_study = (
         study,
         study_details,
+        live,
+        trials,
+        share_links,
         leaderboard,
         charts,
         layers,
         configuration,
-        compare,
-        compare_charts,
-    ):
+    )
+    for page in (access, study_list, editor, *pages_of_study, compare, compare_charts):
         app.include_router(page.router)
     app.mount("/static", StaticAssets(), name="static")
+    folder = documentation_folder()
+    if folder is not None:
+        app.mount("/docs", Documentation(folder), name="docs")
     add_exception_handlers(app)
     app.openapi = lambda: openapi_document(app)  # type: ignore[method-assign]
     if context is not None:

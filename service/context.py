@@ -25,7 +25,7 @@ class Context:
     """Ledger, settings and caches of one application.
 
     Attributes:
-        streams: Number of open event streams by account.
+        streams: Number of open event streams by client: an account, or a share link.
     """
 
     settings: Settings

@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Path, Request
+from fastapi import Cookie, Depends, Path, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
+from bln_search.storage.studies.repository import StudyHeader
 from bln_search.storage.tokens import Bearer, TokenKind
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 
 COOKIE = "bln_search_session"
+SHARE_COOKIE = "bln_search_share"
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _FAILED_LOGIN_WEIGHT = 60
 """Number of requests that a wrong token counts as, so that guessing is slow."""
 
+StudyId = Annotated[int, Path(description="`id` of a study")]
 _bearer_token = HTTPBearer(
     auto_error=False, scheme_name="token", description="an access token: `bln-search token create`"
 )
@@ -35,8 +38,19 @@ def get_bearer(
     """Return the bearer of the request's token or session.
 
     Raises:
-        ProblemException: 401 without a valid token, 403 if a page of another site made the browser send the request.
+        ProblemException: 401 without a valid token, 403 if a page of another site made the browser send the request or
+            for a share link.
     """
+    bearer = _find_bearer(request, context, header, cookie)
+    if bearer.kind is TokenKind.SHARE:
+        raise ProblemException(403, "scope", "this link shows one study and nothing else")
+    return bearer
+
+
+def _find_bearer(
+    request: Request, context: Context, header: HTTPAuthorizationCredentials | None, cookie: str | None
+) -> Bearer:
+    """Return the bearer of the request's token or session; a token may be that of a share link."""
     known = getattr(request.state, "bearer", None)
     if isinstance(known, Bearer):
         return known
@@ -47,11 +61,59 @@ def get_bearer(
     if bearer is None or (bearer.kind is TokenKind.SESSION) != (header is None):
         count_failed_login(request, context)
         raise _unauthorized_problem("this token is unknown, revoked or expired")
-    context.rate_limiter.count(f"account {bearer.account}")
+    context.rate_limiter.count(bearer.client)
     if header is None and request.method not in _SAFE_METHODS:
         check_same_site(request)
     request.state.bearer = bearer
     return bearer
+
+
+def get_study_bearer(
+    request: Request,
+    study_id: StudyId,
+    context: ContextDep,
+    header: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer_token)],
+    cookie: Annotated[str | None, Depends(_session)],
+    share: Annotated[str | None, Cookie(alias=SHARE_COOKIE, max_length=200, include_in_schema=False)] = None,
+) -> Bearer:
+    """Return the bearer who reads a study: an account, or a share link where no account may read the study.
+
+    Raises:
+        ProblemException: The problems of `get_bearer`; 410 if the share link has ended.
+    """
+    if share is None:
+        return _find_bearer(request, context, header, cookie)
+    if header is not None or cookie is not None:
+        try:
+            bearer = _find_bearer(request, context, header, cookie)
+        except ProblemException as problem:
+            if problem.status != 401:
+                raise
+        else:
+            if _find_readable(context, study_id, bearer) is not None:
+                return bearer
+    bearer = find_share_bearer(request, context, share)
+    request.state.bearer = bearer
+    return bearer
+
+
+def find_share_bearer(request: Request, context: Context, secret: str) -> Bearer:
+    """Return the bearer of a share link. Raises ProblemException: 410 if it has ended."""
+    bearer = context.ledger.tokens.find_bearer(secret)
+    if bearer is None or bearer.kind is not TokenKind.SHARE:
+        count_failed_login(request, context)
+        raise ProblemException(410, "share-ended", "this link has expired, was revoked, or is incomplete")
+    context.rate_limiter.count(bearer.client)
+    return bearer
+
+
+def _find_readable(context: Context, study_id: int, bearer: Bearer) -> StudyHeader | None:
+    """Return the header of a study that the bearer may read; None if there is no such study."""
+    header = context.ledger.studies.find_header(study_id) if 0 < study_id < 2**31 else None
+    if header is None or bearer.kind is TokenKind.SHARE:
+        return header if bearer.study_id == study_id else None
+    owner = visible_owner(bearer)
+    return header if owner is None or header.owner == owner else None
 
 
 async def authenticate(request: Request) -> None:
@@ -107,11 +169,10 @@ class StudyAccess:
     """A study that the bearer may read: id, name, owner, revision, state, and number of trials with a result."""
 
     def __init__(
-        self, study_id: Annotated[int, Path(description="`id` of a study")], context: ContextDep, bearer: Reader
+        self, study_id: StudyId, context: ContextDep, bearer: Annotated[Bearer, Depends(get_study_bearer)]
     ) -> None:
-        header = context.ledger.studies.find_header(study_id) if 0 < study_id < 2**31 else None
-        owner = visible_owner(bearer)
-        if header is None or (owner is not None and header.owner != owner):
+        header = _find_readable(context, study_id, bearer)
+        if header is None:
             raise ProblemException(404, "not-found", f"there is no study {study_id}")
         self.id = study_id
         self.bearer = bearer
@@ -136,6 +197,8 @@ def missing_analysis(study: StudyAccess) -> ProblemException:
 
 
 async def _writable_study(study: Annotated[StudyAccess, Depends()], _writer: Writer) -> StudyAccess:
+    if study.bearer.kind is TokenKind.SHARE:  # of a browser that is signed in to another account
+        raise ProblemException(403, "scope", "this link lets you read the study, not change it")
     return study
 
 

@@ -10,8 +10,9 @@ from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.events import EventRecord
 from bln_search.storage.listing.studies import StudyItemWithSpec, StudyListItem
+from bln_search.storage.listing.trial_activity import TrialActivity
 from bln_search.storage.results.evaluations import EvaluationRecord
-from service.schemas.results import Checkpoint, ConfigurationOut, EvaluationOut, EventOut, Trial
+from service.schemas.results import Attempt, Checkpoint, ConfigurationOut, EvaluationOut, EventOut, Trial
 from service.schemas.studies import Progress, Study, StudyDetail
 
 _STUDY_FIELDS = (
@@ -62,13 +63,27 @@ def serialize_study_detail(item: StudyItemWithSpec) -> StudyDetail:
     return StudyDetail(**serialize_study(item).model_dump(), spec=json.loads(item.spec_json))
 
 
-def serialize_trial(trial: TrialRecord) -> Trial:
-    """Convert a trial."""
+def serialize_trial(trial: TrialRecord, activity: TrialActivity, now: datetime) -> Trial:
+    """Convert a trial.
+
+    Args:
+        trial: The trial.
+        activity: Its attempts and last epoch.
+        now: The present time, until which a running attempt has lasted.
+    """
     checkpoint_out = (
         None if trial.checkpoint is None else Checkpoint.model_validate(trial.checkpoint, from_attributes=True)
     )
     names = ("id", "position", "arm", "method", "seed", "parameters", "state", "reason")
-    return Trial(**{name: getattr(trial, name) for name in names}, checkpoint=checkpoint_out)
+    seconds = activity.seconds(now)
+    return Trial(
+        **{name: getattr(trial, name) for name in names},
+        checkpoint=checkpoint_out,
+        attempts=[Attempt.model_validate(attempt) for attempt in activity.attempts],
+        epoch=activity.epoch,
+        planned_epochs=trial.spec.training.epochs,
+        seconds=None if seconds is None else round(seconds, 2),
+    )
 
 
 def serialize_evaluation(record: EvaluationRecord) -> EvaluationOut:

@@ -31,14 +31,23 @@ class EventRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def list_events(self, study_id: int, after: int = 0, limit: int | None = None) -> Sequence[EventRecord]:
-        """Events of a study with numbers above `after`, oldest first; at most `limit` of them."""
-        rows = select(EventRow).where(EventRow.study_id == study_id, EventRow.number > after)
+    def list_events(
+        self, study_id: int, after: int = 0, limit: int | None = None, *, trial_id: int | None = None
+    ) -> Sequence[EventRecord]:
+        """Events of a study, oldest first.
+
+        Args:
+            study_id: The study.
+            after: Number above which events are listed.
+            limit: Largest number of events; None for all.
+            trial_id: Trial whose events are listed; None for all events.
+        """
+        rows = _select_events(study_id, trial_id).where(EventRow.number > after)
         return self._read(rows.order_by(EventRow.number).limit(limit))
 
-    def list_last(self, study_id: int, limit: int) -> Sequence[EventRecord]:
-        """The newest `limit` events of a study, oldest first."""
-        rows = select(EventRow).where(EventRow.study_id == study_id)
+    def list_last(self, study_id: int, limit: int, *, trial_id: int | None = None) -> Sequence[EventRecord]:
+        """The newest `limit` events of a study, or of one of its trials, oldest first."""
+        rows = _select_events(study_id, trial_id)
         return self._read(rows.order_by(EventRow.number.desc()).limit(limit))[::-1]
 
     def find_last_numbers(self, study_ids: Iterable[int]) -> dict[int, tuple[int, str]]:
@@ -50,6 +59,11 @@ class EventRepository:
     def _read(self, rows: Select[EventRow]) -> Sequence[EventRecord]:
         with self.database.reading() as session:
             return [EventRecord(row.number, row.at, row.kind, row.trial_id, row.data) for row in session.scalars(rows)]
+
+
+def _select_events(study_id: int, trial_id: int | None) -> Select[EventRow]:
+    rows = select(EventRow).where(EventRow.study_id == study_id)
+    return rows if trial_id is None else rows.where(EventRow.trial_id == trial_id)
 
 
 def append_event(

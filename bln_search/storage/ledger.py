@@ -22,6 +22,7 @@ from bln_search.storage.results.analyses import AnalysisRepository
 from bln_search.storage.results.evaluations import ResultRepository
 from bln_search.storage.results.layer_searches import LayerSearchRepository
 from bln_search.storage.results.probes import ProbeRepository
+from bln_search.storage.share_links import ShareLinkRepository
 from bln_search.storage.studies.external import ExternalStudies
 from bln_search.storage.studies.queue import StudyQueue
 from bln_search.storage.studies.repository import StudyRepository
@@ -50,6 +51,7 @@ class Ledger:
         events: The event log of each study.
         listing: Lists for the service.
         tokens: Accounts and access tokens.
+        share_links: Links that show one study without an account.
         workers: Worker processes and their heartbeats.
         monitoring: Metrics.
         backups: Copies of the database and its checkpoints.
@@ -72,6 +74,7 @@ class Ledger:
         self.events = EventRepository(self.database)
         self.listing = Listing(self.database)
         self.tokens = TokenRepository(self.database)
+        self.share_links = ShareLinkRepository(self.database)
         self.workers = WorkerRepository(self.database)
         self.monitoring = Monitoring(self.database)
         self.backups = Backups(self.database)

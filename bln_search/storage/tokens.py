@@ -25,10 +25,17 @@ _PREFIX = "bln_"
 
 
 class TokenKind(StrEnum):
-    """access: token of a person or a program. session: of a browser that signed in with an access token."""
+    """Kind of a credential.
+
+    Members:
+        ACCESS: Token of a person or a program.
+        SESSION: Of a browser that signed in with an access token.
+        SHARE: Of a link that shows one study.
+    """
 
     ACCESS = "access"
     SESSION = "session"
+    SHARE = "share"
 
 
 @dataclass(frozen=True)
@@ -46,12 +53,23 @@ class TokenInfo:
 
 @dataclass(frozen=True)
 class Bearer:
-    """The account that a credential authenticates, and its scope."""
+    """The account that a credential authenticates, and its scope.
+
+    Attributes:
+        account: For a share link, the account that created it; the bearer has none of its rights.
+        study_id: The only study that a share link shows; None for other credentials.
+    """
 
     token_id: int
     account: str
     scope: Scope
     kind: TokenKind
+    study_id: int | None = None
+
+    @property
+    def client(self) -> str:
+        """Name under which requests and streams are limited: those of a share link do not count for its account."""
+        return f"share link {self.token_id}" if self.kind is TokenKind.SHARE else f"account {self.account}"
 
 
 class TokenRepository:
@@ -89,7 +107,7 @@ class TokenRepository:
                 f"{account!r} is not a valid account name: use at most 64 of a-z, 0-9, - and _, and start with a "
                 "letter or digit"
             )
-        secret = _PREFIX + secrets.token_urlsafe(32)
+        secret = new_secret()
         now = datetime.now(UTC)
         with self.database.writing() as session:
             if session.get(AccountRow, account) is None:
@@ -99,7 +117,7 @@ class TokenRepository:
                 account=account,
                 kind=TokenKind.ACCESS if parent is None else TokenKind.SESSION,
                 label=label,
-                sha256=_secret_digest(secret),
+                sha256=secret_digest(secret),
                 scope=scope,
                 parent_id=None if parent is None else parent.token_id,
                 created_at=now,
@@ -129,8 +147,10 @@ class TokenRepository:
     def find_bearer(self, secret: str) -> Bearer | None:
         """The bearer of a secret; None where the secret is unknown, revoked or expired."""
         with self.database.connect() as connection:
-            row = connection.execute(_BEARER, {"sha256": _secret_digest(secret), "now": datetime.now(UTC)}).first()
-        return None if row is None else Bearer(row.id, row.account, Scope(row.scope), TokenKind(row.kind))
+            row = connection.execute(_BEARER, {"sha256": secret_digest(secret), "now": datetime.now(UTC)}).first()
+        if row is None:
+            return None
+        return Bearer(row.id, row.account, Scope(row.scope), TokenKind(row.kind), row.study_id)
 
     def list_tokens(self, account: str | None, page: Page | None = None) -> list[TokenInfo]:
         """The access tokens of an account, newest first.
@@ -151,7 +171,7 @@ class TokenRepository:
 
     def filter_valid(self, token_ids: Iterable[int]) -> set[int]:
         """The tokens among `token_ids` that are neither revoked nor expired."""
-        valid = select(TokenRow.id).where(TokenRow.id.in_(list(token_ids)), *_is_valid(datetime.now(UTC)))
+        valid = select(TokenRow.id).where(TokenRow.id.in_(list(token_ids)), *is_valid(datetime.now(UTC)))
         with self.database.connect() as connection:
             return set(connection.scalars(valid))
 
@@ -199,7 +219,7 @@ class TokenRepository:
         with self.database.writing() as session:
             if session.get(AccountRow, account) is None:
                 raise TokenError(f"there is no account {account!r}")
-            valid = (*of_account, TokenRow.kind == TokenKind.ACCESS, *_is_valid(datetime.now(UTC)))
+            valid = (*of_account, TokenRow.kind == TokenKind.ACCESS, *is_valid(datetime.now(UTC)))
             count = session.scalar(select(func.count()).select_from(TokenRow).where(*valid)) or 0
             _revoke(session, *of_account)
             return count
@@ -210,19 +230,25 @@ def _revoke(session: Session, *conditions: ColumnElement[bool]) -> None:
     session.execute(update(TokenRow).where(*conditions, TokenRow.revoked_at.is_(None)).values(revoked_at=now))
 
 
-def _is_valid(now: Any) -> tuple[ColumnElement[bool], ...]:
+def is_valid(now: Any) -> tuple[ColumnElement[bool], ...]:
+    """Conditions of a token that is neither revoked nor expired."""
     return TokenRow.revoked_at.is_(None), or_(TokenRow.expires_at.is_(None), TokenRow.expires_at > now)
 
 
-_BEARER = select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind).where(
+_BEARER = select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind, TokenRow.study_id).where(
     TokenRow.sha256 == bindparam("sha256"),
     TokenRow.account != "",
-    *_is_valid(bindparam("now", type_=TokenRow.expires_at.type)),
+    *is_valid(bindparam("now", type_=TokenRow.expires_at.type)),
 )
 """Built only once, because it is executed with every request."""
 
 
-def _secret_digest(secret: str) -> str:
+def new_secret() -> str:
+    """A secret of 256 random bits, with the prefix by which logs recognize secrets."""
+    return _PREFIX + secrets.token_urlsafe(32)
+
+
+def secret_digest(secret: str) -> str:
     """SHA-256 without a salt: a secret has 256 random bits, so its digest cannot be inverted."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 

@@ -35,7 +35,8 @@ def signed_in(
     request: Request, context: ContextDep, secret: Annotated[str | None, Cookie(alias=COOKIE, max_length=200)] = None
 ) -> bool:
     """Whether this browser has a valid session."""
-    is_valid = secret is not None and context.ledger.tokens.find_bearer(secret) is not None
+    bearer = None if secret is None else context.ledger.tokens.find_bearer(secret)
+    is_valid = bearer is not None and bearer.kind is TokenKind.SESSION
     if secret is not None and not is_valid:
         count_failed_login(request, context)
     return is_valid

@@ -7,27 +7,25 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from bln_search.core.enums import StudyKind
-from bln_search.core.states import StudyState, TrialState
+from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
-from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.sections.space import format_point_json
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import study_yaml
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.listing.studies import StudyItemWithSpec
 from bln_search.storage.listing.trials import TrialStatus
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 from service.pages.answer import find_answer
 from service.pages.leaderboard import display_row
+from service.pages.live import log_values
 from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
+from service.pages.study_head import head_values
 from service.security import ReadableStudy, StudyAccess
-from service.serializers import serialize_event, serialize_study
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 _MAX_GRID_CELLS = 600
@@ -49,22 +47,18 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
     board = _find_board(context, study, listed.results, only_cached=only_cached)
     later = only_cached and (board is None or board.results != listed.results)
     latest = context.ledger.events.list_last(study.id, _MAX_EVENTS)
-    events = [serialize_event(row) for row in latest if row.number <= listed.last_event]  # the stream sends later ones
+    events = [record for record in latest if record.number <= listed.last_event]  # the stream sends later ones
     return render_page(
         request,
         "study.html",
         charts=True,
-        viewer=viewer_context(study.bearer),
-        study=serialize_study(listed),
         per_layer=analysis is not None and bool(analysis.layers),
         spec=study_yaml(StudySpec.model_validate_json(listed.spec_json)),
-        external=_find_external(listed),
-        banner=_banner(context, listed),
         last=listed.last_event,
-        events=events,
-        names=context.ledger.listing.find_trial_labels(sorted({event.trial_id for event in events if event.trial_id})),
+        **log_values(context.ledger, events),
         **_trial_grid(context.ledger, study.id),
         **(leading_rows(board, analysis, later=later) | answer_values(board, analysis, listed.state, later=later)),
+        **head_values(context, listed, study.bearer),
     )
 
 
@@ -92,7 +86,7 @@ def answer_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
 @router.get("/parts/cells")
 def cells_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present states of the trials."""
-    return render_fragment("parts/cells.html", **_trial_grid(context.ledger, study.id))
+    return render_fragment("parts/cells.html", study={"id": study.id}, **_trial_grid(context.ledger, study.id))
 
 
 def _find_board(
@@ -153,29 +147,6 @@ def answer_values(
         "has_ranks": has_ranks,
         "ranked_on": board.leaderboard.ranked_on.value if board else None,
     }
-
-
-def _banner(context: Context, listed: StudyItemWithSpec) -> dict[str, str] | None:
-    """Return what a user must know first: no worker, a failed study, or a complete one without a usable network."""
-    trials = listed.trials
-    unusable = trials.get(TrialState.DIVERGED, 0) + trials.get(TrialState.FAILED, 0)
-    total = max(listed.planned, sum(trials.values()))
-    if listed.state == StudyState.FAILED:
-        return {"kind": "failed", "text": listed.reason or "The study failed."}
-    if listed.state == StudyState.COMPLETE and unusable:
-        kind = "unusable" if unusable >= total else "gaps"
-        return {"kind": kind, "text": f"{unusable} of {total} trials have no usable network: they diverged or failed."}
-    is_waiting = listed.state in (StudyState.ACCEPTED, StudyState.RUNNING)
-    if is_waiting and not context.ledger.workers.list_live():
-        return {"kind": "worker", "text": "No worker is running, so this study waits."}
-    return None
-
-
-def _find_external(study: StudyItemWithSpec) -> ExternalSpec | None:
-    """Return the networks of a study with external results; None for other studies."""
-    if study.kind != StudyKind.EXTERNAL:
-        return None
-    return StudySpec.model_validate_json(study.spec_json).external
 
 
 def _trial_grid(ledger: Ledger, study_id: int) -> dict[str, Any]:

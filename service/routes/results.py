@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse
 from bln_search.core.blend import ESTIMATE_PATTERN
 from bln_search.core.configuration import Method
 from bln_search.core.enums import Split
-from bln_search.core.states import EvaluationState, TrialState
+from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import flat_row
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
@@ -28,9 +28,9 @@ from service.results.equal_rows import RowGroup, distinct_rows
 from service.results.leaderboard_filters import filter_rows
 from service.results.leaderboard_response import MEDIA_TYPES, leaderboard_etag, text_body
 from service.schemas.base import ListPage
-from service.schemas.results import Curve, Epoch, EvaluationOut, LeaderboardPage, Trial
-from service.security import ReadableStudy, StudyAccess
-from service.serializers import serialize_evaluation, serialize_trial
+from service.schemas.results import Curve, Epoch, EvaluationOut, LeaderboardPage
+from service.security import ReadableStudy, Reader, StudyAccess
+from service.serializers import serialize_evaluation
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 ArmFilter = Annotated[str | None, Query(max_length=32, pattern="^[a-z0-9_-]*$", description="label of an arm")]
@@ -77,28 +77,6 @@ LeaderboardSort = Annotated[
         ),
     ),
 ]
-
-
-@router.get("/trials", operation_id="list_trials")
-def list_trials(
-    study: ReadableStudy,
-    context: ContextDep,
-    state: Annotated[TrialState | None, Query(description="only this state")] = None,
-    arm: ArmFilter = None,
-    method: MethodFilter = None,
-    seed: SeedFilter = None,
-    sort: PositionSort = "position",
-    limit: Limit = 50,
-    cursor: Cursor = None,
-) -> ListPage[Trial]:
-    """The training runs of a study."""
-    filters = {"state": state, "arm": arm, "method": method, "seed": seed}
-    list_query = {"list": "trials", "study": study.id, **filters}
-    page = decode_cursor(cursor, limit, sort, list_query, (int, int))
-    records = context.ledger.listing.list_trials(study.id, page, filters)
-    last = records[limit - 1] if len(records) > limit else None
-    following_cursor = None if last is None else encode_cursor((last.position, last.id), sort, list_query)
-    return ListPage(items=[serialize_trial(record) for record in records[:limit]], next_cursor=following_cursor)
 
 
 @router.get("/evaluations", operation_id="list_evaluations")
@@ -298,6 +276,7 @@ def get_checkpoint(
     study: ReadableStudy,
     checkpoint_id: Annotated[int, Path(description="`checkpoint.id` of a trial")],
     context: ContextDep,
+    _reader: Reader,
 ) -> Response:
     """The checkpoint as a safetensors file, with the population statistics."""
     record = context.ledger.checkpoints.find(study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None

@@ -95,7 +95,7 @@ def sign_in(request: Request, body: SignIn, context: ContextDep, response: Respo
         raise ProblemException(
             401, "no-token", "this token is unknown, revoked or expired", headers={"WWW-Authenticate": "Bearer"}
         )
-    context.rate_limiter.count(f"account {bearer.account}")
+    context.rate_limiter.count(bearer.client)
     request.state.bearer = bearer
     lifetime = timedelta(hours=context.settings.session_hours)
     response.set_cookie(

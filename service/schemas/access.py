@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from bln_search.core.enums import Scope
 from bln_search.specs.base import require_storable_text
+from bln_search.storage.share_links import MAX_DAYS
 from service.schemas.base import NO_NUL, Name, accept_whole_float
 
 Days = Annotated[int, Field(ge=1, le=3650, strict=True), BeforeValidator(accept_whole_float)] | None
@@ -48,6 +49,42 @@ class TokenCreated(TokenOut):
     """A new token. secret: returned only once."""
 
     secret: str
+
+
+class ShareLinkCreate(BaseModel):
+    """A share link to create. label: by which people recognize it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: Annotated[str, StringConstraints(max_length=64), NO_NUL] = ""
+    days: Annotated[int, Field(ge=1, le=MAX_DAYS, strict=True), BeforeValidator(accept_whole_float)] = Field(
+        default=30, description="days until it ends; it does not outlive the token that creates it"
+    )
+
+    @field_validator("label")
+    @classmethod
+    def _require_storable(cls, value: str) -> str:
+        return require_storable_text(value)
+
+
+class ShareLinkOut(BaseModel):
+    """A share link of a study without its secret. account: the account that created it."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    account: str
+    label: str
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None
+
+
+class ShareLinkCreated(ShareLinkOut):
+    """A new share link. path: address of the page on this service, returned only once."""
+
+    path: str
+    secret: str = Field(description="also a token for the read operations of this study")
 
 
 class TokenRevocation(BaseModel):

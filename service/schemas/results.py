@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from bln_search.core.enums import Split
-from bln_search.core.states import EvaluationState, StudyState, TrialState
+from bln_search.core.states import AttemptState, EvaluationState, FailureClass, StudyState, TrialState
 
 
 class Checkpoint(BaseModel):
@@ -24,6 +24,20 @@ class Checkpoint(BaseModel):
     created_at: datetime
 
 
+class Attempt(BaseModel):
+    """One attempt at a trial. number: counts from 1."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    number: int
+    worker: str
+    state: AttemptState
+    started_at: datetime
+    ended_at: datetime | None
+    failure: FailureClass | None = Field(description="class of the failure; null unless it failed")
+    reason: str | None = Field(description="why it failed")
+
+
 class Trial(BaseModel):
     """One training run."""
 
@@ -36,6 +50,10 @@ class Trial(BaseModel):
     state: TrialState
     reason: str | None
     checkpoint: Checkpoint | None
+    attempts: list[Attempt]
+    epoch: int = Field(description="last epoch that was reported; 0 before the first")
+    planned_epochs: int = Field(description="epochs of the whole training")
+    seconds: float | None = Field(description="duration of all attempts together; null before the first")
 
 
 class EvaluationOut(BaseModel):

@@ -51,7 +51,7 @@ def test_bodies_up_to_the_limit_of_the_service_pass():
 
 
 def test_a_stream_is_not_cut_between_two_lines():
-    from service.routes.events import _KEEP_ALIVE_SECONDS
+    from service.event_stream import _KEEP_ALIVE_SECONDS
 
     (seconds,) = directives("proxy_read_timeout")
     assert int(seconds.removesuffix("s")) > 2 * _KEEP_ALIVE_SECONDS

@@ -63,7 +63,7 @@ def build(folder: Path, released: Path | None = None) -> Packages:
             pytest.skip(f"{package} is not here: make installs it")
     copy = folder / "tree"
     for name in TREE:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
     for name in FILES:
         shutil.copy(ROOT / name, copy)
     packages = Packages(released or folder / "dist", folder / "direct")

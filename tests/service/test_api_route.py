@@ -8,14 +8,27 @@ import pytest
 from fastapi.routing import APIRoute
 
 from service.api_route import ApiRoute
-from service.routes import analysis, configurations, events, per_layer, results, studies, tokens, workers
+from service.routes import (
+    analysis,
+    configurations,
+    events,
+    per_layer,
+    results,
+    share_links,
+    studies,
+    tokens,
+    trials,
+    workers,
+)
 from tests.support.service_world import STUDIES, body, study
 
 QUICKSTART = Path(__file__).parents[2] / "studies" / "quickstart.yaml"
 YAML = {"Content-Type": "application/yaml"}
 
 
-@pytest.mark.parametrize("module", [analysis, configurations, events, per_layer, results, studies, tokens, workers])
+@pytest.mark.parametrize(
+    "module", [analysis, configurations, events, per_layer, results, share_links, studies, tokens, trials, workers]
+)
 def test_every_route_checks_its_requests(module):
     routes = [route for route in module.router.routes if isinstance(route, APIRoute)]
     assert routes

@@ -12,6 +12,7 @@ from bln_search.specs.records import TrialRecord
 from bln_search.storage.database import Database
 from bln_search.storage.listing import studies, trials
 from bln_search.storage.listing.studies import StudyItemWithSpec, StudyListItem
+from bln_search.storage.listing.trial_activity import TrialActivity, find_trial_activity
 from bln_search.storage.listing.trials import LearningCurve, TrialStatus
 from bln_search.storage.pagination import Page
 from bln_search.storage.results.evaluations import EvaluationRecord
@@ -78,6 +79,16 @@ class Listing:
         """A page of trials. equal: required state, arm, method, seed; None for any."""
         with self.database.reading() as session:
             return trials.list_trials(session, study_id, page, equal)
+
+    def find_trial(self, study_id: int, trial_id: int) -> TrialRecord | None:
+        """A trial of a study; None where the study has none with that id."""
+        with self.database.reading() as session:
+            return next(iter(trials.list_trials(session, study_id, Page(1, "position"), {"id": trial_id})), None)
+
+    def find_trial_activity(self, trial_ids: Sequence[int]) -> dict[int, TrialActivity]:
+        """Attempts and last epoch of each of these trials, by id."""
+        with self.database.reading() as session:
+            return find_trial_activity(session, trial_ids)
 
     def list_trial_statuses(self, study_id: int, limit: int) -> list[TrialStatus] | None:
         """Every trial of a study, in its order; None where there are more than `limit`."""

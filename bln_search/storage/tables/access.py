@@ -25,11 +25,12 @@ class AccountRow(Table):
 
 
 class TokenRow(Table):
-    """A credential of an account: an access token, or the session of a browser.
+    """A credential of an account: an access token, the session of a browser, or a link that shows one study.
 
     Attributes:
         sha256: SHA-256 of the secret, which itself is not stored.
         parent_id: The token that a session was started with.
+        study_id: The study that a share link shows.
     """
 
     __tablename__ = "token"
@@ -42,6 +43,7 @@ class TokenRow(Table):
     sha256: Mapped[str] = mapped_column(String(64), unique=True)
     scope: Mapped[str] = mapped_column(String(8))
     parent_id: Mapped[int | None] = mapped_column(ForeignKey("token.id", ondelete="CASCADE"))
+    study_id: Mapped[int | None] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"), index=True)
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]

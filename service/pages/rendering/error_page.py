@@ -15,6 +15,7 @@ _NOT_PAGES = ("/api/", "/static/", "/healthz", "/readyz", "/metrics", "/version"
 _ADVICE = {
     401: "Sign in again.",
     403: "Ask somebody with a wider token, or sign in with one.",
+    410: "Ask the person who sent it for a new one.",
     404: "It may have been deleted, or belong to somebody else.",
     429: "Wait a little, then load the page again.",
     503: "The database does not answer; try again in a moment.",
@@ -37,7 +38,7 @@ def error_page(request: Request, status: int, title: str, detail: str, headers: 
         "problem.html",
         status=status,
         viewer=None,
-        title=title,
+        title="This link has ended" if status == 410 else title,
         detail=detail,
         code=status,
         advice=_ADVICE.get(status, "Go back, or start from the list of studies."),

@@ -19,6 +19,8 @@ STATE_SYMBOLS = {
     "finished": "✔",
     "diverged": "≋",
     "pruned": "✂",
+    "succeeded": "✔",
+    "lost": "◌",
 }
 """A symbol for each state, so that states differ without color."""
 

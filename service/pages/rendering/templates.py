@@ -16,9 +16,10 @@ from markupsafe import Markup
 from bln_search.core.version import VERSION
 from bln_search.reports.formatting import format_interval, format_signed_interval, group_mark
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, unranked_reason
-from bln_search.specs.sections.space import format_point_json
+from bln_search.specs.sections.space import format_point, format_point_json
 from service.pages.rendering import labels
 from service.pages.rendering.assets import assets_version
+from service.pages.rendering.documentation import documentation_folder
 from service.pages.rendering.markdown import render_markdown
 from service.pages.rendering.plotly_script import plotly_version
 
@@ -48,6 +49,7 @@ def template_environment() -> Environment:
         "duration": labels.format_duration,
         "switches": labels.switch_labels,
         "parameters": format_point_json,
+        "point": format_point,
         "group_mark": group_mark,
         "leaderboard_warning": leaderboard_warning,
         "row_reason": unranked_reason,
@@ -62,6 +64,7 @@ def template_environment() -> Environment:
         "plotly": plotly_version(),
         "marks": labels.STATE_SYMBOLS,
         "address": url_with_query,
+        "has_documentation": documentation_folder() is not None,
     }
     return templates
 
@@ -84,7 +87,12 @@ def render_page(
 
 def render_fragment(template: str, **values: Any) -> HTMLResponse:
     """Render a part of a page, which a script inserts."""
-    return HTMLResponse(template_environment().get_template(template).render(**values))
+    return HTMLResponse(render_text(template, **values))
+
+
+def render_text(template: str, **values: Any) -> str:
+    """Render a part of a page as text."""
+    return template_environment().get_template(template).render(**values)
 
 
 def url_with_query(path: str, **parameters: Any) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from bln_search.core.enums import Scope
-from bln_search.storage.tokens import Bearer
+from bln_search.storage.tokens import Bearer, TokenKind
 
 
 def viewer_context(bearer: Bearer) -> dict[str, Any]:
     """Return the template variable `viewer`."""
+    shared = bearer.kind is TokenKind.SHARE
     return {
-        "account": bearer.account,
+        "account": "shared link" if shared else bearer.account,
         "scope": bearer.scope.value,
-        "writes": bearer.scope.allows(Scope.WRITE),
+        "writes": not shared and bearer.scope.allows(Scope.WRITE),
         "admin": bearer.scope is Scope.ADMIN,
+        "shared": shared,
+        "home": f"/studies/{bearer.study_id}" if shared else "/studies",
     }

@@ -15,6 +15,7 @@ READ = {
     "list_studies",
     "get_study",
     "list_trials",
+    "get_trial",
     "list_evaluations",
     "list_curves",
     "get_leaderboard",
@@ -26,6 +27,7 @@ READ = {
     "list_configurations",
     "list_tokens",
     "list_workers",
+    "list_share_links",
     "get_session",
     "sign_out",
 }
@@ -39,6 +41,8 @@ WRITE = {
     "resume_study",
     "retry_failed",
     "create_token",
+    "create_share_link",
+    "revoke_share_link",
     "revoke_token",
     "revoke_tokens",
 }
@@ -48,6 +52,7 @@ BODIES = {
     "validate_study": body("new"),
     "change_study": {"notes": "x"},
     "create_token": {},
+    "create_share_link": {},
     "sign_in": {"token": "bln_wrong"},
 }
 
@@ -62,7 +67,7 @@ def operations(app):
 
 def send_request(client, operation, method, path, study_id, headers=None, account="nobody"):
     content = {"account": account} if operation == "revoke_tokens" else BODIES.get(operation)
-    address = path.format(study_id=study_id, checkpoint_id=1, token_id=10**6)
+    address = path.format(study_id=study_id, checkpoint_id=1, trial_id=10**6, token_id=10**6, link_id=10**6)
     return client.request(method, address, json=content, headers=headers)
 
 
@@ -102,7 +107,14 @@ def test_scope_limits_operations_and_hides_other_accounts(world, account, scope)
             assert answer.json()["type"] == "urn:bln-search:problem:scope"
         else:
             assert answer.status_code not in (401, 403, 500), operation
-            is_missing = operation in ("get_checkpoint", "revoke_token", "get_analysis", "get_layers")  # there is none
+            is_missing = operation in (
+                "get_checkpoint",
+                "get_trial",
+                "revoke_share_link",
+                "revoke_token",
+                "get_analysis",
+                "get_layers",
+            )
             assert (answer.status_code == 404) == is_missing, operation
         if operation == "delete_study" and (foreign or scope is Scope.READ):
             assert world.client().get(f"/api/v1/studies/{study_id}").status_code == 200

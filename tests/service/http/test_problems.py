@@ -38,7 +38,7 @@ def shared(tmp_path_factory):
 
 
 def test_unknown_paths_and_methods_are_problems(client):
-    for path in ("/nowhere", "/api/v1/studies/1/nowhere", "/api/v1/studies/", "/docs"):
+    for path in ("/nowhere", "/api/v1/studies/1/nowhere", "/api/v1/studies/", "/redoc"):
         assert is_problem(client.get(path))["status"] == 404
     assert is_problem(client.put("/api/v1/studies"))["status"] == 405
     assert is_problem(client.post("/healthz"))["status"] == 405

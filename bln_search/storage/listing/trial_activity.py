@@ -1,0 +1,84 @@
+"""Queries for what happened to trials: their attempts, and how far they came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from bln_search.core.states import AttemptState, FailureClass
+from bln_search.storage.tables import AttemptRow, EventRow
+
+
+@dataclass(frozen=True)
+class AttemptRecord:
+    """An attempt at a trial.
+
+    Attributes:
+        number: Position among the attempts at the trial, from 1.
+        ended_at: None while it runs.
+        failure: Class of the failure; None unless it failed.
+        reason: Why it failed; None unless it failed.
+    """
+
+    number: int
+    worker: str
+    state: AttemptState
+    started_at: datetime
+    ended_at: datetime | None
+    failure: FailureClass | None
+    reason: str | None
+
+    def seconds(self, now: datetime) -> float:
+        """Return its duration; until now if it runs."""
+        return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())
+
+
+@dataclass(frozen=True)
+class TrialActivity:
+    """What happened to a trial.
+
+    Attributes:
+        attempts: Its attempts, by number.
+        epoch: The last epoch that was reported; 0 before the first.
+    """
+
+    attempts: tuple[AttemptRecord, ...] = ()
+    epoch: int = 0
+
+    def seconds(self, now: datetime) -> float | None:
+        """Return the duration of all attempts together; None before the first."""
+        return sum(attempt.seconds(now) for attempt in self.attempts) if self.attempts else None
+
+
+def find_trial_activity(session: Session, trial_ids: Sequence[int]) -> dict[int, TrialActivity]:
+    """What happened to each of these trials, by id."""
+    attempts: dict[int, list[AttemptRecord]] = {trial_id: [] for trial_id in trial_ids}
+    query = select(AttemptRow).where(AttemptRow.trial_id.in_(trial_ids)).order_by(AttemptRow.number)
+    for row in session.scalars(query):
+        attempts[row.trial_id].append(_attempt(row))
+    epochs = _last_epochs(session, trial_ids)
+    return {trial_id: TrialActivity(tuple(records), epochs.get(trial_id, 0)) for trial_id, records in attempts.items()}
+
+
+def _last_epochs(session: Session, trial_ids: Sequence[int]) -> dict[int, int]:
+    """The epoch of the last event of an epoch, by id of the trial."""
+    is_epoch = (EventRow.trial_id.in_(trial_ids), EventRow.kind == "epoch")
+    last = select(func.max(EventRow.id)).where(*is_epoch).group_by(EventRow.trial_id)
+    events = select(EventRow.trial_id, EventRow.data).where(EventRow.id.in_(last))
+    return {trial_id: data["epoch"] for trial_id, data in session.execute(events) if trial_id is not None}
+
+
+def _attempt(row: AttemptRow) -> AttemptRecord:
+    return AttemptRecord(
+        number=row.number,
+        worker=row.worker,
+        state=AttemptState(row.state),
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        failure=None if row.failure is None else FailureClass(row.failure),
+        reason=row.reason,
+    )

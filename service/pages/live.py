@@ -1,0 +1,64 @@
+"""What keeps the page of a study up to date: new lines of its event log, and its parts rendered again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, Response
+from starlette.concurrency import run_in_threadpool
+
+from bln_search.storage.events import EventRecord
+from bln_search.storage.ledger import Ledger
+from service.context import Context, ContextDep
+from service.event_stream import AfterEvent, LastEventId, stream_events
+from service.http.problems import ProblemException
+from service.pages.rendering.templates import render_fragment, render_text
+from service.pages.study_head import head_values
+from service.security import ReadableStudy
+from service.serializers import serialize_event
+
+router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
+_CHANGED_PARTS = {"epoch": ("curves",), "trial_finished": ("cells", "leading", "answer")}
+_OTHERWISE_CHANGED = ("cells",)
+"""Parts of the page that an event changes, beside its head."""
+
+
+@router.get("/live")
+async def live_events(
+    study: ReadableStudy, context: ContextDep, after: AfterEvent = 0, last_event_id: LastEventId = None
+) -> Response:
+    """A stream of new events: lines for the log, and the names of the parts that they change."""
+
+    async def render(records: Sequence[EventRecord]) -> str:
+        return await run_in_threadpool(_message, context, records)
+
+    return stream_events(context, study, after, last_event_id, render)
+
+
+@router.get("/parts/head")
+def head_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+    """The present state, progress and actions."""
+    listed = context.ledger.listing.find_study(study.id)
+    if listed is None:
+        raise ProblemException(404, "not-found", f"there is no study {study.id}")
+    return render_fragment("parts/head.html", **head_values(context, listed, study.bearer))
+
+
+def log_values(ledger: Ledger, records: Sequence[EventRecord]) -> dict[str, Any]:
+    """Return the template variables of lines of the log."""
+    trial_ids = sorted({record.trial_id for record in records if record.trial_id})
+    return {
+        "events": [serialize_event(record) for record in records],
+        "names": ledger.listing.find_trial_labels(trial_ids),
+    }
+
+
+def _message(context: Context, records: Sequence[EventRecord]) -> str:
+    """Return a message of the stream."""
+    changed = {part for record in records for part in _CHANGED_PARTS.get(record.kind, _OTHERWISE_CHANGED)}
+    lines = render_text("parts/log.html", **log_values(context.ledger, records))
+    data = json.dumps({"lines": lines, "parts": sorted(changed)}, separators=(",", ":"))
+    return f"id: {records[-1].number}\ndata: {data}\n\n"

@@ -1,0 +1,56 @@
+"""Pages of share links: the owner's list of them, and the address that a visitor opens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from bln_search.storage.share_links import MAX_DAYS
+from service.context import ContextDep
+from service.pages.rendering.templates import render_page
+from service.pages.rendering.viewer import viewer_context
+from service.security import SHARE_COOKIE, WritableStudy, find_share_bearer
+
+router = APIRouter(include_in_schema=False)
+_COOKIE_SECONDS = 2 * MAX_DAYS * 86_400
+"""Longer than any link is valid, so that a visitor of an ended link is told that it ended."""
+
+
+@router.get("/studies/{study_id:number}/share")
+def share_page(request: Request, study: WritableStudy, context: ContextDep) -> HTMLResponse:
+    """The share links of a study, and a form for a new one."""
+    now = datetime.now(UTC)
+    analysis = context.analyses.get(study.id)
+    links = context.ledger.share_links.list_links(study.id)
+    return render_page(
+        request,
+        "share.html",
+        viewer=viewer_context(study.bearer),
+        study={"id": study.id, "name": study.name, "title": ""},
+        per_layer=analysis is not None and bool(analysis.layers),
+        max_days=MAX_DAYS,
+        links=[(link, link.revoked_at is None and link.expires_at > now) for link in links],
+    )
+
+
+@router.get("/shared/{secret}")
+def open_shared_study(
+    request: Request, secret: Annotated[str, Path(max_length=200)], context: ContextDep
+) -> RedirectResponse:
+    """Show the study of a link: its secret moves into cookies that are sent for this study only."""
+    bearer = find_share_bearer(request, context, secret)
+    response = RedirectResponse(f"/studies/{bearer.study_id}", 303)
+    for prefix in ("", "/api/v1"):
+        response.set_cookie(
+            SHARE_COOKIE,
+            secret,
+            max_age=_COOKIE_SECONDS,
+            path=f"{prefix}/studies/{bearer.study_id}",
+            httponly=True,
+            samesite="lax",  # a link is opened from a message on another site
+            secure=request.url.scheme == "https",
+        )
+    return response

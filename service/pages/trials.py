@@ -1,0 +1,101 @@
+"""Pages of the trials of a study: the list, and one trial with its attempts, curve and events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+
+from bln_search.core.states import StudyState, TrialState
+from bln_search.reports.charts import Chart
+from bln_search.reports.charts.curves import TrialCurve, curves_chart
+from bln_search.specs.records import point_json
+from bln_search.storage.pagination import Page
+from service.context import Context, ContextDep
+from service.http.pagination import Cursor
+from service.pages.live import log_values
+from service.pages.rendering.chart_responses import csv_response, figure_response
+from service.pages.rendering.templates import render_page
+from service.pages.rendering.viewer import viewer_context
+from service.routes.results import ArmFilter
+from service.routes.trials import TrialId, find_trial, trial_page
+from service.security import ReadableStudy, StudyAccess
+
+router = APIRouter(prefix="/studies/{study_id:number}/trials", include_in_schema=False)
+_PAGE_SIZE = 50
+_MAX_EVENTS = 200
+_REQUIREMENT = "no epoch of this trial is trained yet"
+
+
+@router.get("")
+def trials_page(
+    request: Request,
+    study: ReadableStudy,
+    context: ContextDep,
+    state: Annotated[TrialState | Literal[""], Query()] = "",
+    arm: ArmFilter = None,
+    cursor: Cursor = None,
+) -> HTMLResponse:
+    """A page of the trials, in the order of the study."""
+    filters = {"state": state or None, "arm": arm or None}
+    trials, next_cursor = trial_page(context.ledger, study.id, filters, "position", _PAGE_SIZE, cursor)
+    counts = context.ledger.listing.count_trials_by_arm(study.id)
+    return render_page(
+        request,
+        "trials.html",
+        trials=trials,
+        filters={name: value for name, value in filters.items() if value},
+        arms=sorted(counts),
+        states=[choice for choice in TrialState if any(choice in of_arm for of_arm in counts.values())],
+        total=sum(sum(of_arm.values()) for of_arm in counts.values()),
+        is_first_page=cursor is None,
+        next_cursor=next_cursor,
+        **_study_values(context, study),
+    )
+
+
+@router.get("/{trial_id:number}")
+def trial_detail_page(request: Request, study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> HTMLResponse:
+    """One trial: why it ended as it did, its attempts, curve and events."""
+    trial = find_trial(context.ledger, study.id, trial_id)
+    records = context.ledger.events.list_last(study.id, _MAX_EVENTS + 1, trial_id=trial.id)
+    return render_page(
+        request,
+        "trial.html",
+        charts=True,
+        trial=trial,
+        can_retry=trial.state is TrialState.FAILED and study.state == StudyState.FAILED,
+        has_earlier_events=len(records) > _MAX_EVENTS,
+        **log_values(context.ledger, records[-_MAX_EVENTS:]),
+        **_study_values(context, study),
+    )
+
+
+@router.get("/{trial_id:number}/curve.json")
+def trial_curve(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> JSONResponse:
+    """Losses by epoch, as a Plotly figure."""
+    return figure_response(_draw_curve(context, study, trial_id), _REQUIREMENT)
+
+
+@router.get("/{trial_id:number}/curve.csv")
+def trial_curve_data(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> Response:
+    """The same as CSV."""
+    return csv_response(_draw_curve(context, study, trial_id), f"study-{study.id}-trial-{trial_id}", _REQUIREMENT)
+
+
+def _study_values(context: Context, study: StudyAccess) -> dict[str, Any]:
+    """Return the template variables of the study."""
+    analysis = context.analyses.get(study.id)
+    listed = context.ledger.listing.find_study(study.id)
+    return {
+        "viewer": viewer_context(study.bearer),
+        "study": {"id": study.id, "name": study.name, "title": listed.title if listed else "", "state": study.state},
+        "per_layer": analysis is not None and bool(analysis.layers),
+    }
+
+
+def _draw_curve(context: Context, study: StudyAccess, trial_id: int) -> Chart | None:
+    trial = find_trial(context.ledger, study.id, trial_id)
+    (curve,) = context.ledger.listing.list_curves(study.id, Page(1, "position"), {"id": trial.id})
+    return curves_chart([TrialCurve(trial.arm, point_json(trial.parameters), trial.seed, curve.epochs)], 1)

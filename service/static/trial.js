@@ -1,0 +1,16 @@
+// Tries the failed trials of a study again, and shows the study.
+import { alarm, send } from "./api.js";
+
+const button = document.getElementById("retry");
+
+button.addEventListener("click", async () => {
+  button.disabled = true;
+  const { study } = button.dataset;
+  try {
+    await send(`/api/v1/studies/${study}/retry-failed`, "POST");
+    location.assign(`/studies/${study}`);
+  } catch (problem) {
+    alarm(problem.message);
+    button.disabled = false;
+  }
+});
