@@ -20,7 +20,6 @@ from bln_search.norms.network.drift import compute_drifts
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import TrialSpec
 from bln_search.training import TrainingRun
-from bln_search.training.checkpoint import load_weights
 
 _Provenance = dict[str, str | int | float]
 
@@ -67,7 +66,6 @@ def train_trial(
     if trained.diverged is not None:
         send(TrainingDiverged(trained.diverged))
         return None
-    load_weights(network, trained.weights)
     if PopulationEstimate.FROZEN in trial.estimates:
         send(Progressed(Phase.POPULATION, 0, 1))
     origin |= _network_provenance(task, network, data)

@@ -23,7 +23,7 @@ from bln_search.norms.statistics import select_population
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.training import BatchOrder, TrainingSpec
 from bln_search.training.augmentation import Augmentation
-from bln_search.training.checkpoint import copy_weights, network_weights
+from bln_search.training.checkpoint import copy_weights, load_weights, network_weights
 from bln_search.training.optimization import make_optimizer, set_learning_rate
 from bln_search.training.validation import validate
 
@@ -60,7 +60,7 @@ def train(
     correction: Correction = Correction.BESSEL,
     on_epoch: Callable[[EpochRecord], None] | None = None,
 ) -> TrainingResult:
-    """Train `network` in place on the device of `data`.
+    """Train `network` in place on the device of `data`; in the end it has the weights of the kept epoch.
 
     A loss that is not finite stops training; `diverged` then holds the reason.
 
@@ -85,7 +85,7 @@ class TrainingRun:
     """Training epoch by epoch; it may stop after any epoch. For the arguments see `train`.
 
     Attributes:
-        trained: the result so far.
+        result: the result so far.
         moments: population estimates collected in training, after the last epoch.
     """
 
@@ -115,7 +115,10 @@ class TrainingRun:
         self.moments: dict[str, dict[str, LayerMoments]] = {}
 
     def epochs(self) -> Iterator[EpochRecord]:
-        """Train and yield a record after each epoch; `trained` is up to date at every record."""
+        """Train and yield a record after each epoch; `result` is up to date at every record.
+
+        After the last epoch the network has the weights of the kept epoch.
+        """
         inputs, targets = self.data.splits[Split.TRAIN]
         if self.spec.order is BatchOrder.FIXED:
             order = self._example_order(len(inputs))
@@ -129,6 +132,7 @@ class TrainingRun:
                 if record is None:
                     return
                 yield record
+        load_weights(self.network, self.result.weights)
 
     def _example_order(self, n: int) -> Tensor:
         return torch.randperm(n, generator=self.generator).to(self.data.splits[Split.TRAIN][0].device)

@@ -47,3 +47,9 @@ def test_new_token_names_its_database_and_warns_if_it_is_new(home, invoke):
     assert [str(home) in created.stderr for created in (first, second)] == [True, True]
     assert ["warning: " in created.stderr for created in (first, second)] == [True, False]
     assert all(created.stdout.startswith("bln_") for created in (first, second))
+
+
+def test_no_token_is_told_beside_the_output(home, invoke):
+    result = invoke("token", "list")
+    assert (result.exit_code, result.stdout, result.stderr.strip()) == (0, "", "no token")
+    assert invoke("token", "list", "--format", "json").stdout.strip() == "[]"

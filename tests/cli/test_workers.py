@@ -82,3 +82,9 @@ def test_database_without_tables_is_one_clear_error(home, invoke):
     failed = invoke("workers")
     assert failed.exit_code == 1
     assert "`bln-search db upgrade`" in str(failed.exception)
+
+
+def test_no_worker_is_told_beside_the_output(ledger):
+    result = CliRunner().invoke(app, ["workers"])
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.strip() == "no worker has sent a heartbeat within 30 s"

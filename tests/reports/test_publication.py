@@ -12,8 +12,11 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
+from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank_rows
+from bln_search.ranking.selection.recommendation import recommend
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
+from tests.ranking.comparisons import compared
 from tests.reports.leaderboards import make_board
 
 
@@ -94,6 +97,41 @@ def test_characters_unknown_to_latex_are_code_points():
     assert r"$\lambda$=0.5 é ß" in text
     assert text.isprintable() is False
     assert all(line.isprintable() for line in text.splitlines())
+
+
+@pytest.fixture
+def analysis():
+    """`FFFF` and `TTFF` compared, in one group; the second row, which is deterministic, is recommended."""
+    comparison = compared("FFFF", "TTFF", step=0.001)
+    return Analysis(comparison=comparison, recommendation=recommend(comparison, {}))
+
+
+def in_two_groups(analysis):
+    first, second = analysis.comparison.rows
+    rows = (first, second.model_copy(update={"letters": "b"}))
+    return analysis.model_copy(update={"comparison": analysis.comparison.model_copy(update={"rows": rows})})
+
+
+def test_the_recommended_row_has_an_asterisk(analysis):
+    lines = leaderboard_markdown(make_board(), analysis).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:5]] == ["| 1", r"| 2\*", "| –"]
+    assert r"\* is the recommended row." in lines
+    assert "$^{*}$" not in leaderboard_latex(make_board())
+    ranks = [
+        line.split(" & ")[0] for line in leaderboard_latex(make_board(), "", analysis).splitlines() if " & " in line
+    ]
+    assert ranks == ["Rank", "1", "2$^{*}$", "--"]
+
+
+def test_groups_are_a_column_where_rows_differ(analysis):
+    assert "group" not in leaderboard_markdown(make_board(), analysis)
+    grouped = in_two_groups(analysis)
+    lines = leaderboard_markdown(make_board(), grouped).splitlines()
+    assert [line.split("|")[-2].strip() for line in lines[:5] if "---" not in line] == ["group", "a", "b", ""]
+    tabular = [line for line in leaderboard_latex(make_board(), "", grouped).splitlines() if line.endswith(r"\\")]
+    without = [line for line in leaderboard_latex(make_board()).splitlines() if line.endswith(r"\\")]
+    assert [cells(line) for line in tabular] == [cells(line) + 1 for line in without]
+    assert [line.split(" & ")[-1].removesuffix(r" \\") for line in tabular] == ["Group", "a", "b", ""]
 
 
 def test_table_ranked_on_test_has_a_warning():

@@ -49,6 +49,7 @@ def shared():
     """The dialect of all SQLite ledgers of this process, and the statements compiled for it."""
     engine = create_engine("sqlite://")
     engine.connect().close()  # the dialect asks the library what it can do
+    engine.dispose()
     return engine.dialect, LRUCache(5_000)
 
 

@@ -95,6 +95,13 @@ def test_the_kept_epoch_has_the_lowest_validation_loss(data):
     assert last.kept_epoch == 8
 
 
+def test_a_trained_network_has_the_weights_of_the_kept_epoch(data):
+    network, trained = train_network(data, learning_rate=0.05, epochs=8)
+    assert trained.kept_epoch < 8
+    state = network.state_dict()
+    assert all(torch.equal(state[name], value) for name, value in trained.weights.items())
+
+
 def test_a_loss_that_is_not_finite_stops_training_with_a_reason(data):
     _, trained = train_network(data, optimizer="sgd", learning_rate=1e30, epochs=5)
     assert trained.diverged is not None

@@ -20,7 +20,8 @@ def specification_section(context: ReportContext) -> Section:
     blocks: list[Block] = [Facts(list(_specification_rows(spec)))]
     if context.notes:
         blocks.append(Paragraph(f"Notes: {context.notes}"))
-    return Section("specification", "Specification", [*blocks, Code(study_yaml(spec), folded="The study file")])
+    title = "The study file" if spec.external is None else "The specification as YAML"
+    return Section("specification", "Specification", [*blocks, Code(study_yaml(spec), folded=title)])
 
 
 def _external_rows(spec: StudySpec, external: ExternalSpec) -> list[tuple[str, str]]:

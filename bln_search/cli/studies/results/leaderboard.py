@@ -196,12 +196,12 @@ def _encode_jsonl(board: Leaderboard, study: StudyRecord, analysis: Analysis | N
     return leaderboard_jsonl(board, {"study": study.name, "id": study.id}, RowComparisons(analysis)).encode()
 
 
-def _encode_latex(board: Leaderboard, study: StudyRecord, _analysis: Analysis | None) -> bytes:
-    return leaderboard_latex(board, study_title(study)).encode()
+def _encode_latex(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
+    return leaderboard_latex(board, study_title(study), analysis).encode()
 
 
-def _encode_markdown(board: Leaderboard, _study: StudyRecord, _analysis: Analysis | None) -> bytes:
-    return leaderboard_markdown(board).encode()
+def _encode_markdown(board: Leaderboard, _study: StudyRecord, analysis: Analysis | None) -> bytes:
+    return leaderboard_markdown(board, analysis).encode()
 
 
 def _encode_parquet(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
