@@ -126,7 +126,11 @@ def test_the_same_seed_gives_the_same_probes(trained):
 def test_latency_is_measured_without_changing_the_network(trained):
     network, inputs, _, rows, populations = trained
     before = [layer.layer_state()[:2] for layer in populations]
+    calls = []
+    handle = network.register_forward_hook(lambda *_: calls.append(1))
     latencies = measure_latency(network, inputs[:SIZE], rows, populations, passes=5)
+    handle.remove()
+    assert len(calls) == len(rows) * (3 + 5)  # three passes to warm up
     assert [latency.row for latency in latencies] == rows
     for latency in latencies:
         assert 0 < latency.lower <= latency.seconds <= latency.upper < 10

@@ -8,7 +8,7 @@ from torch import nn
 
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
-from bln_search.evaluation.tree.memory_plan import measure_segments
+from bln_search.evaluation.tree.memory_plan import chunk_limit, measure_segments
 from bln_search.norms import BN
 
 
@@ -44,3 +44,10 @@ def test_numbers_of_examples_scale(number, scales):
 def test_a_number_that_neither_doubles_nor_stays_is_not_traceable():
     with pytest.raises(NotTraceableError, match="9 became 17"):
         measure(ScaledByNumber(lambda x: torch.cat([x, x[:1]]).shape[0]))
+
+
+@pytest.mark.parametrize(("device", "fastest"), [("cpu", 8 * 2**20), ("cuda", 256 * 2**20)])
+def test_a_chunk_has_the_fastest_size_within_the_memory_limit(device, fastest):
+    for memory_limit in (1_000, fastest - 1, fastest, 2**40):
+        assert chunk_limit(memory_limit, torch.device(device)) == min(memory_limit, fastest)
+    assert chunk_limit(2**40, torch.device("meta")) == 2**40

@@ -43,6 +43,15 @@ def test_a_constant_without_axes_is_not_repeated(layout, expanded):
     assert torch.equal(untag(constant * expanded), 2 * untag(expanded))
 
 
+@pytest.mark.parametrize("write", [lambda x, y: x.add_(y), lambda x, y: x.__setitem__(slice(None), x + y)])
+def test_a_tensor_that_rows_are_written_into_has_all_rows(layout, expanded, write):
+    examples = torch.randn(EXAMPLES, FEATURES)
+    target = tag_rows(examples.clone(), layout, 1)
+    write(target, expanded)
+    assert target.copies == 3
+    assert torch.equal(untag(target), torch.cat([examples] * 3) + untag(expanded))
+
+
 @pytest.mark.parametrize("length", [1, EXAMPLES - 1, 3 * EXAMPLES])
 def test_a_first_axis_without_examples_is_an_error(layout, expanded, length):
     with pytest.raises(RowBatchingError, match=f"does not hold the {EXAMPLES} examples"):
