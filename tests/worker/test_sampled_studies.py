@@ -37,7 +37,11 @@ def study(search="pruner: none", **replacements):
 def optuna_trials(ledger):
     url = ledger.make_optuna_url()
     (name,) = optuna.study.get_all_study_names(url)
-    return optuna.load_study(study_name=name, storage=url).trials
+    storage = optuna.storages.RDBStorage(url)
+    trials = optuna.load_study(study_name=name, storage=storage).trials
+    storage.remove_session()
+    storage.engine.dispose()
+    return trials
 
 
 @pytest.mark.slow

@@ -29,6 +29,8 @@ CHOICES = TypeAdapter(Space).validate_python(
     }
 )
 
+OPENED = []
+
 
 @dataclass
 class Record:
@@ -47,8 +49,27 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path / 'optuna.sqlite3'}"
 
 
+@pytest.fixture(autouse=True)
+def storages():
+    """Connections that a test opened; they are closed after it."""
+    yield OPENED
+    for storage in OPENED:
+        storage.remove_session()
+        storage.engine.dispose()
+    OPENED.clear()
+
+
 def make_sampler(url, space=SPACE, **search):
-    return OptunaSampler(SearchSpec(**{"startup": 3, **search}), space, storage=url, name="study arm", epochs=9)
+    spec = SearchSpec(**{"startup": 3, **search})
+    sampler = OptunaSampler(spec, space, storage=url, name="study arm", epochs=9)
+    OPENED.append(sampler.storage)
+    return sampler
+
+
+def load_study(url):
+    """Optuna's records of the search."""
+    OPENED.append(optuna.storages.RDBStorage(url))
+    return optuna.load_study(study_name="study arm", storage=OPENED[-1])
 
 
 def ask(arm_sampler, key):
@@ -58,7 +79,7 @@ def ask(arm_sampler, key):
 
 
 def states(url):
-    study = optuna.load_study(study_name="study arm", storage=url)
+    study = load_study(url)
     return [trial.state.name for trial in study.trials]
 
 
@@ -88,7 +109,7 @@ def test_several_objectives_have_a_pareto_front(url):
     sampler = make_sampler(url, sampler="nsga2", objectives=("loss", "parameters"))
     for step in range(4):
         sampler.tell([ask(sampler, "x" * (step + 1))])
-    study = optuna.load_study(study_name="study arm", storage=url)
+    study = load_study(url)
     assert study.metric_names == ["loss", "parameters"]
     assert [trial.values for trial in study.best_trials] == [[0.5, 1.0]]
 
@@ -113,7 +134,7 @@ def test_divergence_and_failure_are_recorded_with_reasons(url):
         record.state = state
         sampler.tell([record])
     assert states(url) == ["FAIL", "FAIL"]
-    study = optuna.load_study(study_name="study arm", storage=url)
+    study = load_study(url)
     assert [trial.user_attrs["reason"] for trial in study.trials] == ["diverged", "failed"]
 
 
@@ -125,7 +146,7 @@ def test_result_of_a_point_is_the_mean_over_ended_seeds(url):
     assert states(url) == ["RUNNING"]
     second.state, second.loss = TrialState.FINISHED, 1.5
     sampler.tell([first, second])
-    assert optuna.load_study(study_name="study arm", storage=url).best_value == 1.0
+    assert load_study(url).best_value == 1.0
 
 
 def test_synchronization_restores_the_state_of_the_ledger(url):
@@ -150,7 +171,7 @@ def test_lost_records_are_written_again(url, tmp_path):
     restarted = make_sampler(other_url, pruner="asha")
     restarted.synchronize([[record] for record in records])
     restarted.synchronize([[record] for record in records])
-    study = optuna.load_study(study_name="study arm", storage=other_url)
+    study = load_study(other_url)
     assert [trial.value for trial in study.trials] == [3.0, 1.0, 2.0]
     assert study.trials[1].intermediate_values == {1: 1.0}
     assert restarted.point(study.trials[2]) == records[2].parameters
