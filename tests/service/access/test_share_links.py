@@ -16,7 +16,8 @@ from service.security import SHARE_COOKIE
 from tests.support.service_world import HTML_HEADERS, STUDIES
 
 SHOWN = {
-    *("", "/live", "/parts/head", "/parts/leading", "/parts/answer", "/parts/cells", "/study.yaml"),
+    *("", "/live", "/parts/head", "/parts/leading", "/parts/answer", "/parts/cells", "/parts/details"),
+    *("/parts/difference", "/study.yaml"),
     *("/leaderboard", "/charts", "/charts/{name}.csv", "/charts/{name}.json", "/configurations/{code}"),
     *("/layers", "/layers/switches.json", "/layers/switches.csv"),
     *("/trials", "/trials/{trial_id:number}", "/trials/{trial_id:number}/curve.json"),
