@@ -22,11 +22,11 @@ COPY constraints.txt ./
 # bln-search itself, to be laid over an environment that has what it needs: a change of it is a small layer.
 FROM builder AS source
 ENV PIP_CONSTRAINT=/build/constraints.txt
+COPY .ci/plotly_bundle.py ./.ci/
+RUN mkdir -p service/static && pip install brotli && python .ci/plotly_bundle.py
 COPY pyproject.toml README.md LICENSE ./
 COPY bln_search ./bln_search
 COPY service ./service
-COPY .ci/plotly_bundle.py ./.ci/
-RUN pip install brotli && python .ci/plotly_bundle.py
 # What `make docs` built, for the service to show. Without it the image has no documentation: README.md is always there, so
 # that the pattern may match nothing.
 COPY README.md build/docs* ./service/documentation/
