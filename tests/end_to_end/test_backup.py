@@ -91,7 +91,7 @@ def test_backup_of_a_running_study_can_be_completed(url, tmp_path, monkeypatch):
     process = call("restore", tmp_path / "backups", home=service.home, check=0)
     assert "1 study waits to resume" in process.stdout
     shown = call("list", "--format", "csv", home=service.home, check=0).stdout.splitlines()[1]
-    assert shown.startswith("1,small,admin,accepted,3,")
+    assert shown.startswith("1,small,admin,accepted,,3,")
     service.start()
     with service.client() as client:
         assert client.study(study)["progress"]["ended"] >= 1
