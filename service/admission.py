@@ -13,7 +13,7 @@ from service.http.problems import ProblemException, invalid_body
 _TRIALS = "arms, points and seeds make trials:"
 
 
-def admit_study(study: StudySpec, settings: Settings) -> StudyPlan:
+def plan_accepted_study(study: StudySpec, settings: Settings) -> StudyPlan:
     """Return the plan of a study that the service accepts.
 
     Raises:

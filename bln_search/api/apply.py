@@ -76,7 +76,7 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     if isinstance(choice, RankedConfiguration):
         choice = choice.for_network(network)
     configurations, populations = _configurations_by_layer(choice, network, list(layers))
-    blends = _blends(choice, layers)
+    blends = _population_weights_by_layer(choice, layers)
     unknown_layers = sorted((configurations.keys() | populations.keys()) - layers.keys())
     if unknown_layers:
         raise ModelError(
@@ -101,7 +101,7 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     return network
 
 
-def _blends(choice: Choice, names: Iterable[str]) -> Mapping[str, Blend]:
+def _population_weights_by_layer(choice: Choice, names: Iterable[str]) -> Mapping[str, Blend]:
     """The weights of the population in blended statistics, by layer."""
     if isinstance(choice, LayeredConfiguration):
         return choice.blends

@@ -268,7 +268,7 @@ class Client:
         """Run the failed trials of a study again."""
         return self._session.request_json("POST", f"/studies/{study_id}/retry-failed")
 
-    def change(self, study_id: int, **changes: Any) -> dict[str, Any]:
+    def update_study(self, study_id: int, **changes: Any) -> dict[str, Any]:
         """Change name, title, notes, tags or priority of a study; `tags` replaces all its tags."""
         return self._session.request_json("PATCH", f"/studies/{study_id}", json=changes)
 

@@ -85,7 +85,7 @@ def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) ->
     first_error: DataError | None = None
     for path, read in _candidate_files(file, folders, archive):
         try:
-            return _verify_content(file, path, read())
+            return _verified_content(file, path, read())
         except DataError as error:
             first_error = first_error or error
     if first_error is not None:
@@ -142,7 +142,7 @@ def _read_from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
     return content
 
 
-def _verify_content(file: SourceFile, path: Path, content: bytes) -> bytes:
+def _verified_content(file: SourceFile, path: Path, content: bytes) -> bytes:
     md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if md5 != file.md5:
         size = f"{len(content)} bytes" if len(content) <= file.size else f"more than {file.size} bytes"

@@ -124,7 +124,7 @@ class RowEvaluator:
 
     def with_network(self, network: nn.Module) -> RowEvaluator:
         """Return an evaluator of a copy of the network, its layers under the same names."""
-        return self._replaced(network, _populations_of_copy(self.network, network, self.populations))
+        return self._replaced(network, _map_populations_to_copy(self.network, network, self.populations))
 
     def with_chunking(self, chunking: Chunking, *, expand_inputs: bool) -> RowEvaluator:
         """Return an evaluator with another chunking, which repeats the inputs for each row or not."""
@@ -205,7 +205,7 @@ def copy_network_in_double_precision(
         copy = deepcopy(network).double()
     except Exception:  # noqa: BLE001 - a network may define its own deepcopy
         return None
-    return copy, _populations_of_copy(network, copy, populations)
+    return copy, _map_populations_to_copy(network, copy, populations)
 
 
 @contextmanager
@@ -229,7 +229,7 @@ def _tag_and_repeat(x: Tensor, layout: BatchLayout, copies: int) -> Tensor:
     return tag_rows(x if copies == 1 else x.repeat(copies, *[1] * (x.ndim - 1)), layout, copies)
 
 
-def _populations_of_copy(network: nn.Module, copy: nn.Module, populations: Populations) -> Populations:
+def _map_populations_to_copy(network: nn.Module, copy: nn.Module, populations: Populations) -> Populations:
     names: dict[NormalizationBase, str] = {layer: name for name, layer in find_norms(network).items()}
     layers = find_norms(copy)
     return {layers[names[layer]]: values for layer, values in populations.items()}

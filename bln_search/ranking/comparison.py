@@ -174,7 +174,7 @@ class Comparison(AnalysisPart):
         return tuple(row for row in self.rows if row.in_top_group)
 
     @property
-    def inconclusive_below(self) -> int:
+    def num_inconclusive_rows(self) -> int:
         """Number of rows below the top group whose large variance prevents a significant difference to the best row."""
         size = len(self.top_group)
         return sum(pair.first == 0 and not pair.is_significant and pair.second >= size for pair in self.pairs)

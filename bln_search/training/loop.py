@@ -171,13 +171,13 @@ class TrainingRun:
         for step, (x, y) in enumerate(self._mini_batches(inputs, targets)):
             progress = (first_step + step) / (self.steps * self.spec.epochs)
             set_learning_rate(self.optimizer, self.spec, progress)
-            self._set_schedules(progress)
+            self._apply_schedules(progress)
             logits, loss = self._step(x, y)
             total_loss += loss.detach()
             num_correct += (logits.argmax(1) == y).sum()
         return total_loss.item() / self.steps, num_correct.item() / (self.steps * self.spec.batch_size)
 
-    def _set_schedules(self, progress: float) -> None:
+    def _apply_schedules(self, progress: float) -> None:
         for name, schedule in self.arm.schedules.items():
             value = schedule.at(progress)
             for layer in self.layers.values():

@@ -14,7 +14,7 @@ from bln_search.core.states import StudyState
 from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
-from service.admission import admit_study, check_free_space
+from service.admission import check_free_space, plan_accepted_study
 from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response, if_match_revision, study_etag
@@ -55,7 +55,7 @@ def submit_study(
 
     Idempotent: the same study of the same owner returns the existing study, with status 200 instead of 201.
     """
-    admit_study(study, context.settings)
+    plan_accepted_study(study, context.settings)
     if not context.ledger.queue.is_known(study, writer.account, idempotency_key):
         check_free_space(context.settings)
     max_studies = context.settings.most_studies
@@ -68,7 +68,7 @@ def submit_study(
 @router.post("/validate", operation_id="validate_study")
 def validate_study(study: StudySpec, context: ContextDep, _reader: Reader) -> PlanOut:
     """The plan of a study, without submitting it: trials, evaluations, undefined ones, time and bytes."""
-    return plan_with_estimates(study, admit_study(study, context.settings), context.ledger)
+    return plan_with_estimates(study, plan_accepted_study(study, context.settings), context.ledger)
 
 
 @router.get("", operation_id="list_studies", response_model=ListPage[Study])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, RequiredSeeds
-from bln_search.reports.sentences.significance import required_seeds_detail, seeds_text, significance_fact
+from bln_search.reports.sentences.significance import required_seeds_assumptions, seeds_text, significance_fact
 from tests.ranking.comparisons import compared
 
 REQUIRED = RequiredSeeds(seeds=7, level=0.05)
@@ -34,7 +34,7 @@ def test_required_seeds(comparison, expected):
 
 def test_without_an_estimate_only_the_number_of_seeds_is_given():
     assert seeds_text(with_seeds(None)) == "3 seeds"
-    assert required_seeds_detail(with_seeds(None)) is None
+    assert required_seeds_assumptions(with_seeds(None)) is None
 
 
 def test_no_significant_difference_where_no_interval_excludes_zero():

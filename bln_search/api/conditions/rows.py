@@ -16,7 +16,7 @@ from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.condition_comparison import ConditionComparison, compare_conditions
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_values
+from bln_search.ranking.selection.condition_criteria import Criterion, criterion_by_row
 
 Tables = Mapping[str, RankedConfigurations]
 
@@ -46,7 +46,7 @@ class ConditionRows:
 
     def values(self, criterion: Criterion) -> NDArray[np.float64]:
         """Value of each row."""
-        return criterion_values(self.losses, criterion)
+        return criterion_by_row(self.losses, criterion)
 
     def row(self, condition: str, key: RowKey) -> LeaderboardRow:
         """The row of a condition with this key."""

@@ -10,7 +10,7 @@ from bln_search.api.ranked.records import Record
 from bln_search.core.configuration import Statistic
 from bln_search.core.enums import Split
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_values, regrets
+from bln_search.ranking.selection.condition_criteria import Criterion, criterion_by_row, regrets
 from bln_search.ranking.selection.recommendation import is_deterministic
 from bln_search.reports.leaderboard_columns import METRICS, SPLITS, metric_of
 from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
@@ -78,7 +78,7 @@ def condition_records(rows: ConditionRows) -> list[Record]:
     first = next(iter(tables.values()))
     letters = _letters(rows)
     above = regrets(rows.losses) if rows.keys else rows.losses
-    values = {criterion: criterion_values(rows.losses, criterion) for criterion in Criterion} if rows.keys else {}
+    values = {criterion: criterion_by_row(rows.losses, criterion) for criterion in Criterion} if rows.keys else {}
     keys = [*rows.keys, *(row.key for row in rows.without_value)]
     reasons = {row.key: row.reason or str(row.state) for row in rows.without_value}
     records = []

@@ -61,7 +61,7 @@ def write_programs(
         return
     program = _trace(network, examples, largest_batch_size)
     if ExportFormat.ONNX in formats:
-        (folder / ONNX_PROGRAM).write_bytes(_onnx_bytes(program, examples, output_names))
+        (folder / ONNX_PROGRAM).write_bytes(_export_to_onnx(program, examples, output_names))
     if ExportFormat.TORCH_EXPORT in formats:
         content = io.BytesIO()
         with _suppress_warnings():
@@ -85,7 +85,9 @@ def _trace(network: nn.Module, examples: ExampleInputs, largest_batch_size: int 
             ) from error
 
 
-def _onnx_bytes(program: torch.export.ExportedProgram, examples: ExampleInputs, output_names: Sequence[str]) -> bytes:
+def _export_to_onnx(
+    program: torch.export.ExportedProgram, examples: ExampleInputs, output_names: Sequence[str]
+) -> bytes:
     with torch.no_grad(), _suppress_warnings():
         try:
             onnx_program = torch.onnx.export(

@@ -19,7 +19,7 @@ from bln_search.cli.options import (
 from bln_search.cli.output import Format, print_line
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import FOLLOWED_STATES, StudySource, open_source
-from bln_search.cli.studies.progress.events import EVENT_COLUMNS, TrialLookup, event_line, event_record
+from bln_search.cli.studies.progress.events import EVENT_COLUMNS, TrialCache, event_line, event_record
 from bln_search.storage.events import EventRecord
 
 
@@ -45,7 +45,7 @@ def logs(
         raise typer.BadParameter("choose table or jsonl with --follow", param_hint="--format")
     with open_source(database, server, token) as source:
         study_record = source.find(study)
-        labels = TrialLookup(source, study_record.id)
+        labels = TrialCache(source, study_record.id)
         if trial is not None and labels.find(trial) is None:
             raise typer.BadParameter(
                 f"study {study_record.name} has no trial {trial}; `bln-search show {study_record.id}` lists its trials",
@@ -59,7 +59,7 @@ def logs(
             _print_new_events(source, study_record.id, last, trial, labels, output_format)
 
 
-def _print(events: Sequence[EventRecord], labels: TrialLookup, output_format: Format) -> None:
+def _print(events: Sequence[EventRecord], labels: TrialCache, output_format: Format) -> None:
     if output_format is not Format.TABLE:
         print_records([event_record(event, labels) for event in events], EVENT_COLUMNS, output_format)
         return
@@ -68,7 +68,7 @@ def _print(events: Sequence[EventRecord], labels: TrialLookup, output_format: Fo
 
 
 def _print_new_events(
-    source: StudySource, study_id: int, last: int, trial: int | None, labels: TrialLookup, output_format: Format
+    source: StudySource, study_id: int, last: int, trial: int | None, labels: TrialCache, output_format: Format
 ) -> None:
     """Print the events with numbers above `last` as they are written. Ctrl-C ends this without a message."""
     try:

@@ -21,7 +21,7 @@ from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.records import print_record
 from bln_search.cli.sources import ServiceSource, open_client
 from bln_search.cli.studies.progress.display import EventProgress
-from bln_search.cli.studies.progress.events import EPOCH, TrialLookup, event_line
+from bln_search.cli.studies.progress.events import EPOCH, TrialCache, event_line
 from bln_search.cli.studies.progress.remarks import print_failures
 from bln_search.cli.studies.results.leaderboard import print_leaderboard
 from bln_search.cli.studies.wording import state_text, study_label
@@ -87,7 +87,7 @@ def _watch_study(source: ServiceSource, study_id: int, output_format: Format, *,
 def _follow_to_end(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
     """Print events until the study ends or waits for a user, then what `run` prints."""
     print_line = line_printer(quiet=quiet)
-    labels, progress = TrialLookup(source, study_id), EventProgress(source.find(str(study_id)))
+    labels, progress = TrialCache(source, study_id), EventProgress(source.find(str(study_id)))
     for event in source.follow_events(study_id):
         if event.kind != EPOCH:  # epochs are too frequent
             print_line(event_line(event, labels))

@@ -37,7 +37,7 @@ def tag(
             label, present = study_label(found["id"], found["name"], found["owner"]), found["tags"]
             changed = _change_tags(present, added, removed)
             if set(changed) != set(present):
-                client.change(found["id"], tags=changed)
+                client.update_study(found["id"], tags=changed)
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
             record = ledger.studies.find(study)

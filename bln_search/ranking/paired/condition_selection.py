@@ -30,7 +30,7 @@ from bln_search.ranking.paired.condition_comparison import check_conditions
 from bln_search.ranking.paired.crossed_anova import PairDifferences
 from bln_search.ranking.paired.sum_of_means import compare_sum_of_means
 from bln_search.ranking.paired.table import Floats, OutcomeTable
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_values, deciding_conditions
+from bln_search.ranking.selection.condition_criteria import Criterion, criterion_by_row, deciding_conditions
 from bln_search.ranking.selection.near_best import is_near_best
 from bln_search.ranking.statistics.intervals import ALPHA, holm
 
@@ -81,7 +81,7 @@ def select_over_conditions(
     """
     check_conditions(tables)
     losses = np.stack([table.losses.mean(axis=(0, 2), dtype=np.float64) for table in tables], axis=1)
-    values = criterion_values(losses, criterion)
+    values = criterion_by_row(losses, criterion)
     best = int(values.argmin())
     excesses = _excesses(tables, losses, criterion, best)
     scale = losses.min(axis=0).mean() if criterion is Criterion.REGRET else values[best]

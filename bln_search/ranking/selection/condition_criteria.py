@@ -31,7 +31,7 @@ def regrets(losses: Floats) -> Floats:
     return above
 
 
-def criterion_values(losses: Floats, criterion: Criterion) -> Floats:
+def criterion_by_row(losses: Floats, criterion: Criterion) -> Floats:
     """Value of each row, (K,). losses: (K rows, C conditions)."""
     if criterion is Criterion.MEAN:
         means: Floats = losses.mean(axis=1)

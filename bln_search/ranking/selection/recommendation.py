@@ -180,7 +180,7 @@ def recommend(
 def _confidence_in_best(comparison: Comparison) -> Confidence:
     if comparison.seeds == 1:
         return Confidence.ONE_SEED
-    alone = len(comparison.top_group) == 1 and not comparison.not_compared and not comparison.inconclusive_below
+    alone = len(comparison.top_group) == 1 and not comparison.not_compared and not comparison.num_inconclusive_rows
     return Confidence.SIGNIFICANT if alone else Confidence.NOT_SIGNIFICANT
 
 

@@ -34,7 +34,7 @@ def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContex
         MissingPackageError: Plotly, whose script is embedded, is not installed.
     """
     page_sections = [section for make in sections if (section := make(context)) is not None]
-    scripts = [_read_template("report.js")]
+    scripts = [_read_as_script("report.js")]
     if any(isinstance(block, Picture) for section in page_sections for block in section.blocks):
         scripts.insert(0, plotly_script())
     return (
@@ -45,7 +45,7 @@ def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContex
             title=context.study.spec.title,
             sections=page_sections,
             scripts=[Markup(script) for script in scripts],  # noqa: S704 - trusted scripts, see _as_script
-            styles=Markup(_read_template("report.css")),  # noqa: S704 - a trusted file
+            styles=Markup(_read_as_script("report.css")),  # noqa: S704 - a trusted file
             policy=_content_security_policy(scripts),
             written_at=context.manifest["written_at"],
             version=VERSION,
@@ -86,7 +86,7 @@ def _template_environment() -> Environment:
     return environment
 
 
-def _read_template(name: str) -> str:
+def _read_as_script(name: str) -> str:
     return _as_script((_TEMPLATES / name).read_text(encoding="utf-8"))
 
 

@@ -114,7 +114,7 @@ def _missing_interval_reason(result: PerLayerResult, unit: str) -> str:
     """Why no confidence interval is known."""
     differences = _finite_values(network.difference for network in result.networks)
     if len(differences) < len(result.networks):
-        return f"{_no_finite_loss_text(len(result.networks) - len(differences))} on held-out folds"
+        return f"{_count_without_finite_loss_text(len(result.networks) - len(differences))} on held-out folds"
     mean, networks = statistics.fmean(differences), _network_count_text(len(differences))
     return f"the difference on held-out folds is {mean:+.4f}{unit} over {networks}, without an interval"
 
@@ -140,7 +140,7 @@ def _finite_values(values: Iterable[float]) -> list[float]:
     return [value for value in values if math.isfinite(value)]
 
 
-def _no_finite_loss_text(count: int) -> str:
+def _count_without_finite_loss_text(count: int) -> str:
     return f"{_network_count_text(count)} {'has' if count == 1 else 'have'} no finite loss"
 
 
@@ -169,8 +169,8 @@ def _test_loss(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
     ]
     omitted = len(tested) - len(pairs)
     if not pairs:
-        return [f"On test {_no_finite_loss_text(omitted)}."] if omitted else []
-    note = f"; {_no_finite_loss_text(omitted)} there" if omitted else ""
+        return [f"On test {_count_without_finite_loss_text(omitted)}."] if omitted else []
+    note = f"; {_count_without_finite_loss_text(omitted)} there" if omitted else ""
     per_layer, uniform = (statistics.fmean(losses) for losses in zip(*pairs, strict=True))
     difference = t_interval([first - second for first, second in pairs])
     return [

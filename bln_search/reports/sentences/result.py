@@ -17,7 +17,7 @@ from bln_search.reports.sentences.recommendation import (
     recommendation_limits,
     recommendation_reason,
 )
-from bln_search.reports.sentences.significance import method_detail, required_seeds_detail, significance_fact
+from bln_search.reports.sentences.significance import method_detail, required_seeds_assumptions, significance_fact
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _recommendation_reason(recommendation: Recommendation) -> str:
 
 
 def _detail_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
-    required = required_seeds_detail(comparison)
+    required = required_seeds_assumptions(comparison)
     return [
         method_detail(comparison),
         *([] if required is None else [required]),

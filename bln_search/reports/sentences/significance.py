@@ -15,9 +15,9 @@ def significance_fact(comparison: Comparison) -> str:
     size = len(comparison.top_group)
     text = _separation_sentence(comparison) if size == 1 else f"{_no_separation(comparison)} ({seeds_text(comparison)})"
     parts = [text]
-    if comparison.inconclusive_below:
+    if comparison.num_inconclusive_rows:
         parts.append(
-            f"{comparison.inconclusive_below} rows further down vary too much for a significant difference from the "
+            f"{comparison.num_inconclusive_rows} rows further down vary too much for a significant difference from the "
             "first"
         )
     if comparison.not_compared:
@@ -70,7 +70,7 @@ def seeds_text(comparison: Comparison) -> str:
     return f"{text}; about {required.seeds} would separate the first two"
 
 
-def required_seeds_detail(comparison: Comparison) -> str | None:
+def required_seeds_assumptions(comparison: Comparison) -> str | None:
     """Assumptions of the required number of seeds; None where it is not given."""
     required = comparison.required_seeds
     if required is None:

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.states import ENDED, StudyState, TrialState
-from bln_search.storage.pagination import Page, Sorts, paginate
+from bln_search.storage.pagination import Page, Sorts, limit_to_page
 from bln_search.storage.studies.eta import TrialThroughput, measure_throughput
 from bln_search.storage.studies.trial_counts import count_trials
 from bln_search.storage.tables import StudyRow, StudyTagRow
@@ -112,7 +112,7 @@ def list_studies(
         query = query.where(StudyRow.id.in_(select(StudyTagRow.study_id).where(StudyTagRow.tag == tag)))
     if ids is not None:
         query = query.where(StudyRow.id.in_(ids))
-    rows = session.execute(paginate(query, page, _SORTS, StudyRow.id)).all()
+    rows = session.execute(limit_to_page(query, page, _SORTS, StudyRow.id)).all()
     return [StudyListItem(**values) for values in _read_values(session, rows)]
 
 

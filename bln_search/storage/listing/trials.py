@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.states import TrialState
 from bln_search.specs.records import TrialRecord, point_json
-from bln_search.storage.pagination import Page, Sorts, equality_filters, paginate
+from bln_search.storage.pagination import Page, Sorts, equality_filters, limit_to_page
 from bln_search.storage.results.evaluations import EvaluationRecord, make_evaluation
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, TrialRow
 from bln_search.storage.trials.records import make_trial, read_trials, select_trials
@@ -51,7 +51,7 @@ class LearningCurve:
 def list_trials(session: Session, study_id: int, page: Page, equal: Mapping[str, Any]) -> list[TrialRecord]:
     """A page of trials and one more. equal: required state, arm, method, seed; None for any."""
     query = select_trials(study_id, *equality_filters(TrialRow, equal))
-    return read_trials(session, paginate(query, page, _TRIAL_SORTS, TrialRow.id))
+    return read_trials(session, limit_to_page(query, page, _TRIAL_SORTS, TrialRow.id))
 
 
 def list_trial_statuses(session: Session, study_id: int, limit: int) -> list[TrialStatus] | None:
@@ -91,14 +91,14 @@ def list_evaluations(
         EvaluationRecord(
             row.id, trial_row.id, trial_row.arm, point_json(trial_row.parameters), trial_row.seed, make_evaluation(row)
         )
-        for row, trial_row in session.execute(paginate(query, page, _EVALUATION_SORTS, EvaluationRow.id))
+        for row, trial_row in session.execute(limit_to_page(query, page, _EVALUATION_SORTS, EvaluationRow.id))
     ]
 
 
 def list_curves(session: Session, study_id: int, page: Page, equal: Mapping[str, Any]) -> list[LearningCurve]:
     """A page of learning curves and one more. If an epoch was trained twice, the later event counts."""
     query = select(TrialRow).where(TrialRow.study_id == study_id, *equality_filters(TrialRow, equal))
-    trials = session.scalars(paginate(query, page, _TRIAL_SORTS, TrialRow.id)).all()
+    trials = session.scalars(limit_to_page(query, page, _TRIAL_SORTS, TrialRow.id)).all()
     epochs: dict[int, dict[int, dict[str, Any]]] = {trial.id: {} for trial in trials}
     events = select(EventRow.trial_id, EventRow.data).where(
         EventRow.trial_id.in_(list(epochs)), EventRow.kind == "epoch"

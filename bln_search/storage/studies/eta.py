@@ -103,14 +103,14 @@ def measure_throughput(session: Session, study_ids: Sequence[int]) -> dict[int, 
         .group_by(TrialRow.study_id)
     )
     seconds = {study_id: float(mean) for study_id, mean in session.execute(succeeded)}
-    running = _list_running(session, study_ids)
+    running = _running_trials_by_study(session, study_ids)
     return {
         study_id: TrialThroughput(seconds.get(study_id), tuple(running.get(study_id, ())))
         for study_id in seconds.keys() | running.keys()
     }
 
 
-def _list_running(session: Session, study_ids: Sequence[int]) -> dict[int, list[RunningTrial]]:
+def _running_trials_by_study(session: Session, study_ids: Sequence[int]) -> dict[int, list[RunningTrial]]:
     """The running trials by study, each with the newest epoch of its attempt."""
     newest_epoch = (
         select(EventRow.id)

@@ -19,7 +19,7 @@ from bln_search.specs.load import parse_study
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import study_yaml, study_yaml_with_seeds
 from bln_search.storage.tokens import Bearer
-from service.admission import admit_study
+from service.admission import plan_accepted_study
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 from service.pages.editor.form import FIELDS, read_fields, set_field
@@ -147,7 +147,7 @@ def check_draft(draft: Draft, context: ContextDep, _reader: Reader) -> CheckedDr
     fields = read_fields(text)
     try:
         study = parse_study(text)
-        plan = plan_with_estimates(study, admit_study(study, context.settings), context.ledger)
+        plan = plan_with_estimates(study, plan_accepted_study(study, context.settings), context.ledger)
     except SpecError as error:
         errors = [_parse_error(problem) for problem in error.problems]
         return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_values, deciding_conditions, regrets
+from bln_search.ranking.selection.condition_criteria import Criterion, criterion_by_row, deciding_conditions, regrets
 
 LOSSES = np.array([[1.0, 4.0, 2.0], [2.0, 3.0, 2.5], [1.5, 1.0, 9.0]])
 
@@ -23,7 +23,7 @@ def by_loop(losses, criterion):
 
 @pytest.mark.parametrize("criterion", Criterion)
 def test_values_equal_a_loop_over_the_definition(criterion):
-    assert criterion_values(LOSSES, criterion) == pytest.approx(by_loop(LOSSES, criterion))
+    assert criterion_by_row(LOSSES, criterion) == pytest.approx(by_loop(LOSSES, criterion))
 
 
 def test_the_best_row_of_a_condition_has_no_regret():
@@ -35,4 +35,4 @@ def test_deciding_condition_gives_the_value(criterion, expected):
     deciding = deciding_conditions(LOSSES, criterion)
     assert deciding.tolist() == expected
     source = regrets(LOSSES) if criterion is Criterion.REGRET else LOSSES
-    assert source[np.arange(3), deciding] == pytest.approx(criterion_values(LOSSES, criterion))
+    assert source[np.arange(3), deciding] == pytest.approx(criterion_by_row(LOSSES, criterion))

@@ -56,7 +56,7 @@ class _TimeColumn(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Return the times; nothing for the bar of a trial."""
-        elapsed = self.remaining.elapsed
+        elapsed = self.remaining.seconds_since_first_epoch
         if not task.fields.get("is_study") or elapsed is None:
             return Text("")
         return Text(f"{format_seconds(elapsed)}, {remaining_text(self.remaining)}")

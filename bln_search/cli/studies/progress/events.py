@@ -15,7 +15,7 @@ EPOCH = "epoch"
 EVENT_COLUMNS = ("number", "at", "trial", "arm", "parameters", "seed", "event", "message")
 
 
-class TrialLookup:
+class TrialCache:
     """The trials of a study by id. They are read again for an id that is new: a search adds trials.
 
     Args:
@@ -34,7 +34,7 @@ class TrialLookup:
         return None if trial_id is None else self._trials.get(trial_id)
 
 
-def event_line(event: EventRecord, labels: TrialLookup) -> str:
+def event_line(event: EventRecord, labels: TrialCache) -> str:
     """Return an event as text: its local time, the trial, what happened."""
     trial = labels.find(event.trial_id)
     subject = "" if event.trial_id is None else f"trial {event.trial_id}: "
@@ -44,7 +44,7 @@ def event_line(event: EventRecord, labels: TrialLookup) -> str:
     return f"[{event.at.astimezone():%Y-%m-%d %H:%M:%S %Z}] {subject}{event_message(event)}"
 
 
-def event_record(event: EventRecord, labels: TrialLookup) -> dict[str, object]:
+def event_record(event: EventRecord, labels: TrialCache) -> dict[str, object]:
     """Return an event as a record; `data` holds the values that its message tells."""
     trial = labels.find(event.trial_id)
     return {

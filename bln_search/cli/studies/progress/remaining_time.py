@@ -85,7 +85,7 @@ class RemainingTime:
         self._predict()
 
     @property
-    def elapsed(self) -> float | None:
+    def seconds_since_first_epoch(self) -> float | None:
         """Seconds since the start of the first epoch; None before its end."""
         return None if self._started_at is None else self.clock() - self._started_at
 

@@ -128,7 +128,7 @@ def test_events_of_a_service_give_the_same_estimate():
     assert followed.count(event("study_running", 1, trial=None)) is None  # no epoch yet
     assert followed.count(event("epoch", 2.0, seconds=0.5)) == "0/4 trials done; about 40 s left"
     assert followed.count(event("epoch", 2.5, seconds=0.5)) is None  # less than ten seconds after the last line
-    assert followed.remaining.elapsed == 1.0
+    assert followed.remaining.seconds_since_first_epoch == 1.0
     clock.now = 71.0
     line = followed.count(event("attempt_started", 3.0, trial=2))
     assert line is not None

@@ -44,7 +44,7 @@ def run(*, trials, workers, epochs, epoch_seconds, evaluation_seconds, start_up)
 def test_nothing_is_estimated_before_the_first_epoch():
     remaining = RemainingTime(9, 2, Clock(40.0))
     assert remaining.seconds is None
-    assert remaining.elapsed is None
+    assert remaining.seconds_since_first_epoch is None
 
 
 def test_start_up_of_processes_is_not_part_of_the_pace():
@@ -59,7 +59,7 @@ def test_elapsed_time_counts_from_the_start_of_the_first_epoch():
     remaining = RemainingTime(2, 1, clock)
     remaining.finish_epoch("a", 5, 4.0)
     clock.now = 110.0
-    assert remaining.elapsed == 14.0
+    assert remaining.seconds_since_first_epoch == 14.0
 
 
 def test_the_estimate_does_not_jump():
