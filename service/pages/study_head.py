@@ -24,7 +24,7 @@ class Action:
         name: Last segment of the path of the REST API; `delete` for the method DELETE.
         label: Text of the button.
         states: States of a study in which the button is shown.
-        question: What is asked before; None if nothing is lost.
+        question: Text of the confirmation; None for an action that loses nothing.
     """
 
     name: str

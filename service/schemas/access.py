@@ -1,17 +1,18 @@
-"""Models of tokens and sessions."""
+"""Models of tokens, sessions and share links."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from bln_search.core.enums import Scope
 from bln_search.specs.base import require_storable_text
 from bln_search.storage.share_links import MAX_DAYS
 from service.schemas.base import NO_NUL, Name, accept_whole_float
 
+Label = Annotated[str, StringConstraints(max_length=64), NO_NUL, AfterValidator(require_storable_text)]
 Days = Annotated[int, Field(ge=1, le=3650, strict=True), BeforeValidator(accept_whole_float)] | None
 
 
@@ -20,15 +21,10 @@ class TokenCreate(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    label: Annotated[str, StringConstraints(max_length=64), NO_NUL] = ""
+    label: Label = ""
     scope: Scope = Scope.READ
     account: Name | None = None
     days: Days = Field(default=None, description="days until it expires; by default those of the token that creates it")
-
-    @field_validator("label")
-    @classmethod
-    def _require_storable(cls, value: str) -> str:
-        return require_storable_text(value)
 
 
 class TokenOut(BaseModel):
@@ -56,15 +52,10 @@ class ShareLinkCreate(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    label: Annotated[str, StringConstraints(max_length=64), NO_NUL] = ""
+    label: Label = ""
     days: Annotated[int, Field(ge=1, le=MAX_DAYS, strict=True), BeforeValidator(accept_whole_float)] = Field(
         default=30, description="days until it ends; it does not outlive the token that creates it"
     )
-
-    @field_validator("label")
-    @classmethod
-    def _require_storable(cls, value: str) -> str:
-        return require_storable_text(value)
 
 
 class ShareLinkOut(BaseModel):

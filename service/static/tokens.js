@@ -1,11 +1,9 @@
-// A new token is shown once; one that is revoked ends at once.
-import { alarm, send } from "./api.js";
+// Access tokens.
+import { makeSecrets, revokeSecrets } from "./secrets.js";
 
-const form = document.getElementById("new-token");
+const API = "/api/v1/tokens";
 
-form?.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const given = new FormData(form);
+function describe(given) {
   const wish = { label: given.get("label"), scope: given.get("scope") };
   if (given.get("account")) {
     wish.account = given.get("account");
@@ -13,29 +11,13 @@ form?.addEventListener("submit", async (event) => {
   if (given.get("days")) {
     wish.days = Number(given.get("days"));
   }
-  try {
-    const made = await (await send("/api/v1/tokens", "POST", wish)).json();
-    const place = document.getElementById("secret");
-    const until = made.expires_at ? `it ends ${new Date(made.expires_at).toLocaleString()}` : "it does not end by itself";
-    place.textContent = `The token, shown only now; ${until}: ${made.secret}`;
-    place.hidden = false;
-    form.reset();
-    alarm("");
-  } catch (problem) {
-    alarm(problem.message);
-  }
-});
-
-for (const button of document.querySelectorAll("[data-revoke]")) {
-  button.addEventListener("click", async () => {
-    if (!window.confirm("Revoke this token? Whoever uses it is locked out at once.")) {
-      return;
-    }
-    try {
-      await send(`/api/v1/tokens/${button.dataset.revoke}`, "DELETE");
-      location.reload();
-    } catch (problem) {
-      alarm(problem.message);
-    }
-  });
+  return wish;
 }
+
+function tell(made) {
+  const until = made.expires_at ? `it ends ${new Date(made.expires_at).toLocaleString()}` : "it does not end by itself";
+  return `The token, shown only now; ${until}: ${made.secret}`;
+}
+
+makeSecrets(document.getElementById("new-token"), API, describe, tell);
+revokeSecrets(API, "Revoke this token? Whoever uses it is locked out at once.");

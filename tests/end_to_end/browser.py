@@ -12,6 +12,16 @@ from bench.support.browser import FLAGS, find_chromium
 
 MISSING = "the pages were not tried in a browser: there is no Chromium (on Debian: apt-get install chromium)"
 
+WATCH_SHIFTS = """
+window.shift = 0;
+window.moved = [];
+new PerformanceObserver((list) => list.getEntries().forEach((one) => {
+  window.shift += one.value;
+  one.sources.forEach((from) => window.moved.push(from.node?.outerHTML?.slice(0, 90)));
+})).observe({ type: 'layout-shift', buffered: false })
+"""
+"""A script that adds up layout shifts in `window.shift`."""
+
 
 @contextmanager
 def chromium():

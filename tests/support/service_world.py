@@ -23,6 +23,9 @@ STUDIES = "/api/v1/studies"
 HTML_HEADERS = {"Accept": "text/html"}
 """Headers of a browser that requests a page."""
 
+RUNNER = "host/1/0"
+"""The worker that records results."""
+
 
 def study(
     name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2, conditions="[]", batch_sizes="null", blends="[]"
@@ -66,7 +69,7 @@ def make_evaluations(seed, batch_size=25, conditions=("",), rows=BLN_ROWS):
     return tuple(evaluations)
 
 
-def finish_trial(ledger, trial, worker="host/1/0"):
+def finish_trial(ledger, trial, worker=RUNNER):
     """Record the results of a trial as a worker does."""
     token = ledger.attempts.claim_trial(trial.id, worker)
     epochs = [EpochRecord(epoch, 0.5, 0.6, 0.7 - epoch / 10, 0.8, 0.01) for epoch in (1, 2)]
@@ -82,6 +85,22 @@ def finish_trial(ledger, trial, worker="host/1/0"):
         for evaluation in make_evaluations(trial.spec.seed, batch_size, trial.spec.condition_names, rows)
     ]
     ledger.attempts.finish_trial(token, evaluations)
+
+
+def start_study(ledger, name, account, **options):
+    """Return the id of a running study of an account, and its trials, which wait."""
+    study_id = ledger.queue.submit(study(name, **options), account).study_id
+    ledger.studies.start(study_id, lambda _: True, RUNNER)
+    return study_id, ledger.trials.list_open(study_id)
+
+
+def complete_study(ledger, name, account, **options):
+    """Return the id of a study with all its results."""
+    study_id, trials = start_study(ledger, name, account, **options)
+    for trial in trials:
+        finish_trial(ledger, trial)
+    ledger.studies.finish(study_id, runner=RUNNER)
+    return study_id
 
 
 @cache
@@ -145,12 +164,7 @@ class World:
 
     def complete(self, name="done", account="ada", **options):
         """A study with all its results."""
-        study_id = self.queue.submit(study(name, **options), account).study_id
-        self.ledger.studies.start(study_id, lambda _: True, "host/1/0")
-        for trial in self.ledger.trials.list_open(study_id):
-            finish_trial(self.ledger, trial)
-        self.ledger.studies.finish(study_id, runner="host/1/0")
-        return study_id
+        return complete_study(self.ledger, name, account, **options)
 
     def close(self):
         for client in self.clients:

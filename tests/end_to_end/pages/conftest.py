@@ -1,4 +1,4 @@
-"""Chromium at a service without a worker: the tests write into its database what a worker would report."""
+"""Studies whose results the tests write into the database of a service without a worker."""
 
 from __future__ import annotations
 
@@ -6,48 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bln_search.storage.ledger import open_ledger
-from tests.end_to_end.browser import Visit, chromium
-from tests.end_to_end.service import Service
-from tests.support.service_world import finish_trial, study
-
-RUNNER = "host/1/0"
-WATCH_SHIFTS = """
-window.shift = 0;
-window.moved = [];
-new PerformanceObserver((list) => list.getEntries().forEach((one) => {
-  window.shift += one.value;
-  one.sources.forEach((from) => window.moved.push(from.node?.outerHTML?.slice(0, 90)));
-})).observe({ type: 'layout-shift', buffered: false })
-"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    started = Service(tmp_path_factory.mktemp("list") / "home", "--no-worker").start()
-    yield started
-    started.stop()
-
-
-@pytest.fixture(scope="module")
-def ledger(service):
-    opened = open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def visit(browser, service):
-    """The admin's browser; it must have nothing to complain of when the test is over."""
-    signed_in = Visit(browser, service).sign_in()
-    yield signed_in
-    signed_in.close()
+from bln_search.worker.analysis import compute_analysis
+from tests.support.sampled_study import complete_sampled_study
+from tests.support.service_world import RUNNER, complete_study, start_study, study
 
 
 @pytest.fixture
@@ -56,29 +17,53 @@ def worker(ledger, service):
     with service.client() as client:
         account = client.session()["account"]
 
-    def submit(name, **options):
-        return ledger.queue.submit(study(name, **options), account).study_id
-
-    def start(name, **options):
-        study_id = submit(name, **options)
-        ledger.studies.start(study_id, lambda _: True, RUNNER)
-        return study_id, ledger.trials.list_open(study_id)
-
-    def complete(name, **options):
-        study_id, trials = start(name, **options)
-        for trial in trials:
-            finish_trial(ledger, trial)
-        ledger.studies.finish(study_id, runner=RUNNER)
-        return study_id
-
-    yield SimpleNamespace(submit=submit, start=start, complete=complete, account=account)
+    yield SimpleNamespace(
+        submit=lambda name, **options: ledger.queue.submit(study(name, **options), account).study_id,
+        start=lambda name, **options: start_study(ledger, name, account, **options),
+        complete=lambda name, **options: complete_study(ledger, name, account, **options),
+        account=account,
+    )
     for record in ledger.studies.list_studies():
         if record.state == "running":
             ledger.studies.fail(record.id, RUNNER, "the test is over")
         ledger.studies.delete(record.id)
 
 
+@pytest.fixture(scope="module")
+def studies(ledger):
+    """Numbers of complete studies: two arms at three batch sizes, the same with other seeds, a search."""
+
+    def complete(name, **options):
+        study_id = complete_study(ledger, name, "admin", **options)
+        compute_analysis(ledger, study_id, None)
+        return study_id
+
+    arms = "[{method: bln}, {method: ln}]"
+    made = SimpleNamespace(
+        board=complete("board", seeds=(0, 1, 2), arms=arms, batch_sizes="[5, 9, 8]"),
+        other=complete("board-other", seeds=(3, 4, 5), arms=arms, epochs=3, batch_sizes="[5, 9, 8]"),
+        search=complete_sampled_study(SimpleNamespace(ledger=ledger), "board-search"),
+    )
+    compute_analysis(ledger, made.search, None)
+    return made
+
+
 @pytest.fixture
-def watch_shifts():
-    """A script that adds up layout shifts in `window.shift`."""
-    return WATCH_SHIFTS
+def weigh(visit):
+    """Bytes on the wire of a page and of all that it requests; `act` does more before they are counted."""
+
+    def count(path, act=None):
+        session = visit.context.new_cdp_session(visit.page)
+        session.send("Network.enable")
+        session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+        sizes = []
+        session.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+        visit.go(path)
+        visit.page.wait_for_load_state("networkidle")
+        if act is not None:
+            act()
+            visit.page.wait_for_load_state("networkidle")
+        session.detach()
+        return sum(sizes)
+
+    return count

@@ -9,6 +9,7 @@ import yaml
 
 from bln_search.core.records import EpochRecord
 from bln_search.worker.analysis import compute_analysis
+from tests.end_to_end.browser import WATCH_SHIFTS
 from tests.support.service_world import finish_trial
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -71,13 +72,13 @@ def test_escape_deletes_nothing(visit, worker, clicks, ledger):
     assert [record.name for record in ledger.studies.list_studies()] == ["kept"]
 
 
-def test_list_is_live_in_place_by_epochs(visit, worker, ledger, watch_shifts):
+def test_list_is_live_in_place_by_epochs(visit, worker, ledger):
     study_id, trials = worker.start("live", epochs=20)
     worker.complete("other")
     page = visit.page
     visit.go("/studies")
     visit.until("[...document.querySelectorAll('td.best')].every((one) => one.textContent.trim() !== '…')")
-    page.evaluate(watch_shifts)
+    page.evaluate(WATCH_SHIFTS)
     box = row(page, study_id).get_by_role("checkbox")
     box.check()
     row(page, study_id).get_by_role("link").first.focus()
@@ -94,12 +95,12 @@ def test_list_is_live_in_place_by_epochs(visit, worker, ledger, watch_shifts):
     visit.until(f"document.querySelector(\"tr[data-study='{study_id}'] .at\").textContent.includes('failed')")
 
 
-def test_new_studies_are_announced_before_they_are_shown(visit, worker, watch_shifts):
+def test_new_studies_are_announced_before_they_are_shown(visit, worker):
     first = worker.submit("first")
     page = visit.page
     visit.go("/studies")
     row(page, first).get_by_role("checkbox").check()
-    page.evaluate(watch_shifts)
+    page.evaluate(WATCH_SHIFTS)
     second = worker.submit("second")
     page.wait_for_selector("#show-changes:visible")
     assert row(page, second).count() == 0

@@ -10,7 +10,7 @@ import pytest
 from bln_search.client import Client
 from bln_search.core.enums import Scope
 from bln_search.storage.ledger import open_ledger
-from tests.end_to_end.browser import Visit, chromium
+from tests.end_to_end.browser import WATCH_SHIFTS, Visit
 from tests.end_to_end.service import Service, until
 from tests.ranking.layers import per_layer_result
 
@@ -23,20 +23,6 @@ training: {{epochs: {epochs}, batch_size: 25}}
 """
 FOR_EVER = 20_000
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
-WATCH_SHIFTS = """
-window.shift = 0;
-window.moved = [];
-new PerformanceObserver((list) => list.getEntries().forEach((one) => {
-  window.shift += one.value;
-  one.sources.forEach((from) => window.moved.push(from.node?.outerHTML?.slice(0, 90)));
-})).observe({ type: 'layout-shift', buffered: false })
-"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +31,6 @@ def service(tmp_path_factory):
     made = Service(home, BLN_SEARCH_CACHE=str(home / "cache")).start().ready()
     yield made
     made.stop()
-
-
-@pytest.fixture
-def visit(browser, service):
-    """The admin's browser; it must have nothing to complain of when the test is over."""
-    made = Visit(browser, service).sign_in()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -6,67 +6,26 @@ import pytest
 
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
-from bln_search.storage.ledger import open_ledger
-from tests.end_to_end.browser import Visit, chromium
-from tests.end_to_end.service import Service
-from tests.support.service_world import finish_trial, study
+from tests.end_to_end.browser import WATCH_SHIFTS, Visit
+from tests.support.service_world import RUNNER, finish_trial, start_study, study
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
-WATCH_SHIFTS = """
-window.shift = 0;
-new PerformanceObserver((list) => list.getEntries().forEach((one) => { window.shift += one.value; }))
-  .observe({ type: 'layout-shift', buffered: false })
-"""
 REASON = "epoch 3: the training loss is not finite"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    made = Service(tmp_path_factory.mktemp("live") / "home", "--no-worker").start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="module")
-def ledger(service):
-    made = open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def visit(browser, service):
-    made = Visit(browser, service).sign_in()
-    yield made
-    made.close()
-
-
-def begin(ledger, name, **options):
-    """Return the id of a running study and its trials."""
-    study_id = ledger.queue.submit(study(name, **options), "admin").study_id
-    ledger.studies.start(study_id, lambda _: True, "host/1/0")
-    return study_id, ledger.trials.list_open(study_id)
 
 
 @pytest.fixture(scope="module")
 def failed(ledger):
     """A study with a trial that finished, one that diverged and one that failed."""
-    study_id, trials = begin(ledger, "failed", seeds=(0, 1, 2))
+    study_id, trials = start_study(ledger, "failed", "admin", seeds=(0, 1, 2))
     finish_trial(ledger, trials[0])
-    token = ledger.attempts.claim_trial(trials[1].id, "host/1/0")
+    token = ledger.attempts.claim_trial(trials[1].id, RUNNER)
     ledger.attempts.record_epochs(
         token, [EpochRecord(epoch, 0.5 / epoch, 0.6, 0.7 / epoch, 0.8, 0.01) for epoch in (1, 2)]
     )
     ledger.attempts.record_divergence(token, REASON)
-    token = ledger.attempts.claim_trial(trials[2].id, "host/1/0")
+    token = ledger.attempts.claim_trial(trials[2].id, RUNNER)
     ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "`backward` is missing", again=False)
-    ledger.studies.finish(study_id, runner="host/1/0")
+    ledger.studies.finish(study_id, runner=RUNNER)
     return study_id, [trial.id for trial in trials]
 
 
@@ -119,13 +78,13 @@ def test_filters_of_the_trials_stay_in_the_address(visit, failed):
 
 
 def test_live_log_equals_the_log_of_the_server_and_moves_nothing(visit, ledger):
-    study_id, trials = begin(ledger, "live", seeds=(0, 1), epochs=300)
+    study_id, trials = start_study(ledger, "live", "admin", seeds=(0, 1), epochs=300)
     page = visit.page
     visit.go(f"/studies/{study_id}")
     visit.until("document.getElementById('live').textContent === 'live'")
     page.evaluate("window.sameDocument = true")
     page.evaluate(WATCH_SHIFTS)
-    token = ledger.attempts.claim_trial(trials[0].id, "host/1/0")
+    token = ledger.attempts.claim_trial(trials[0].id, RUNNER)
     for epoch in range(1, 8):
         loss = None if epoch == 5 else 0.7 - epoch / 20
         ledger.attempts.record_epochs(token, [EpochRecord(epoch, 0.5, 0.6, loss, 0.8, 0.01)])
