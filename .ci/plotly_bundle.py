@@ -13,11 +13,11 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import http.client
 import io
 import os
 import sys
 import tarfile
-import urllib.error
 import urllib.request
 from importlib import import_module
 from importlib.util import find_spec
@@ -36,21 +36,20 @@ _TIMEOUT = 60.0
 
 def main() -> int:
     """Store the compressed script unless it is there, and return the exit status."""
-    files = {suffix: FOLDER / f"plotly-cartesian-{VERSION}.min.js.{suffix}" for suffix in ("gz", "br")}
+    suffixes = ("gz",) if find_spec("brotli") is None else ("gz", "br")
+    files = {suffix: FOLDER / f"plotly-cartesian-{VERSION}.min.js.{suffix}" for suffix in suffixes}
     missing = {suffix: file for suffix, file in files.items() if not file.exists()}
     if not missing:
         return 0
     try:
         script = read_script(fetch(os.environ.get("NPM_CONFIG_REGISTRY", _DEFAULT_REGISTRY)))
-    except (urllib.error.URLError, TimeoutError) as error:
+    except (OSError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
         print(f"the charts of the pages use the complete plotly.js: {PACKAGE} was not fetched ({error})")
         return 0
     for old in FOLDER.glob("plotly-cartesian-*"):
         old.unlink()
     for suffix, file in files.items():
-        content = compress(script, suffix)
-        if content is not None:
-            file.write_bytes(content)
+        file.write_bytes(compress(script, suffix))
     return 0
 
 
@@ -74,12 +73,10 @@ def read_script(package: bytes) -> bytes:
         return member.read()
 
 
-def compress(script: bytes, suffix: str) -> bytes | None:
-    """Return the compressed script; None for Brotli where its package is not installed."""
+def compress(script: bytes, suffix: str) -> bytes:
+    """Return the script compressed by gzip, or by Brotli for the suffix `br`."""
     if suffix == "gz":
         return gzip.compress(script, 9, mtime=0)
-    if find_spec("brotli") is None:
-        return None
     return bytes(import_module("brotli").compress(script, quality=11, lgwin=24))
 
 

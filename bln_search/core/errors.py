@@ -127,6 +127,10 @@ class TokenError(BlnSearchError):
     """A token is unknown, or lacks the scope for a request."""
 
 
+class ShareLinkLimitError(BlnSearchError):
+    """A study has as many valid share links as are allowed."""
+
+
 class MissingPackageError(BlnSearchError):
     """A package that a function needs is not installed.
 

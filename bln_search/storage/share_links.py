@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import delete, func, select
 
 from bln_search.core.enums import Scope
-from bln_search.core.errors import TokenError
+from bln_search.core.errors import ShareLinkLimitError, TokenError
 from bln_search.storage.database import Database
 from bln_search.storage.tables import TokenRow
 from bln_search.storage.tokens import TokenKind, is_valid, new_secret, secret_digest
@@ -54,7 +54,7 @@ class ShareLinkRepository:
             The secret, which cannot be read again, and the record.
 
         Raises:
-            TokenError: The study has too many valid links.
+            ShareLinkLimitError: The study has too many valid links.
         """
         secret, now = new_secret(), datetime.now(UTC)
         of_study = (TokenRow.study_id == study_id, TokenRow.kind == TokenKind.SHARE)
@@ -63,7 +63,7 @@ class ShareLinkRepository:
             session.execute(delete(TokenRow).where(*of_study, ended))
             valid = select(func.count()).select_from(TokenRow).where(*of_study, *is_valid(now))
             if (session.scalar(valid) or 0) >= MAX_LINKS:
-                raise TokenError(f"study {study_id} has {MAX_LINKS} valid links: revoke one that nobody needs")
+                raise ShareLinkLimitError(f"study {study_id} has {MAX_LINKS} valid links: revoke one that nobody needs")
             row = TokenRow(
                 account=account,
                 kind=TokenKind.SHARE,

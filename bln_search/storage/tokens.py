@@ -202,7 +202,7 @@ class TokenRepository:
             _revoke(session, TokenRow.parent_id == token_id)
 
     def revoke_account(self, account: str, scope: Scope = Scope.ADMIN) -> int:
-        """Revoke every token of an account and its sessions; a token with a wider scope than `scope` stays valid.
+        """Revoke all tokens, sessions and share links of an account, but no token with a wider scope than `scope`.
 
         Args:
             account: The account.

@@ -103,8 +103,8 @@ def _draw_curves(query: ChartQuery, metric: Metric) -> Chart | None:
 
 
 def _has_curves(query: ChartQuery) -> bool:
-    """Whether a trial has an epoch: one with results has, else the first ones are read."""
-    if query.study.results:
+    """Whether a trial has an epoch: one that was trained here and has results has, else the first ones are read."""
+    if query.study.results and query.board.spec.external is None:
         return True
     rows = query.context.ledger.listing.list_curves(query.study.id, Page(_MAX_CURVES, "position"), {})
     return any(curve.epochs for curve in rows)
@@ -277,7 +277,7 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
             "Loss and inference time",
             lambda query: pareto_chart(query.points) if _has_points(query, 2) else None,
             "this needs a search with the objective inference_seconds",
-            has_data=lambda query: bool(query.inference_seconds),
+            has_data=lambda query: _has_points(query, 2) and bool(query.inference_seconds),
         ),
     },
     LAYERS: {

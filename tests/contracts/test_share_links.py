@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select, update
 
 from bln_search.core.enums import Scope
-from bln_search.core.errors import TokenError
+from bln_search.core.errors import ShareLinkLimitError, TokenError
 from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.share_links import MAX_LINKS
@@ -74,7 +74,7 @@ def test_revoking_an_account_revokes_its_links(ledger, studies):
 
 def test_number_of_valid_links_is_limited(ledger, studies):
     links = [ledger.share_links.create(studies[0], "ada", "", in_days(3))[1] for _ in range(MAX_LINKS)]
-    with pytest.raises(TokenError, match="revoke one"):
+    with pytest.raises(ShareLinkLimitError, match="revoke one"):
         ledger.share_links.create(studies[0], "ada", "", in_days(3))
     ledger.share_links.revoke(studies[0], links[0].id)
     ledger.share_links.create(studies[0], "ada", "", in_days(3))

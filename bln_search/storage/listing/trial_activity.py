@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -43,7 +44,7 @@ class TrialActivity:
 
     Attributes:
         attempts: Its attempts, by number.
-        epoch: The last epoch that was reported; 0 before the first.
+        epoch: The last epoch that its last attempt reported; 0 before the first.
     """
 
     attempts: tuple[AttemptRecord, ...] = ()
@@ -60,16 +61,25 @@ def find_trial_activity(session: Session, trial_ids: Sequence[int]) -> dict[int,
     query = select(AttemptRow).where(AttemptRow.trial_id.in_(trial_ids)).order_by(AttemptRow.number)
     for row in session.scalars(query):
         attempts[row.trial_id].append(_attempt(row))
-    epochs = _last_epochs(session, trial_ids)
-    return {trial_id: TrialActivity(tuple(records), epochs.get(trial_id, 0)) for trial_id, records in attempts.items()}
+    events = _last_epoch_events(session, trial_ids)
+    return {
+        trial_id: TrialActivity(tuple(records), _last_epoch(records, events.get(trial_id, {})))
+        for trial_id, records in attempts.items()
+    }
 
 
-def _last_epochs(session: Session, trial_ids: Sequence[int]) -> dict[int, int]:
-    """The epoch of the last event of an epoch, by id of the trial."""
+def _last_epoch(attempts: Sequence[AttemptRecord], event: Mapping[str, Any]) -> int:
+    """The epoch of the event; 0 if it is of an attempt before the last one, or there is no event."""
+    is_earlier = bool(attempts) and event.get("attempt", attempts[-1].number) < attempts[-1].number
+    return 0 if is_earlier else int(event.get("epoch", 0))
+
+
+def _last_epoch_events(session: Session, trial_ids: Sequence[int]) -> dict[int, Mapping[str, Any]]:
+    """The data of the last event of an epoch, by id of the trial."""
     is_epoch = (EventRow.trial_id.in_(trial_ids), EventRow.kind == "epoch")
     last = select(func.max(EventRow.id)).where(*is_epoch).group_by(EventRow.trial_id)
     events = select(EventRow.trial_id, EventRow.data).where(EventRow.id.in_(last))
-    return {trial_id: data["epoch"] for trial_id, data in session.execute(events) if trial_id is not None}
+    return {trial_id: data for trial_id, data in session.execute(events) if trial_id is not None}
 
 
 def _attempt(row: AttemptRow) -> AttemptRecord:

@@ -83,11 +83,14 @@ def format_row_key(key: RowKey) -> str:
 
 def parse_row_key(text: str) -> RowKey:
     """Return the row that a link names. Raises ValueError for other text."""
-    content = json.loads(text)
+    try:
+        content = json.loads(text)
+    except RecursionError:
+        raise ValueError("the row is nested too deeply") from None
     if not isinstance(content, list) or len(content) != 5:
         raise ValueError("a row has five values")
     arm, point, configuration, estimate, batch_size = content
-    if not all(isinstance(value, str) for value in (arm, point, configuration)) or not isinstance(batch_size, int):
+    if not all(isinstance(value, str) for value in (arm, point, configuration)) or type(batch_size) is not int:
         raise ValueError("the values of a row have other types")
     return RowKey(
         arm, point, InferenceConfiguration(configuration), None if estimate is None else str(estimate), batch_size

@@ -11,6 +11,7 @@ from sqlalchemy import update
 
 from bln_search.core.enums import Scope
 from bln_search.storage.engine import write_session
+from bln_search.storage.share_links import MAX_LINKS
 from bln_search.storage.tables import TokenRow
 from service.security import SHARE_COOKIE
 from tests.support.service_world import HTML_HEADERS, STUDIES
@@ -186,6 +187,12 @@ def test_cookie_of_a_link_is_sent_for_its_study_only(world, shared):
 def test_lifetime_of_a_link_is_limited(world, days):
     study_id = world.complete()
     assert world.client().post(f"{STUDIES}/{study_id}/share-links", json={"days": days}).status_code == 422
+
+
+def test_too_many_links_of_a_study_are_a_conflict(world, shared):
+    address = f"{STUDIES}/{shared[0]}/share-links"
+    answers = [world.client().post(address, json={"days": 7}).status_code for _ in range(MAX_LINKS)]
+    assert answers == [201] * (MAX_LINKS - 1) + [409]
 
 
 def test_link_does_not_outlive_the_token_that_created_it(world):

@@ -117,6 +117,14 @@ def test_parameters_are_columns_and_filters(world, root):
     assert root.get(address, params={"parameter": "rate=1"}).status_code == 422
 
 
+def test_every_typed_condition_on_a_parameter_stays_in_the_form(world, root):
+    number = complete_sampled_study(world, "searched")
+    typed = ["learning_rate>=0.001", "learning_rate<=9"]
+    text = root.get(f"/studies/{number}/leaderboard", params={"parameter": typed}).text
+    fields = [unescape(value) for value in re.findall(r'<input name="parameter"[^>]* value="([^"]*)"', text)]
+    assert [value for value in fields if value] == typed
+
+
 def test_any_page_is_linked_and_the_last_one_is_reached(root, board):
     text = root.get(board, params={"collapse": "false"}).text
     assert "Rows 1–50 of 96" in text
@@ -185,6 +193,8 @@ def test_difference_before_the_analysis_is_over_seeds(world, root, board):
         (['["bln","","XXXX",null,25]', '["bln","","FFFF",null,25]'], 422),
         (['["none","","TTFF",null,25]', '["bln","","FFFF",null,25]'], 404),
         (["[]"] * 5, 422),
+        (["[" * 4_900, "[]"], 422),
+        (['["bln","","TTFF",null,true]', '["bln","","FFFF",null,25]'], 422),
     ],
 )
 def test_wrong_row_is_an_error(world, root, rows, status):
