@@ -17,6 +17,7 @@ BlnSearchError
 │   ├── StudyChangedError   the study has changed since it was read
 │   └── IdempotencyConflictError  an idempotency key was reused for another study
 ├── TagError             a tag of a study is invalid, or a study has too many
+├── ShareLinkLimitError  a study has as many valid share links as are allowed
 ├── TokenError           a token is unknown, or lacks the scope for a request
 ├── MissingPackageError  a package that a function needs is not installed
 ├── ExportError          a network cannot be exported
