@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import threading
 import time
+from collections import Counter
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -97,13 +98,15 @@ def run(database: str | None, rows: int, seconds: float, rounds: int) -> dict[st
             paths_by_list = {"leaderboard": boards, "studies": ["/api/v1/studies"]}
             latencies: dict[str, list[float]] = {name: [] for name in paths_by_list}
             rates: dict[str, list[float]] = {name: [] for name in paths_by_list}
-            errors = 0
+            errors: Counter[int] = Counter()
             for _ in range(rounds):
                 for name, paths in paths_by_list.items():
                     times, failures = measure(address, secret, paths, seconds)
                     latencies[name].append(statistics.quantiles(times, n=20)[-1])
                     rates[name].append(len(times) / seconds)
-                    errors += len(failures)
+                    errors.update(failures)
+    if errors:
+        raise RuntimeError(f"these latencies mean nothing: requests failed with the statuses {dict(errors)}")
     return {
         "leaderboard_p95_ms": statistics.median(latencies["leaderboard"]),
         "leaderboard_p95_spread": spread(latencies["leaderboard"]),
@@ -114,7 +117,7 @@ def run(database: str | None, rows: int, seconds: float, rounds: int) -> dict[st
         "studies": len(study_ids),
         "clients": CLIENTS,
         "rounds": rounds,
-        "errors": errors,
+        "errors": errors.total(),
         "start_seconds": start_seconds,
     }
 

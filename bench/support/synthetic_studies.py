@@ -6,9 +6,10 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 
 from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.records import CheckpointRecord
 from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
 from bln_search.storage.ledger import Ledger
@@ -37,27 +38,27 @@ def create_studies(ledger: Ledger, rows: int) -> list[int]:
         study_id = queue.submit(study, "bench").study_id
         ledger.studies.start(study_id, lambda _: True, "bench/1/0")
         trials = ledger.trials.list_open(study_id)
-        with write_session(ledger.database.engine) as session:
-            now = ledger.now()
-            for trial in trials:
-                row = CheckpointRow(
-                    trial_id=trial.id,
-                    file=f"{trial.id}.safetensors",
-                    sha256=f"{trial.id:064x}",
-                    epoch=1,
-                    judged_under="FFFF",
-                    validation_loss=0.5,
-                    provenance={},
-                    created_at=now,
-                )
-                session.add(row)
-                session.flush()
-                session.execute(insert(EvaluationRow), list(evaluation_rows(row.id, rng)))
         for trial in trials:
-            ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "bench/1/0"), "ended")
+            attempt = ledger.attempts.claim_trial(trial.id, "bench/1/0")
+            ledger.attempts.record_checkpoint(attempt, _checkpoint(trial.id))
+            with write_session(ledger.database.engine) as session:
+                row = session.scalars(select(CheckpointRow).where(CheckpointRow.trial_id == trial.id)).one()
+                session.execute(insert(EvaluationRow), list(evaluation_rows(row.id, rng)))
+            ledger.attempts.finish_trial(attempt, [])
         ledger.studies.finish(study_id, runner="bench/1/0")
         study_ids.append(study_id)
     return study_ids
+
+
+def _checkpoint(trial_id: int) -> CheckpointRecord:
+    return CheckpointRecord(
+        file=f"{trial_id}.safetensors",
+        sha256=f"{trial_id:064x}",
+        epoch=1,
+        judged_under="FFFF",
+        validation_loss=0.5,
+        provenance={},
+    )
 
 
 def evaluation_rows(checkpoint_id: int, rng: random.Random) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,8 @@ from rich.text import Text
 
 from bln_search.core.errors import OutputError
 from bln_search.core.files.atomic import write_atomically
-from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
+from bln_search.reports.terminal.columns import CellKind, Column
+from bln_search.reports.terminal.fitted_table import FittedTable
 
 _PIPE_WIDTH = 1_000
 """Width in characters of output that is not a terminal, unless COLUMNS is set; nothing is wrapped there."""

@@ -10,7 +10,7 @@ from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.probe_evaluation import probe_batch_composition, probe_batch_size
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork
-from bln_search.specs.study import ProbesSpec
+from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.training.checkpoint import load_weights, preserved_weights, read_checkpoint
 
 

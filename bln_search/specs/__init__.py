@@ -3,10 +3,11 @@
 from bln_search.specs.load import load_study, parse_study
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
+from bln_search.specs.sections.evaluation import EvaluationSpec
 from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.sections.search import SearchSpec
 from bln_search.specs.sections.training import TrainingSpec
-from bln_search.specs.study import EvaluationSpec, StudySpec
+from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec, list_planned_trials, planned_rows
 
 __all__ = [

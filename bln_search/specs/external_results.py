@@ -16,6 +16,7 @@ from bln_search.core.states import EvaluationState
 from bln_search.specs.base import Spec, require_storable_text, require_unique
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
+from bln_search.specs.sections.evaluation import EvaluationSpec, RankingSpec
 from bln_search.specs.sections.external import (
     EXTERNAL_ARM,
     LARGEST_SPLIT,
@@ -26,7 +27,7 @@ from bln_search.specs.sections.external import (
     Text,
 )
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.study import EvaluationSpec, RankingSpec, StudySpec
+from bln_search.specs.study import StudySpec
 
 _MOST_EVALUATIONS = 100_000
 

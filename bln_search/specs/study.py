@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     Field,
     SerializerFunctionWrapHandler,
     field_validator,
@@ -15,104 +13,19 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from bln_search.core.blend import Blend
-from bln_search.core.enums import Correction, PopulationEstimate, Split, StudyKind
+from bln_search.core.enums import StudyKind
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import TEXT_DATA_SETS
 from bln_search.specs.base import Spec, check_storable, omit_defaults_added_later, require_unique
-from bln_search.specs.sections.arm import ArmSpec, reject_memory
-from bln_search.specs.sections.blend import BlendWeight
-from bln_search.specs.sections.condition import ConditionSpec
+from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec, Standardization
+from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec, RankingSpec
 from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.sections.search import Sampler, SearchSpec, points_per_arm
 from bln_search.specs.sections.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.sections.training import TrainingSpec
-
-BatchSizes = Annotated[
-    tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...],
-    Field(min_length=1, max_length=64),
-    AfterValidator(partial(require_unique, name="batch_sizes")),
-]
-"""Inference mini-batch sizes without repetition."""
-
-
-class EvaluationSpec(Spec):
-    """The evaluation of each trained network.
-
-    Attributes:
-        population: Population estimates; a configuration that uses a population value has one row for each.
-        correction: Correction of population standard deviations: `bessel`, undefined for m = 1, or `total`, defined for
-            every m.
-        per_slot: A separate feature population for each position in the mini-batch, as in the BLN authors' code,
-            instead of one for all.
-        batch_sizes: Inference mini-batch sizes, one row each; by default that of training; none larger than a split.
-        conditions: Corruptions of the images; each adds a validation and a test set on which every row is evaluated.
-            The clean images rank the rows.
-        blends: Weights α of the population in further rows with blended statistics, α·population + (1 − α)·mini-batch:
-            numbers between 0 and 1, or `N16` for α = 16/(16 + m) with mini-batches of m.
-    """
-
-    added_later = frozenset({"conditions", "blends"})
-
-    population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
-    correction: Correction = Correction.BESSEL
-    per_slot: bool = False
-    batch_sizes: BatchSizes | None = None
-    conditions: tuple[ConditionSpec, ...] = Field(default=(), max_length=64)
-    blends: tuple[BlendWeight, ...] = Field(default=(), max_length=32)
-
-    @field_validator("population")
-    @classmethod
-    def _check_population(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
-        return reject_memory(require_unique(value, "population"))
-
-    @field_validator("blends")
-    @classmethod
-    def _check_blends(cls, value: tuple[Blend, ...]) -> tuple[Blend, ...]:
-        return require_unique(value, "blends")
-
-    @field_validator("conditions")
-    @classmethod
-    def _check_condition_names(cls, conditions: tuple[ConditionSpec, ...]) -> tuple[ConditionSpec, ...]:
-        names = [condition.name for condition in conditions]
-        repeated = {name for name in names if names.count(name) > 1}
-        if repeated:
-            raise ValueError(f"two conditions are called {', '.join(sorted(repeated))}: give each a `name` of its own")
-        return conditions
-
-
-class ProbesSpec(Spec):
-    """Probes of each trained network: figures besides the leaderboard, without further training.
-
-    Attributes:
-        batch_sizes: Inference mini-batch sizes.
-        epochs: Interval of epochs after which the network is evaluated; its weights are stored.
-        reshuffles: Number of reshuffles of the examples into other mini-batches; mini-batches of a single class are
-            added.
-    """
-
-    batch_sizes: BatchSizes | None = None
-    epochs: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    reshuffles: Annotated[int, Field(ge=0, le=1_000)] = 0
-
-
-class RankingSpec(Spec):
-    """The split whose loss ranks the rows.
-
-    Attributes:
-        split: The split that ranks: `validation`, or `test` to compare with published tables, with a warning.
-    """
-
-    split: Split = Split.VALIDATION
-
-    @model_validator(mode="after")
-    def _check_split(self) -> RankingSpec:
-        if self.split is Split.TRAIN:
-            raise ValueError("rank on validation (or on test, to compare with published tables), not on train")
-        return self
 
 
 class StudySpec(Spec):

@@ -14,10 +14,11 @@ from bln_search.core.errors import SpecError
 from bln_search.specs.base import Spec
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
+from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec
 from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.sections.space import Point, format_point, grid, grid_size
 from bln_search.specs.sections.training import TrainingSpec
-from bln_search.specs.study import EvaluationSpec, ProbesSpec, StudySpec, check_selection_configuration
+from bln_search.specs.study import StudySpec, check_selection_configuration
 from bln_search.specs.wording import error_message
 
 LARGEST_GRID = 100_000

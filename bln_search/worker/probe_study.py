@@ -9,7 +9,7 @@ from bln_search.core.errors import DataError
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.execution.trial_probes import probe_trial
-from bln_search.specs.study import ProbesSpec
+from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import Ledger
 
 

@@ -18,7 +18,7 @@ from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.recommendation import recommendation_text
 from bln_search.specs import parse_study
 from bln_search.specs.sections.data import DataSpec
-from bln_search.specs.study import ProbesSpec
+from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker.analysis import compute_analysis, get_or_create_analysis
 from bln_search.worker.analysis.baseline_check import check_against_baseline

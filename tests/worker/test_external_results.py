@@ -9,8 +9,8 @@ from torch import nn
 import bln_search
 from bln_search.core.errors import DataError
 from bln_search.core.states import StudyState
+from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.specs.sections.layer_search import LayersSpec
-from bln_search.specs.study import ProbesSpec
 from bln_search.storage.results.external_results import check_results
 from bln_search.worker.layer_search import search_layers
 from bln_search.worker.probe_study import probe_study

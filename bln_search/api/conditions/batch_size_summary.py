@@ -12,7 +12,8 @@ from bln_search.api.ranked.record_table import RecordTable
 from bln_search.api.ranked.records import Record
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.reports.charts.ranked_rows import batch_size_chart
-from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
+from bln_search.reports.terminal.columns import CellKind, Column
+from bln_search.reports.terminal.fitted_table import FittedTable
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,7 +13,8 @@ from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.condition_criteria import Criterion, criterion_by_row, regrets
 from bln_search.ranking.selection.recommendation import is_deterministic
 from bln_search.reports.leaderboard_columns import METRICS, SPLITS, metric_of
-from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
+from bln_search.reports.terminal.columns import CellKind, Column
+from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.row_columns import letters_column, row_identity_columns
 
 _DROP_GROUP, _DROP_POPULATION = 1, 2

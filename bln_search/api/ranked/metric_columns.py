@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.core.enums import Split
-from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
+from bln_search.reports.terminal.columns import CellKind, Column
+from bln_search.reports.terminal.fitted_table import FittedTable
 
 _DROP_TEST_METRIC = 2
 

@@ -10,7 +10,8 @@ from html import escape
 from rich.console import Console
 
 from bln_search.core.records import RowKey
-from bln_search.reports.terminal.fitted_table import CellKind, FittedTable, legend_text
+from bln_search.reports.terminal.columns import CellKind, legend_text
+from bln_search.reports.terminal.fitted_table import FittedTable
 
 ALL_SIZES = "all"
 """Mini-batch size of a row that is the same at every size."""

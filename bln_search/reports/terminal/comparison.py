@@ -6,7 +6,8 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison
 from bln_search.reports.formatting import difference_cells
 from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
-from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
+from bln_search.reports.terminal.columns import CellKind, Column
+from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.row_columns import (
     group_column,
     rank_range_column,

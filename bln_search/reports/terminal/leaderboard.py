@@ -16,7 +16,8 @@ from bln_search.reports.leaderboard_columns import (
     metric_columns,
 )
 from bln_search.reports.sentences.leaderboard import format_sentence, leaderboard_warning, unranked_reason
-from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
+from bln_search.reports.terminal.columns import CellKind, Column
+from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.row_columns import recommended_column, row_identity_columns, significance_column
 
 ComparedRows = Mapping[RowKey, ComparedRow]

@@ -6,7 +6,8 @@ from bln_search.core.per_layer import SEPARATOR
 from bln_search.ranking.per_layer import PerLayerResult, PerLayerRow
 from bln_search.reports.formatting import format_interval
 from bln_search.reports.sentences.per_layer import accuracy_of, loss_of
-from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
+from bln_search.reports.terminal.columns import CellKind, Column
+from bln_search.reports.terminal.fitted_table import FittedTable
 
 _LAYERS_PER_LINE = 12
 

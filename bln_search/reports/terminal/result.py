@@ -15,7 +15,8 @@ from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.ranking.study_effects import ConditionEffects
 from bln_search.reports.formatting import format_signed_interval
 from bln_search.reports.sentences.result import summarize
-from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
+from bln_search.reports.terminal.columns import CellKind, Column
+from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.specs.sections.space import format_point_json
 
 _BULLET = "• "

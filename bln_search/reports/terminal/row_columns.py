@@ -9,7 +9,7 @@ from rich.text import Text
 from bln_search.core.configuration import InferenceConfiguration, Source
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow
-from bln_search.reports.terminal.fitted_table import CellKind, Column
+from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.specs.sections.space import format_point_json
 
 _MAX_LETTERS = 4

@@ -10,7 +10,8 @@ import pytest
 from bln_search.core.blend import Blend
 from bln_search.specs import list_planned_trials, parse_study, planned_rows
 from bln_search.specs.plan import plan_study
-from bln_search.specs.study import EvaluationSpec, StudySpec
+from bln_search.specs.sections.evaluation import EvaluationSpec
+from bln_search.specs.study import StudySpec
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
 ROWS_BY_METHOD = {"bn": 4, "brn": 4, "mbn": 9, "bln": 16}

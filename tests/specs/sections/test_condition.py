@@ -8,7 +8,8 @@ from bln_search.core.corruption import Corruption
 from bln_search.specs import list_planned_trials, parse_study
 from bln_search.specs.plan import plan_study
 from bln_search.specs.sections.condition import ConditionSpec
-from bln_search.specs.study import EvaluationSpec, StudySpec
+from bln_search.specs.sections.evaluation import EvaluationSpec
+from bln_search.specs.study import StudySpec
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
 DIM = "{name: dim, corruption: contrast, severity: 5, seed: 7}"

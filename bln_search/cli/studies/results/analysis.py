@@ -32,7 +32,7 @@ from bln_search.reports.terminal.comparison import comparison_table
 from bln_search.reports.terminal.result import ResultLines
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
-from bln_search.specs.study import ProbesSpec
+from bln_search.specs.sections.evaluation import ProbesSpec
 
 
 def analyze(

@@ -26,7 +26,8 @@ from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.page import blocks
 from bln_search.reports.page.per_layer import layer_effects_table
 from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences, result_label
-from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTable
+from bln_search.reports.terminal.columns import CellKind, Column
+from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.per_layer import layer_table
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord

@@ -8,7 +8,7 @@ from bln_search.cli.output import Format
 from bln_search.cli.records import print_records
 from bln_search.core.enums import ProbeKind
 from bln_search.ranking.probe_results import TrialProbe
-from bln_search.specs.study import ProbesSpec
+from bln_search.specs.sections.evaluation import ProbesSpec
 
 _COLUMNS = (
     *("arm", "parameters", "seed", "kind", "configuration", "population", "batch_size", "split"),

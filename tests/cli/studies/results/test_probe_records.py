@@ -12,7 +12,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.records import EvaluationKey, Probe
 from bln_search.ranking.probe_results import TrialProbe
-from bln_search.specs.study import ProbesSpec
+from bln_search.specs.sections.evaluation import ProbesSpec
 
 
 def probe(kind):
