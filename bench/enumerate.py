@@ -20,7 +20,7 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import collect_frozen_moments, evaluate_rows
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import configured_row
+from bln_search.evaluation.row_evaluator import configure_layers_by_row
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
 from bln_search.norms.network.layers import find_norms, network_populations
@@ -84,7 +84,7 @@ def losses_in_one_pass(network: nn.Module, inputs: Tensor, targets: Tensor, popu
 def loss_of_row(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations, row: RowSpec) -> float:
     """Return the mean loss of one row by plain forward passes."""
     total = torch.zeros((), dtype=torch.float64, device=inputs.device)
-    with configured_row(row, populations):
+    with configure_layers_by_row(row, populations):
         for start in range(0, len(inputs), BATCH):
             x, y = inputs[start : start + BATCH], targets[start : start + BATCH]
             total += F.cross_entropy(network(x), y, reduction="sum")

@@ -47,7 +47,7 @@ def tabulate_losses(trial: TrialRecord, environment: ExecutionEnvironment) -> Ta
         batches = list(mini_batches(*loaded.data.splits[Split.VALIDATION], trial.spec.training.batch_size))
         tree_options = TreeOptions(estimate=trial.spec.estimates[0])
         tree = TreeEvaluator(loaded.network, batches, loaded.populations, tree_options, folds=range(len(batches)))
-        sums = tree.enumerate()
+        sums = tree.evaluate_all_configurations()
     return TableLossSource(tree.space, sums.losses, sums.examples)
 
 

@@ -51,7 +51,7 @@ def train_bare(trial: TrialSpec, data: PreparedData) -> float:
     """Train without anything else; return the last validation loss."""
     torch.manual_seed(trial.seed)
     run = TrainingRun(build_network(trial, data), data, trial.training, trial.arm, seed=trial.seed)
-    return [record.validation_loss for record in run.epochs()][-1]
+    return [record.validation_loss for record in run.train_epochs()][-1]
 
 
 def prepare_data(trial: TrialSpec) -> PreparedData:

@@ -23,7 +23,7 @@ from bln_search.core.enums import Semantics
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.evaluation.tree.verification import configured_layers, plain_pass_losses
+from bln_search.evaluation.tree.verification import configure_layers_in_context, plain_pass_losses
 from bln_search.norms.network.layers import evaluation_mode
 
 SINGLE_EVALUATIONS = 240
@@ -42,11 +42,11 @@ def measure_loss(tree: TreeEvaluator, configuration: PerLayerConfiguration) -> f
     total = torch.zeros((), dtype=torch.float64, device=tree.batches[0][0].device)
     with (
         evaluation_mode(tree.network),
-        configured_layers(tree.segmented, configuration, tree.populations, tree.options.estimate),
+        configure_layers_in_context(tree.segmented, configuration, tree.populations, tree.options.estimate),
     ):
         for inputs, targets in tree.batches:
             total += F.cross_entropy(tree.network(inputs), targets, reduction="sum")
-    return total.item() / tree.examples
+    return total.item() / tree.num_examples
 
 
 def largest_difference(dtype: torch.dtype, device: str, count: int) -> float:
@@ -56,7 +56,7 @@ def largest_difference(dtype: torch.dtype, device: str, count: int) -> float:
         for semantics in Semantics:
             tree = make_evaluator(name, semantics, dtype, device, 50)
             digits = np.stack([rng.integers(radix, size=count) for radix in tree.space.radices], 1).astype(np.uint8)
-            for row, outcome in zip(digits, tree.outcomes(digits), strict=True):
+            for row, outcome in zip(digits, tree.per_example_outcomes(digits), strict=True):
                 expected = float(plain_pass_losses(tree, tree.space.configuration(row), tree.batches).double().mean())
                 largest = max(largest, abs(float(outcome.losses.mean(dtype="float64")) - expected) / abs(expected))
     return largest
@@ -70,8 +70,10 @@ def measure_levels(tree: TreeEvaluator, device: str, runs: int) -> dict[str, dic
         restricted = (*(replace(choice, options=choice.options[:1]) for choice in choices[:fixed]), *choices[fixed:])
         space = ConfigurationSpace(tree.space.layers, restricted)
         evaluator = TreeEvaluator(tree.network, tree.batches, tree.populations, space=space)
-        time_call(evaluator.enumerate, device)
-        seconds[str(free)] = spread([time_call(evaluator.enumerate, device) / space.size for _ in range(runs)])
+        time_call(evaluator.evaluate_all_configurations, device)
+        seconds[str(free)] = spread(
+            [time_call(evaluator.evaluate_all_configurations, device) / space.size for _ in range(runs)]
+        )
         print(f"{free} levels, {space.size:6} configurations: {seconds[str(free)]['median'] * 1e6:9.1f} µs each")
     return seconds
 
@@ -80,11 +82,11 @@ def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict
     """Measure traversals and single evaluations alternately."""
     tree = make_evaluator("lenet", semantics, torch.float32, device, examples)
     rng = np.random.default_rng(1)
-    time_call(tree.enumerate, device)
+    time_call(tree.evaluate_all_configurations, device)
     time_call(partial(measure_loss, tree, tree.space.configuration(tree.space.digits_at(0))), device)
     seconds, single_seconds, speedups = [], [], []
     for _ in range(runs):
-        seconds.append(time_call(tree.enumerate, device))
+        seconds.append(time_call(tree.evaluate_all_configurations, device))
         single_seconds_of_run = []
         for _ in range(SINGLE_EVALUATIONS // runs):
             configuration = tree.space.configuration(tree.space.digits_at(int(rng.integers(tree.space.size))))

@@ -18,7 +18,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import Message
 from bln_search.specs import StudySpec, TrialSpec, load_study
-from bln_search.specs.sections.search import Pruner, Sampler
+from bln_search.specs.sections.search import PrunerKind, SamplerKind
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 
@@ -44,7 +44,7 @@ def run_search(study: StudySpec) -> dict[str, Any]:
         ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
         study_id = ledger.studies.accept(study)
         run_study(ledger, study_id, LocalExecutor(environment), SilentWatcher())
-        trials = [trial for point in ledger.trials.list_points(study_id) for trial in point]
+        trials = [trial for point in ledger.trials.list_trials_by_point(study_id) for trial in point]
         ledger.close()
     finished = [min(trial.losses.values()) for trial in trials if trial.state is TrialState.FINISHED]
     return {
@@ -67,8 +67,8 @@ def main() -> None:
         tpe = study.search.model_copy(update={"seed": 1000 * seed})
         random = tpe.model_copy(
             update={
-                "sampler": Sampler.RANDOM,
-                "pruner": Pruner.NONE,
+                "sampler": SamplerKind.RANDOM,
+                "pruner": PrunerKind.NONE,
                 "trials": 2 * tpe.trials,
                 "seed": 1000 * seed + 500,
             }

@@ -83,7 +83,7 @@ def _train(trial: TrialSpec, data: PreparedData) -> tuple[torch.nn.Module, dict[
     torch.manual_seed(trial.seed)
     network = build_network(trial, data)
     run = TrainingRun(network, data, trial.training, trial.arm, seed=trial.seed)
-    for _ in run.epochs():
+    for _ in run.train_epochs():
         pass
     return network, run.result.weights
 

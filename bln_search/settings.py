@@ -21,7 +21,7 @@ from pydantic_settings import (
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from bln_search.core.checkpoints import CheckpointStore, FolderStore, checkpoint_store
+from bln_search.core.checkpoints import CheckpointStore, FolderStore, open_checkpoint_store
 from bln_search.core.errors import SpecError
 
 SECRETS = ("token", "database")
@@ -146,10 +146,10 @@ class Settings(BaseSettings):
     @property
     def checkpoint_store(self) -> CheckpointStore:
         """The store of trained networks."""
-        return checkpoint_store(self.checkpoints or self.home / "checkpoints")
+        return open_checkpoint_store(self.checkpoints or self.home / "checkpoints")
 
     @property
-    def folders(self) -> list[Path]:
+    def result_folders(self) -> list[Path]:
         """The folders of this machine that results are written to: home, checkpoints and an SQLite database."""
         store, url = self.checkpoint_store, self.database or ""
         checkpoints = [store.path] if isinstance(store, FolderStore) else []

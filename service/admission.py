@@ -48,6 +48,6 @@ def _limit_problem(section: str, quantity: str, count: int, limit: int) -> Probl
 
 def check_free_space(settings: Settings) -> None:
     """Raise ProblemException (507) if the disk is nearly full."""
-    reason = disk_space_problem(settings.folders, settings.free_bytes)
+    reason = disk_space_problem(settings.result_folders, settings.free_bytes)
     if reason is not None:
         raise ProblemException(507, "storage-full", f"{reason}: no study is accepted until disk space is free")

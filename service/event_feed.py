@@ -119,7 +119,9 @@ class EventFeed:
     async def _poll(self) -> None:
         subscriptions = list(self._subscriptions)
         last_events = await self._read(
-            lambda: self._ledger.events.find_last_numbers({subscription.study_id for subscription in subscriptions})
+            lambda: self._ledger.events.find_last_number_and_state(
+                {subscription.study_id for subscription in subscriptions}
+            )
         )
         for subscription in subscriptions:
             last_event, state = last_events.get(subscription.study_id, (subscription.last_event, None))

@@ -45,8 +45,8 @@ def stream_events(
     """
     last_id = last_event_id if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else None
     start = after if last_id is None else min(int(last_id), _MAX_EVENT_NUMBER)
-    _count_stream(context, study.bearer.client)
-    return _EventStream(context, study.bearer.client, _follow(context, study, start, render))
+    _count_stream(context, study.bearer.rate_limit_key)
+    return _EventStream(context, study.bearer.rate_limit_key, _follow(context, study, start, render))
 
 
 class _EventStream(StreamingResponse):

@@ -21,7 +21,7 @@ from service.context import Context
 from service.exception_handlers import internal_error_response, problem_response
 from service.http.page_compression import PageCompression
 from service.http.problems import ProblemException
-from service.http.request_ids import new_request_id
+from service.http.request_ids import choose_request_id
 from service.http.throttle import THROTTLE_DELAY, Throttle
 
 _log = logging.getLogger("service.access")
@@ -68,7 +68,7 @@ class RequestMiddleware:
             await self.app(scope, receive, send)
             return
         request = Request(scope)
-        scope.setdefault("state", {})["request_id"] = new_request_id(request.headers.get("x-request-id"))
+        scope.setdefault("state", {})["request_id"] = choose_request_id(request.headers.get("x-request-id"))
         response = _ResponseInterceptor(scope, send)
         start = time.perf_counter()
         try:

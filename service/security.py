@@ -61,7 +61,7 @@ def _find_bearer(
     if bearer is None or (bearer.kind is TokenKind.SESSION) != (header is None):
         count_failed_login(request, context)
         raise _unauthorized_problem("this token is unknown, revoked or expired")
-    context.rate_limiter.count(bearer.client)
+    context.rate_limiter.count(bearer.rate_limit_key)
     if header is None and request.method not in _SAFE_METHODS:
         check_same_site(request)
     request.state.bearer = bearer
@@ -103,7 +103,7 @@ def find_share_bearer(request: Request, context: Context, secret: str) -> Bearer
     if bearer is None or bearer.kind is not TokenKind.SHARE:
         count_failed_login(request, context)
         raise ProblemException(410, "share-ended", "this link has expired, was revoked, or is incomplete")
-    context.rate_limiter.count(bearer.client)
+    context.rate_limiter.count(bearer.rate_limit_key)
     return bearer
 
 
@@ -185,7 +185,7 @@ class StudyAccess:
         return self.state in (StudyState.ACCEPTED, StudyState.RUNNING)
 
 
-def missing_analysis(study: StudyAccess) -> ProblemException:
+def missing_analysis_problem(study: StudyAccess) -> ProblemException:
     """Return the problem of a study without an analysis: `Retry-After` if there will be one without a request."""
     if study.state == StudyState.COMPLETE:
         detail = "a worker computes the analysis of a complete study: try again in a second"

@@ -30,7 +30,7 @@ def serialize_study(item: StudyListItem) -> Study:
         **{name: getattr(item, name) for name in _STUDY_FIELDS},
         progress=Progress(
             trials=trials,
-            ended=item.ended_trials,
+            ended=item.num_ended_trials,
             running=running,
             failed=item.trials.get(TrialState.FAILED, 0),
             fraction=_fraction(item, trials),
@@ -45,7 +45,7 @@ def _eta_seconds(item: StudyListItem, trials: int) -> float | None:
         return 0.0
     if item.throughput is None:
         return None
-    started = item.ended_trials + item.trials.get(TrialState.FAILED, 0) + len(item.throughput.running)
+    started = item.num_ended_trials + item.trials.get(TrialState.FAILED, 0) + len(item.throughput.running)
     seconds = item.throughput.remaining_seconds(max(0, trials - started), datetime.now(UTC))
     return None if seconds is None else round(seconds, 1)
 
@@ -54,8 +54,8 @@ def _fraction(item: StudyListItem, trials: int) -> float:
     """The finished part of a study: its ended trials, and of its running trials the finished epochs."""
     if not trials:
         return 0.0
-    running = item.throughput.running_fraction if item.throughput is not None else 0.0
-    return min(1.0, (item.ended_trials + running) / trials)
+    running = item.throughput.running_fractions_sum if item.throughput is not None else 0.0
+    return min(1.0, (item.num_ended_trials + running) / trials)
 
 
 def serialize_study_detail(item: StudyItemWithSpec) -> StudyDetail:

@@ -17,8 +17,8 @@ from bln_search.settings import Settings
 from bln_search.storage.ledger import open_ledger
 from service.app import make_app, make_context
 from service.context import Context
-from service.http.connection_limits import ConnectionLimits, default_connections
-from service.http.connections import limited_connection
+from service.http.connection_limits import ConnectionLimits, default_max_connections
+from service.http.connections import make_connection_class
 from service.worker_process import WorkerProcess
 
 _FIRST_ACCOUNT = "admin"
@@ -46,7 +46,7 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
     with closing(open_ledger(settings.database_url)) as ledger, closing(_listen(host, port)) as listener:
         url = f"http://{_url_host(host)}:{listener.getsockname()[1]}"
         names = (*settings.hosts, _url_host(host), *_LOOPBACK_NAMES)
-        connections = settings.most_connections or default_connections()
+        connections = settings.most_connections or default_max_connections()
         updates = {"hosts": tuple(name.lower() for name in names), "most_connections": connections}
         settings = settings.model_copy(update=updates)
         context = make_context(settings, ledger)
@@ -124,7 +124,7 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=10,
                 proxy_headers=False,
                 lifespan="on",
-                http=limited_connection(_connection_limits(context.settings), _count_refused(context)),
+                http=make_connection_class(_connection_limits(context.settings), _make_refusal_counter(context)),
                 ws="none",  # a connection upgraded to WebSocket would bypass the limits
             )
         )
@@ -138,14 +138,14 @@ class _Server(uvicorn.Server):
 
 def _connection_limits(settings: Settings) -> ConnectionLimits:
     return ConnectionLimits(
-        connections=settings.most_connections or default_connections(),
+        connections=settings.most_connections or default_max_connections(),
         header_seconds=settings.header_seconds,
         body_seconds=settings.body_seconds,
         largest_body=settings.largest_body,
     )
 
 
-def _count_refused(context: Context) -> Callable[[int], None]:
+def _make_refusal_counter(context: Context) -> Callable[[int], None]:
     return lambda status: context.metrics.observe_request("other", "unknown", status, 0.0)
 
 

@@ -28,7 +28,7 @@ from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.pagination import Page
-from bln_search.worker.analysis import compare_study
+from bln_search.worker.analysis import compare_best_rows
 
 _DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
@@ -82,8 +82,10 @@ def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
 def compare_rows(ledger: Ledger, study: StudyRecord, keys: Sequence[RowKey]) -> dict[str, Any] | None:
     """Return the comparison of every pair of these rows, the better one first; None if the analysis has none."""
     records = ledger.results.list_evaluations(study.id)
-    board = rank_rows((record.scored for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds))
-    comparison, _ = compare_study(ledger.results, records, board)
+    board = rank_rows(
+        (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
+    )
+    comparison, _ = compare_best_rows(ledger.results, records, board)
     if comparison is None:
         return None
     pairs = []

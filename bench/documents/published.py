@@ -32,7 +32,7 @@ from bln_search.ranking.statistics.intervals import t_interval
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.results.evaluations import EvaluationRecord
-from bln_search.worker.analysis import compare_study
+from bln_search.worker.analysis import compare_best_rows
 
 _BASELINES = {"bn": ("TT--", (PopulationEstimate.MOVING, PopulationEstimate.FROZEN)), "ln": ("--FF", (None,))}
 
@@ -43,12 +43,12 @@ def compare_condition(
     """Compare the rows with a value under one population estimate with the published order, if there is one."""
     study = ledger.studies.get(study_id)
     records = ledger.results.list_evaluations(study_id)
-    board = rank_rows((record.scored for record in records), Split.TEST, seeds=len(study.spec.seeds))
+    board = rank_rows((record.as_trial_evaluation for record in records), Split.TEST, seeds=len(study.spec.seeds))
     rows = [row.key for row in board.rows if row.arm == "bln" and row.estimate in (estimate, None) and row.rank]
-    comparison, reason = compare_study(ledger.results, records, board, rows)
+    comparison, reason = compare_best_rows(ledger.results, records, board, rows)
     if comparison is None:
         raise SystemExit(f"{study.name}, {estimate}: {reason}")
-    losses = losses_by_row((record.scored for record in records), Split.TEST)
+    losses = losses_by_row((record.as_trial_evaluation for record in records), Split.TEST)
     by_configuration = {row.configuration.code: losses[row] for row in rows}
     return {
         "population": str(estimate),
@@ -73,7 +73,12 @@ def compare_condition(
         "kendall": rank_correlations(by_configuration, published) if published else None,
         "by_seed": by_seed(records, rows),
         "effects": [
-            {"switches": effect.name, "loss": effect.loss.mean, "low": effect.loss.low, "high": effect.loss.high}
+            {
+                "switches": effect.name,
+                "loss": effect.loss_effect.mean,
+                "low": effect.loss_effect.low,
+                "high": effect.loss_effect.high,
+            }
             for effect in factorial_effects(
                 {InferenceConfiguration(code): values for code, values in by_configuration.items()}
             )
@@ -120,7 +125,7 @@ def by_seed(records: Sequence[EvaluationRecord], rows: Sequence[RowKey]) -> list
     """Return for every seed the row with the lowest test loss, the loss of FFFF, and the highest accuracy."""
     results_by_seed: dict[int, list[tuple[float, float, str]]] = {}
     for record in records:
-        scored, key = record.scored, record.scored.evaluation.key
+        scored, key = record.as_trial_evaluation, record.as_trial_evaluation.evaluation.key
         loss, accuracy = scored.evaluation.loss, scored.evaluation.accuracy
         row = RowKey.of(scored.arm, scored.point, key)
         if key.split is Split.TEST and row in rows and loss is not None and accuracy is not None:
@@ -162,7 +167,7 @@ def compare_with_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     """Return test results of each arm's best row on validation, and BLN's difference to the others, by seed."""
     study = ledger.studies.get(study_id)
     board = ledger.results.rank_study(study_id, study.spec, on=Split.VALIDATION)
-    scored = ledger.results.list_scored(study_id)
+    scored = ledger.results.list_ranking_inputs(study_id)
     losses = losses_by_row(scored, Split.TEST)
     best = next(row for row in board.rows if row.arm == "bln" and row.rank)
     usual = {"bln": best}

@@ -25,7 +25,7 @@ class TableLossSource:
         self.space, self.examples = space, examples
         self._losses = np.where(np.isnan(losses), np.inf, losses)
 
-    def losses(self, digits: Digits, batches: Sequence[int]) -> Floats:
+    def sum_losses(self, digits: Digits, batches: Sequence[int]) -> Floats:
         """Sums of losses, (configurations, mini-batches)."""
         indices = [self.space.index([int(digit) for digit in row]) for row in digits]
         return self._losses[np.ix_(list(batches), indices)].T

@@ -63,7 +63,7 @@ def _time_service(folder: Path, epochs: int) -> float:
             time.sleep(0.1)
         with Client(f"http://{host}:{port}", (folder / "token").read_text().strip()) as client:
             study_id = client.submit(parse_study(OVERHEAD_STUDY.format(epochs=epochs)))["id"]
-            for _ in client.events(study_id):
+            for _ in client.follow_events(study_id):
                 pass
     return _study_seconds(folder)
 

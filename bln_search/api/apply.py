@@ -18,7 +18,7 @@ from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import evaluation_mode, find_norms
-from bln_search.norms.network.stored_values import missing_values
+from bln_search.norms.network.stored_values import missing_statistics
 from bln_search.norms.statistics import LayerPopulation
 
 
@@ -123,7 +123,7 @@ def _depends_on_batch(
 
 def _check_population_values(layers: Iterable[Normalization]) -> None:
     """Raise ModelError if no layer has the population values that it reads."""
-    readers = [(layer, missing) for layer in layers if (missing := _missing_statistics(layer)) is not None]
+    readers = [(layer, missing) for layer in layers if (missing := _missing_population_values(layer)) is not None]
     if readers and all(missing for _, missing in readers):
         layer, missing = readers[0]
         raise ModelError(
@@ -132,10 +132,10 @@ def _check_population_values(layers: Iterable[Normalization]) -> None:
         )
 
 
-def _missing_statistics(layer: Normalization) -> list[str] | None:
+def _missing_population_values(layer: Normalization) -> list[str] | None:
     """The population values that a layer reads and does not have; None if it reads none."""
     reads_population = any(layer.configuration.source(statistic).is_stored for statistic in layer.method.statistics)
-    return [str(statistic) for statistic in missing_values(layer)] if reads_population else None
+    return [str(statistic) for statistic in missing_statistics(layer)] if reads_population else None
 
 
 def _configurations_by_layer(
@@ -145,7 +145,7 @@ def _configurations_by_layer(
     if isinstance(choice, LayeredConfiguration):
         return dict(zip(choice.layers, choice.configuration.configurations, strict=True)), choice.populations
     if isinstance(choice, RankedConfiguration):
-        return {name: choice.of_layer(name) for name in names}, choice.populations
+        return {name: choice.configuration_of_layer(name) for name in names}, choice.populations
     if not isinstance(choice, PerLayerConfiguration | InferenceConfiguration | str):
         raise ModelError(
             f"a {type(choice).__name__} is not a configuration: give a row of a table, as in ranked.recommended or "

@@ -13,17 +13,17 @@ from bln_search.api.arguments import MethodName, SemanticsName, check_network
 from bln_search.api.unconverted_layers import (
     UnconvertedLayer,
     class_name,
-    format_kept,
+    describe_unconverted_layer,
+    format_unconverted_layers,
     has_compiled_module,
-    is_other_norm,
-    kept_layer,
+    is_unsupported_norm,
 )
 from bln_search.core.configuration import Method
 from bln_search.core.enums import Semantics, parse_enum
 from bln_search.core.errors import ModelError
 from bln_search.norms import Normalization
 from bln_search.norms.padding import ZeroPaddingHook
-from bln_search.norms.replacement import NormFactory, NotReplaced, registered_class, replace_layer
+from bln_search.norms.replacement import NormFactory, NotReplacedReason, registered_class, replace_layer
 
 Modules = Sequence[tuple[str, nn.Module]]
 """Modules of a network with their names; a module that is used twice has two."""
@@ -81,7 +81,7 @@ def convert(
     if not replacement_of:
         raise ModelError(_no_layer_message(network, modules, kept))
     replaced = [(name, module) for name, module in modules if module in replacement_of]
-    _warn_of_losses(replaced, kept, method)
+    _warn_of_incomplete_conversion(replaced, kept, method)
     if network in replacement_of:
         return replacement_of[network]
     for name, module in replaced:
@@ -97,7 +97,7 @@ def _outermost_norms(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for name, module in network.named_modules(remove_duplicate=False):
         if inside is not None and name.startswith(inside):
             continue
-        if registered_class(module) is not None or isinstance(module, Normalization) or is_other_norm(module):
+        if registered_class(module) is not None or isinstance(module, Normalization) or is_unsupported_norm(module):
             inside = f"{name}." if name else ""
             yield name, module
 
@@ -111,13 +111,13 @@ def _make_replacements(
     for name, module in modules:
         if module in replacement_of or module in kept or isinstance(module, Normalization):
             continue
-        if is_other_norm(module):
-            kept[module] = kept_layer(name, module)
+        if is_unsupported_norm(module):
+            kept[module] = describe_unconverted_layer(name, module)
             continue
         fallback = _nearest_parameter(network, module) if not module.state_dict() else None
         replacement = replace_layer(module, replace(factory, training=module.training, fallback=fallback))
-        if isinstance(replacement, NotReplaced):
-            kept[module] = kept_layer(name, module, replacement)
+        if isinstance(replacement, NotReplacedReason):
+            kept[module] = describe_unconverted_layer(name, module, replacement)
         else:
             replacement_of[module] = replacement
     return replacement_of, list(kept.values())
@@ -141,7 +141,7 @@ def _no_layer_message(network: nn.Module, modules: Modules, kept: Sequence[Uncon
     """Why there is no layer to convert."""
     if any(isinstance(module, Normalization) for _, module in modules):
         return "the layers of this network are converted already: use it without converting it again"
-    others = f"; it has {format_kept(kept)}" if kept else ""
+    others = f"; it has {format_unconverted_layers(kept)}" if kept else ""
     if has_compiled_module(list(network.named_modules())):
         return (
             f"this {class_name(network)} has no layer to convert that is not compiled by torch.jit{others}: convert "
@@ -153,10 +153,11 @@ def _no_layer_message(network: nn.Module, modules: Modules, kept: Sequence[Uncon
     )
 
 
-def _warn_of_losses(replaced: Modules, kept: Sequence[UnconvertedLayer], method: Method | str) -> None:
+def _warn_of_incomplete_conversion(replaced: Modules, kept: Sequence[UnconvertedLayer], method: Method | str) -> None:
     if kept:
         warnings.warn(
-            f"normalization layers that are not replaced and stay as they are: {format_kept(kept)}", stacklevel=3
+            f"normalization layers that are not replaced and stay as they are: {format_unconverted_layers(kept)}",
+            stacklevel=3,
         )
     hooked = [name for name, module in replaced if module._forward_hooks or module._forward_pre_hooks]
     if hooked:

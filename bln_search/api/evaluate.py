@@ -14,15 +14,15 @@ from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.estimates import (
     collect_estimates,
     moments_of_reached_layers,
-    named_populations,
     parse_blends,
+    population_loaders_by_name,
     possible_rows,
 )
 from bln_search.api.inputs.adapters import BatchAdapter, Loader
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.condition_loaders import ConditionLoaders, parse_condition_loaders
 from bln_search.api.inputs.loaders import batches_by_size
-from bln_search.api.inputs.metrics import Metric, MetricRecorder, UserMetric, examples_of, resolve_metrics
+from bln_search.api.inputs.metrics import Metric, MetricRecorder, UserMetric, count_examples, resolve_metrics
 from bln_search.api.inputs.score import UserScore, has_correctness, resolve_score
 from bln_search.api.network_list import network_fingerprints, parse_networks
 from bln_search.api.ranked.table import RankedConfigurations
@@ -41,7 +41,7 @@ from bln_search.norms.network.layers import (
     MomentsByEstimate,
     find_norms,
     network_populations,
-    row_before_conversion,
+    row_matching_original_outputs,
 )
 from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
@@ -167,7 +167,7 @@ def evaluate_configurations(
     conditions = parse_condition_loaders(validation_loader, test_loader)
     if batch_sizes is not None and not _are_batch_sizes(batch_sizes):
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
-    options = _Options(
+    options = _CheckedArguments(
         scoring=resolve_score(score),
         correction=parse_enum(Correction, correction, "correction"),
         blends=parse_blends(blends),
@@ -180,13 +180,13 @@ def evaluate_configurations(
         one_pass=one_pass,
         memory_limit=memory_limit,
     )
-    loaders = named_populations(train_loader)
+    loaders = population_loaders_by_name(train_loader)
     fingerprints = network_fingerprints(networks)
     return combine_tables([_evaluate_network(each, loaders, conditions, options) for each in networks], fingerprints)
 
 
 @dataclass(frozen=True)
-class _Options:
+class _CheckedArguments:
     """Checked arguments of `evaluate_configurations`."""
 
     scoring: Score
@@ -203,12 +203,15 @@ class _Options:
 
 
 def _evaluate_network(
-    network: nn.Module, loaders: Mapping[str, Loader], conditions: Sequence[ConditionLoaders], options: _Options
+    network: nn.Module,
+    loaders: Mapping[str, Loader],
+    conditions: Sequence[ConditionLoaders],
+    options: _CheckedArguments,
 ) -> dict[str | None, RankedConfigurations]:
     """The ranked table of each condition; populations are collected once."""
     layers = find_norms(network)
     adapter = BatchAdapter(network, options.forward, options.target, next(network.parameters()).device)
-    loaders = adapter.peek_populations(loaders, per_slot=options.per_slot)
+    loaders = adapter.check_population_loaders(loaders, per_slot=options.per_slot)
     peeked = [
         condition.map_loaders(
             lambda loader, argument: adapter.check_first_batch(
@@ -227,11 +230,11 @@ def _evaluate_network(
         metric_values: dict[EvaluationKey, dict[str, float]] = {}
         classes = ClassCounts()
         for split, loader, argument in condition.by_split():
-            pairs = adapter.pairs(loader, argument, options.scoring)
+            pairs = adapter.input_target_pairs(loader, argument, options.scoring)
             if split is Split.VALIDATION and options.scoring is cross_entropy:
                 pairs = classes.count_targets(pairs)
             for batch_size, batches in batches_by_size(pairs, options.batch_sizes, argument):
-                recorder = MetricRecorder(options.metrics, len(rows), examples_of(loader), options.memory_limit)
+                recorder = MetricRecorder(options.metrics, len(rows), count_examples(loader), options.memory_limit)
                 evaluations = evaluate_split(
                     adapter.network,
                     batches,
@@ -252,7 +255,7 @@ def _evaluate_network(
             outcomes=_outcomes_by_key(results),
             class_prior=classes.class_prior,
             per_slot=options.per_slot and any(layer.batch_size != 1 for layer in layers.values()),
-            deployed=row_before_conversion(layers, moments_of_reached_layers(estimates)),
+            deployed=row_matching_original_outputs(layers, moments_of_reached_layers(estimates)),
             has_accuracy=has_correctness(options.scoring),
             metric_values=metric_values,
             higher_is_better={name: metric.higher_is_better for name, metric in options.metrics.items()},

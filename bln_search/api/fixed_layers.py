@@ -9,7 +9,7 @@ from bln_search.core.errors import ModelError
 from bln_search.evaluation.tree.space import ungrouped_layers
 from bln_search.norms import Normalization
 from bln_search.norms.base import NormalizationBase
-from bln_search.norms.network.stored_values import missing_values, stored_population
+from bln_search.norms.network.stored_values import missing_statistics, stored_population
 from bln_search.norms.row_batching.row_tensor import LayerPopulations
 
 
@@ -31,7 +31,7 @@ def find_fixed_layers(
     ungrouped = [] if groups is None else ungrouped_layers(layers, groups)
     kept = {name: layers[name] for name in ungrouped if others is OtherLayers.AS_IS}
     for name, layer in kept.items():
-        missing = missing_values(layer)
+        missing = missing_statistics(layer)
         if missing:
             raise ModelError(
                 f'others="as_is": the layer {name} has configuration {layer.configuration} and no value of '
@@ -40,7 +40,7 @@ def find_fixed_layers(
     return kept
 
 
-def kept_populations(
+def fixed_layer_populations(
     kept: Mapping[str, Normalization], estimate: PopulationEstimate
 ) -> dict[NormalizationBase, LayerPopulations]:
     """The values that layers keep, as their population of the estimate that is searched, and as their memory."""

@@ -16,8 +16,8 @@ from bln_search.api.arguments import (
     OtherLayersName,
     check_network,
 )
-from bln_search.api.estimates import collect_estimates, named_populations
-from bln_search.api.fixed_layers import find_fixed_layers, kept_populations
+from bln_search.api.estimates import collect_estimates, population_loaders_by_name
+from bln_search.api.fixed_layers import find_fixed_layers, fixed_layer_populations
 from bln_search.api.inputs.adapters import BatchAdapter, Loader
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.loaders import load_split_batches
@@ -38,7 +38,7 @@ from bln_search.ranking.paired.per_layer_results import per_layer_result
 from bln_search.search.layers.search import LayerSearchPlan, assign_folds, search_network
 from bln_search.search.layers.strategies import SearchOptions
 from bln_search.specs.problems import problems_of
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 
 _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 
@@ -47,7 +47,7 @@ _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 class _NetworkSearch:
     """The search of one network, as `per_layer_result` needs it."""
 
-    spec: LayersSpec
+    spec: LayerSearchSpec
     record: LayerSearchRecord
     arm: str = "network"
     point: str = ""
@@ -133,7 +133,7 @@ def search_layers(
     layers = find_norms(network)
     kept = find_fixed_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
     adapter = BatchAdapter(network, forward, target, next(network.parameters()).device)
-    train_loaders = adapter.peek_populations(named_populations(train_loader), per_slot=per_slot)
+    train_loaders = adapter.check_population_loaders(population_loaders_by_name(train_loader), per_slot=per_slot)
     validation_loader = adapter.check_first_batch(validation_loader, "validation_loader", scoring, one_pass=False)
     if test_loader is not None:
         test_loader = adapter.check_first_batch(test_loader, "test_loader", scoring, one_pass=False)
@@ -142,7 +142,7 @@ def search_layers(
         raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
     populations = {
         **network_populations(layers, estimates, parsed_correction, per_slot=per_slot),
-        **kept_populations(kept, parsed_estimate),
+        **fixed_layer_populations(kept, parsed_estimate),
     }
     batches = load_split_batches(validation_loader, "validation_loader", scoring, adapter)
     fold_of_batch = assign_folds(len(batches), folds)
@@ -151,9 +151,9 @@ def search_layers(
     )
     evaluator = make_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
     if search is None:
-        spec = spec.model_copy(update={"search": _default_search(evaluator, evaluations)})
+        spec = spec.model_copy(update={"search": _default_search_method(evaluator, evaluations)})
     if spec.search is LayerSearch.EXACT:
-        _check_size(evaluator)
+        _check_enumerable(evaluator)
     else:
         _check_evaluations(evaluations, len(evaluator.space.uniform_digits()))
     record = search_network(
@@ -175,7 +175,7 @@ def search_layers(
     )
 
 
-def _default_search(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearch:
+def _default_search_method(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearch:
     """`exact` if the tree evaluator can enumerate the space, or plain forward passes within `evaluations`."""
     limit = (
         evaluator.max_configurations
@@ -185,7 +185,7 @@ def _default_search(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSear
     return LayerSearch.EXACT if evaluator.space.size <= limit else LayerSearch.COORDINATE
 
 
-def _check_size(evaluator: PerLayerEvaluator) -> None:
+def _check_enumerable(evaluator: PerLayerEvaluator) -> None:
     """Raise ModelError for more configurations than can be enumerated."""
     if evaluator.space.size > evaluator.max_configurations:
         raise ModelError(
@@ -213,7 +213,7 @@ def _layers_spec(
     estimate: PopulationEstimate,
     groups: Mapping[str, Sequence[str]] | None,
     budget: Mapping[str, int],
-) -> LayersSpec:
+) -> LayerSearchSpec:
     """The arguments as a section of a study. Raises ValueError for arguments that a study would reject."""
     section = {
         "scope": LayerScope.PER_LAYER if groups is None else LayerScope.GROUPS,
@@ -225,9 +225,9 @@ def _layers_spec(
     if isinstance(budget["evaluations"], int) and 1 <= budget["evaluations"] < _LEAST_EVALUATIONS:
         section["evaluations"] = _LEAST_EVALUATIONS  # _check_evaluations checks it when the layers are known
     try:
-        return LayersSpec.model_validate(section)
+        return LayerSearchSpec.model_validate(section)
     except ValidationError as error:
-        problems = problems_of(error.errors(), section, LayersSpec)
+        problems = problems_of(error.errors(), section, LayerSearchSpec)
         raise ValueError(
             "; ".join(f"{'.'.join(map(str, problem.location))}: {problem.message}" for problem in problems)
         ) from None

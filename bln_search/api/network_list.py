@@ -32,11 +32,12 @@ def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[
         raise ModelError("the list of networks is empty: give at least one network")
     for member in network:
         check_network(member, call)
-    layers = [_layers(member) for member in network]
+    layers = [_layer_descriptions(member) for member in network]
     for position, others in enumerate(layers[1:], start=1):
         if others != layers[0]:
             raise ModelError(
-                f"networks 0 and {position} have different normalization layers: {_difference(layers[0], others)}. "
+                f"networks 0 and {position} have different normalization layers: "
+                f"{_describe_first_difference(layers[0], others)}. "
                 "Networks are compared if they differ in their weights only"
             )
     return list(network)
@@ -61,12 +62,12 @@ def network_fingerprints(networks: Sequence[nn.Module]) -> tuple[str, ...]:
     return tuple(fingerprints)
 
 
-def _layers(network: nn.Module) -> dict[str, str]:
+def _layer_descriptions(network: nn.Module) -> dict[str, str]:
     """Method and number of features of each normalization layer, by name."""
     return {name: f"{layer.method} of {layer.num_features} features" for name, layer in find_norms(network).items()}
 
 
-def _difference(first: dict[str, str], second: dict[str, str]) -> str:
+def _describe_first_difference(first: dict[str, str], second: dict[str, str]) -> str:
     """The first layer in which two networks differ."""
     name = next(name for name in (*first, *second) if first.get(name) != second.get(name))
     return f"the layer {name} is {first.get(name, 'missing')} and {second.get(name, 'missing')}"

@@ -31,7 +31,7 @@ from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.states import EvaluationState
 from bln_search.norms.row_batching.row_tensor import RowSpec
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, MissingSeeds
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SeedShortfall
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 
 
@@ -52,7 +52,7 @@ def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedCondi
         ranked = bln_search.load_ranked("ranked")
     """
     file = _find_file(path)
-    metadata, tensors = _read(file)
+    metadata, tensors = _read_metadata_and_tensors(file)
     if metadata.get("format") != FORMAT:
         raise DataError(f"{file} is not a file of ranked tables: give one that ranked.save(path) wrote")
     if metadata.get("format_version") != str(FORMAT_VERSION):
@@ -69,7 +69,7 @@ def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedCondi
         raise DataError(f"{file} is damaged: {error!r}") from None
 
 
-def _read(file: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+def _read_metadata_and_tensors(file: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     """Metadata and tensors of a file."""
     try:
         with safe_open(file, framework="pt") as opened:
@@ -156,7 +156,7 @@ def _row_from_json(content: Json) -> LeaderboardRow:
         reason=content["reason"],
         missing_seeds=None
         if missing is None
-        else MissingSeeds(Split(missing["split"]), missing["evaluated"], missing["required"]),
+        else SeedShortfall(Split(missing["split"]), missing["evaluated"], missing["required"]),
     )
 
 

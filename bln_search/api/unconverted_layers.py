@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bln_search.norms import Normalization
-from bln_search.norms.replacement import KEPT, OTHER_STATISTICS, NotReplaced, class_path, registered_class
+from bln_search.norms.replacement import KEPT, OTHER_STATISTICS, NotReplacedReason, class_path, registered_class
 
 _REASONS: dict[type[nn.Module], str] = {
     nn.GroupNorm: OTHER_STATISTICS,
@@ -46,14 +46,16 @@ class UnconvertedLayer:
         return f"layer {self.name or 'itself'} is a {self.path}, which is not replaced: {self.reason}"
 
 
-def kept_layer(name: str, layer: nn.Module, not_replaced: NotReplaced | None = None) -> UnconvertedLayer:
+def describe_unconverted_layer(
+    name: str, layer: nn.Module, not_replaced: NotReplacedReason | None = None
+) -> UnconvertedLayer:
     """Return the description of a layer; by default with the reason for its class."""
     if not_replaced is None:
         return UnconvertedLayer(name, _path(layer), _reason(layer), is_variant=False)
     return UnconvertedLayer(name, _path(layer), not_replaced.reason, not_replaced.has_counterpart)
 
 
-def is_other_norm(module: nn.Module) -> bool:
+def is_unsupported_norm(module: nn.Module) -> bool:
     """Whether this is a normalization layer, by its class or by the name of its class, that no function replaces."""
     if isinstance(module, Normalization) or registered_class(module) is not None:
         return False
@@ -64,7 +66,7 @@ def is_other_norm(module: nn.Module) -> bool:
     return "norm" in name.lower() and not is_reparametrization and not _holds_layers(module)
 
 
-def format_kept(layers: Iterable[UnconvertedLayer]) -> str:
+def format_unconverted_layers(layers: Iterable[UnconvertedLayer]) -> str:
     """Return the classes of layers with their numbers and reasons."""
     groups: dict[tuple[str, str], int] = {}
     for layer in layers:

@@ -17,7 +17,7 @@ from bln_search.cli.records import Record, print_record, print_records
 from bln_search.core.names import count_noun
 from bln_search.settings import load_settings
 from bln_search.storage.backups import BackupArchive, Manifest, verify_backup
-from bln_search.storage.backups.archive import format_moment
+from bln_search.storage.backups.archive import format_timestamp
 from bln_search.storage.ledger import connect_ledger
 
 LocationArgument = Annotated[
@@ -72,7 +72,7 @@ def list_backups(
     """List the backups of a folder, newest first. `restore --backup MOMENT` restores one of them."""
     archive = BackupArchive(source)
     with translate_os_errors():
-        moments = archive.list_moments()[::-1][:limit]
+        moments = archive.list_timestamps()[::-1][:limit]
         records = [_backup_record(archive.read_manifest(moment)) for moment in moments]
     print_records(records, _COLUMNS, output_format, partial(_print_backups, archive, records))
 
@@ -139,7 +139,7 @@ def restore(
 
 def _backup_record(manifest: Manifest) -> Record:
     return {
-        "moment": format_moment(manifest.made_at),
+        "moment": format_timestamp(manifest.made_at),
         "studies": manifest.rows.get("study", 0),
         "checkpoints": len(manifest.checkpoints),
         "missing": len(manifest.absent),

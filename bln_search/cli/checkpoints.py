@@ -74,7 +74,7 @@ def clean(
         garbage = ledger.garbage.find_garbage(store, age, prunable)
         if not dry_run:
             ledger.pruner.mark_freed(prunable)
-        removed, size = (len(garbage.files), garbage.size) if dry_run else remove_garbage(store, garbage)
+        removed, size = (len(garbage.files), garbage.total_bytes) if dry_run else remove_garbage(store, garbage)
     for networks in prunable:
         if networks.reason is not None:
             errors.print(

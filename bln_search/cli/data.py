@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bln_search.cli.options import DataOption, FormatOption, QuietOption, name_variable
+from bln_search.cli.options import DataOption, FormatOption, QuietOption, add_variable_to_help
 from bln_search.cli.output import Format, print_line
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.records import print_records
@@ -25,7 +25,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dat
 FetchOption = Annotated[
     Path | None,
     typer.Option(
-        "--data", metavar="DIR", help=name_variable("Folder of data sets, created if it does not exist.", "data")
+        "--data", metavar="DIR", help=add_variable_to_help("Folder of data sets, created if it does not exist.", "data")
     ),
 ]
 
@@ -87,11 +87,11 @@ def _verify_source(source: DataSource) -> None:
         print_line(line)
     data_set = source.decode()
     data_set.check()
-    for line in (*_class_counts(data_set), *data_set.remarks):
+    for line in (*_class_count_lines(data_set), *data_set.remarks):
         print_line(f"{data_set.name}: {line}")
 
 
-def _class_counts(data_set: DataSet) -> list[str]:
+def _class_count_lines(data_set: DataSet) -> list[str]:
     """Return a line for each split with the number of examples of each class."""
     splits = {"train": data_set.train_labels.tolist(), "test": data_set.test_labels.tolist()}
     return [

@@ -14,7 +14,7 @@ import typer
 from bln_search import __version__
 from bln_search.cli.commands import add_verbs
 from bln_search.cli.exit_codes import ExitCode, Interrupted
-from bln_search.cli.extras import missing_package
+from bln_search.cli.extras import missing_package_error
 from bln_search.cli.output import errors, print_error
 from bln_search.core.errors import (
     BlnSearchError,
@@ -93,7 +93,7 @@ def _run_app() -> None:
     except BlnSearchError as error:
         _exit_with_error(error)
     except ModuleNotFoundError as error:
-        package_error = missing_package(error)
+        package_error = missing_package_error(error)
         if package_error is None:
             raise
         _exit_with_error(package_error)

@@ -34,7 +34,7 @@ class NamedEstimate(StrEnum):
     MOVING = PopulationEstimate.MOVING.value
 
 
-def name_variable(text: str, setting: str) -> str:
+def add_variable_to_help(text: str, setting: str) -> str:
     """Return a help text that names the environment variable an option falls back to.
 
     Args:
@@ -49,12 +49,12 @@ StudyArgument = Annotated[
 ]
 StudyFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Study file.", show_default=False)]
 DatabaseOption = Annotated[
-    str | None, typer.Option("--database", metavar="URL", help=name_variable("Database URL.", "database"))
+    str | None, typer.Option("--database", metavar="URL", help=add_variable_to_help("Database URL.", "database"))
 ]
 ServerOption = Annotated[
     str | None,
     typer.Option(
-        "--server", metavar="URL", help=name_variable("Service to use instead of the local database.", "server")
+        "--server", metavar="URL", help=add_variable_to_help("Service to use instead of the local database.", "server")
     ),
 ]
 ServiceOption = Annotated[
@@ -62,7 +62,7 @@ ServiceOption = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help=name_variable("Address of the service; by default http://127.0.0.1:8000.", "server"),
+        help=add_variable_to_help("Address of the service; by default http://127.0.0.1:8000.", "server"),
     ),
 ]
 TokenOption = Annotated[
@@ -70,7 +70,7 @@ TokenOption = Annotated[
     typer.Option(
         "--token",
         metavar="TOKEN",
-        help=name_variable("Access token of that service.", "token"),
+        help=add_variable_to_help("Access token of that service.", "token"),
         show_default=False,
     ),
 ]
@@ -94,12 +94,12 @@ DataOption = Annotated[
         exists=True,
         file_okay=False,
         metavar="DIR",
-        help=name_variable("Folder of data sets.", "data"),
+        help=add_variable_to_help("Folder of data sets.", "data"),
     ),
 ]
 DeviceOption = Annotated[
     str | None,
-    typer.Option("--device", metavar="DEVICE", help=name_variable("cpu, cuda, cuda:1 or auto.", "device")),
+    typer.Option("--device", metavar="DEVICE", help=add_variable_to_help("cpu, cuda, cuda:1 or auto.", "device")),
 ]
 WorkersOption = Annotated[
     int | None,

@@ -70,7 +70,7 @@ def _split_lines(segments: Iterable[Segment]) -> Iterator[tuple[list[Segment], b
     yield line, False
 
 
-class _TrimLines(RenderHook):
+class _TrimLinesHook(RenderHook):
     """Print every renderable without spaces at the ends of its lines."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
@@ -78,7 +78,7 @@ class _TrimLines(RenderHook):
 
 
 results = Console(width=output_width(os.environ, is_terminal=sys.stdout.isatty()))
-results.push_render_hook(_TrimLines())
+results.push_render_hook(_TrimLinesHook())
 errors = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 """Wraps lines on a terminal only: elsewhere a message is one line, so that programs find it."""
 

@@ -51,7 +51,7 @@ def create(
         with open_client(service, token, settings) as client:
             created = client.create_token(account=account, scope=scope, label=label, days=days)
             secret, account = created["secret"], created["account"]
-        location = _of_service(service)
+        location = _service_phrase(service)
     else:
         account = "admin" if account is None else account
         expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
@@ -59,7 +59,7 @@ def create(
             is_new = ledger.find_schema_revision() is None
             ledger.upgrade_schema()
             secret, _ = ledger.tokens.create(account, scope, label, expires_at=expires)
-            location = _of_database(ledger)
+            location = _database_phrase(ledger)
         if is_new:
             errors.print(
                 f"warning: the database {ledger} did not exist and is created: the token is valid only for a service "
@@ -128,20 +128,20 @@ def revoke(
             revoked = None if account is None else client.revoke_tokens(account)["revoked"]
             if token_id is not None:
                 client.revoke_token(token_id)
-        location = _of_service(service)
+        location = _service_phrase(service)
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
             revoked = None if account is None else ledger.tokens.revoke_account(account)
             if token_id is not None:
                 ledger.tokens.revoke(token_id)
-            location = _of_database(ledger)
+            location = _database_phrase(ledger)
     what = f"token {token_id} {location} is" if account is None else f"{revoked} tokens of {account} {location} are"
     errors.print(f"{what} revoked", markup=False, highlight=False)
 
 
-def _of_service(address: str) -> str:
+def _service_phrase(address: str) -> str:
     return f"of the service {redact_password(address)}"
 
 
-def _of_database(ledger: Ledger) -> str:
+def _database_phrase(ledger: Ledger) -> str:
     return f"of the database {ledger}"

@@ -17,7 +17,7 @@ from bln_search.client.errors import ServiceError
 from bln_search.client.http_session import PAGE_SIZE, HttpSession
 from bln_search.client.stream import read_stream
 from bln_search.core.enums import Split
-from bln_search.core.names import ambiguous_name
+from bln_search.core.names import ambiguous_name_message
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import row_from_flat
@@ -136,7 +136,7 @@ class Client:
             raise ServiceError(f"there is no study {name!r} at {self.server} that you may see", HTTPStatus.NOT_FOUND)
         selected = newest.get(self.session()["account"], newest.get(""))
         if selected is None:
-            raise ServiceError(ambiguous_name(name, newest), HTTPStatus.NOT_FOUND)
+            raise ServiceError(ambiguous_name_message(name, newest), HTTPStatus.NOT_FOUND)
         return self._session.request_json("GET", f"/studies/{selected}")
 
     def session(self) -> dict[str, Any]:
@@ -233,7 +233,7 @@ class Client:
                 return
             after = page["last"]
 
-    def events(self, study_id: int, after: int = 0) -> Iterator[dict[str, Any]]:
+    def follow_events(self, study_id: int, after: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the events of a study live until it ends. After a lost connection the stream resumes."""
         lost_since: float | None = None
         while True:

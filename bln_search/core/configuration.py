@@ -68,7 +68,7 @@ class Method(StrEnum):
         return any(statistic in BATCH_STATISTICS for statistic in self.statistics)
 
     @property
-    def possible_sources(self) -> str:
+    def possible_source_letters(self) -> str:
         """The letters of the possible sources of its statistics, population and memory first."""
         return "MTF" if self is Method.MBN else "TF"
 
@@ -97,7 +97,7 @@ class Source(StrEnum):
         return _SOURCE_LABELS[self]
 
     @property
-    def style(self) -> str:
+    def css_name(self) -> str:
         """Its name in style sheets, one word."""
         return "blend" if self is Source.BLEND else self.label
 
@@ -161,7 +161,7 @@ class InferenceConfiguration:
         """Does this configuration have exactly the statistics of `method`, with sources that the method has?"""
         statistics = method.statistics
         return all(
-            letter in (method.possible_sources + Source.BLEND if statistic in statistics else Source.ABSENT)
+            letter in (method.possible_source_letters + Source.BLEND if statistic in statistics else Source.ABSENT)
             for statistic, letter in zip(Statistic, self.code, strict=True)
         )
 
@@ -215,7 +215,7 @@ class InferenceConfiguration:
 
 def all_configurations(method: Method) -> tuple[InferenceConfiguration, ...]:
     """Every configuration of `method`, population first: 16 for BLN, four for BN, BRN and LN, nine for MBN."""
-    choices = [method.possible_sources if statistic in method.statistics else "-" for statistic in Statistic]
+    choices = [method.possible_source_letters if statistic in method.statistics else "-" for statistic in Statistic]
     return tuple(InferenceConfiguration("".join(letters)) for letters in product(*choices))
 
 
@@ -224,6 +224,6 @@ def mini_batch_configuration(method: Method) -> InferenceConfiguration:
     return all_configurations(method)[-1]
 
 
-def paper_selection_configuration(method: Method) -> InferenceConfiguration:
+def epoch_selection_configuration(method: Method) -> InferenceConfiguration:
     """The configuration of the papers that selects the epoch: the memory for MBN, otherwise the mini-batch."""
     return all_configurations(method)[0] if method is Method.MBN else mini_batch_configuration(method)

@@ -8,7 +8,7 @@ NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 """Regular expression of the name of a study or an account."""
 
 
-def ambiguous_name(name: str, newest: Mapping[str, int]) -> str:
+def ambiguous_name_message(name: str, newest: Mapping[str, int]) -> str:
     """Return the message about a name that studies of other accounts have.
 
     Args:

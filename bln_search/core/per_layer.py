@@ -90,7 +90,7 @@ class ConfigurationSpace:
         return prod(self.radices)
 
     @cached_property
-    def choice_of(self) -> tuple[int, ...]:
+    def choice_index_per_layer(self) -> tuple[int, ...]:
         """For each layer the index of its choice."""
         choice_of_layer = {layer: index for index, choice in enumerate(self.choices) for layer in choice.layers}
         return tuple(choice_of_layer[layer] for layer in range(len(self.layers)))

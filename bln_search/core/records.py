@@ -119,7 +119,7 @@ class Evaluation:
     outcomes: Outcomes | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
-    def undefined(key: EvaluationKey, reason: str) -> Evaluation:
+    def make_undefined(key: EvaluationKey, reason: str) -> Evaluation:
         """An evaluation for which a formula has no value."""
         return Evaluation(key, EvaluationState.UNDEFINED, n=0, reason=reason)
 

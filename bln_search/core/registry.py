@@ -78,17 +78,17 @@ def plugin_norm_layers() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group="bln_search.norm_layers")}
 
 
-def models() -> list[str]:
+def model_names() -> list[str]:
     """The names of all models."""
     return sorted({*MODELS, *plugin_models()})
 
 
-def data_sets() -> list[str]:
+def data_set_names() -> list[str]:
     """The names of all data sets."""
     return sorted({*DATA_SETS, *plugin_data_sets()})
 
 
-def corruptions() -> list[str]:
+def corruption_names() -> list[str]:
     """The names of all corruptions."""
     return sorted({*CORRUPTIONS, *plugin_corruptions()})
 
@@ -100,24 +100,24 @@ def model_problem(name: str, options: set[str]) -> str | None:
         return f"the model {name} has no option {unknown[0]!r}: remove it" if unknown else None
     if name in plugin_models():
         return None
-    return f"there is no model {name!r}; choose one of {', '.join(models())}"
+    return f"there is no model {name!r}; choose one of {', '.join(model_names())}"
 
 
 def data_problem(name: str) -> str | None:
     """Why there is no data set with this name; None if there is."""
     if name in DATA_SETS or name in plugin_data_sets():
         return None
-    return f"there is no data set {name!r}; choose one of {', '.join(data_sets())}"
+    return f"there is no data set {name!r}; choose one of {', '.join(data_set_names())}"
 
 
 def corruption_problem(name: str) -> str | None:
     """Why there is no corruption with this name; None if there is."""
     if name in CORRUPTIONS or name in plugin_corruptions():
         return None
-    return f"there is no corruption {name!r}; choose one of {', '.join(corruptions())}"
+    return f"there is no corruption {name!r}; choose one of {', '.join(corruption_names())}"
 
 
-def pair_problem(model: str, data: str) -> str | None:
+def model_data_problem(model: str, data: str) -> str | None:
     """Why this model cannot take this data set; None if it can, or if one of them is not built in."""
     if data in TEXT_DATA_SETS and model in MODELS and model not in TEXT_MODELS:
         choice = ", ".join(sorted(TEXT_MODELS))

@@ -16,7 +16,7 @@ MAX_TAGS = 20
 _TAG = re.compile(TAG_PATTERN)
 
 
-def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
+def normalize_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags in alphabetical order, each once.
 
     Raises:

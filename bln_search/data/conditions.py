@@ -13,7 +13,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.data.corruptions import corrupt_images
 from bln_search.data.corruptions.corrupted_images import check_images
-from bln_search.data.prepared import PreparedData, UnpreparedInputs
+from bln_search.data.prepared import PreparedData, RawInputs
 from bln_search.specs.sections.condition import ConditionSpec
 
 
@@ -46,7 +46,7 @@ def check_conditions(data: PreparedData, conditions: Iterable[ConditionSpec]) ->
 
 
 def _corrupted_split(
-    data: PreparedData, split: Split, source: UnpreparedInputs, condition: ConditionSpec
+    data: PreparedData, split: Split, source: RawInputs, condition: ConditionSpec
 ) -> tuple[Tensor, Tensor]:
     clean_inputs, targets = data.splits[split]
     if data.standardizer is None:
@@ -57,6 +57,6 @@ def _corrupted_split(
     return torch.from_numpy(inputs).to(clean_inputs.device), targets
 
 
-def _images(source: UnpreparedInputs, scale: float) -> NDArray[np.float32]:
+def _images(source: RawInputs, scale: float) -> NDArray[np.float32]:
     """The images with values from 0 to 1."""
     return source.inputs.astype(np.float32) / np.float32(scale)

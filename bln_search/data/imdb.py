@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError, DataUnavailableError
 from bln_search.data.dataset import DataSet
-from bln_search.data.reviews import FOLDER, SPLITS, JsonLines, ReviewArchive, ReviewFiles, ReviewFolder, Reviews
+from bln_search.data.reviews import FOLDER, SPLITS, JsonLinesReviews, ReviewArchive, ReviewFiles, ReviewFolder, Reviews
 from bln_search.data.texts import FIRST_WORD, build_vocabulary, last_token_ids, tokenize
 
 CLASSES = ("negative", "positive")
@@ -78,7 +78,7 @@ def find_reviews(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5) -> Rev
     """
     for folder in folders:
         archive = ReviewArchive(folder / ARCHIVE, archive_md5) if (folder / ARCHIVE).is_file() else None
-        files = JsonLines.find(folder) or ReviewFolder.find(folder) or archive
+        files = JsonLinesReviews.find(folder) or ReviewFolder.find(folder) or archive
         if files is not None:
             return ReviewSource(files)
     searched = ", ".join(str(folder) for folder in folders)

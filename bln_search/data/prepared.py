@@ -20,7 +20,7 @@ _SLICE_EXAMPLES = 4096
 
 
 @dataclass(frozen=True)
-class UnpreparedInputs:
+class RawInputs:
     """Inputs of a split before they are standardized.
 
     Attributes:
@@ -54,7 +54,7 @@ class PreparedData:
     sha256: str | None = None
     vocabulary: int | None = None
     remarks: tuple[str, ...] = ()
-    unprepared: dict[Split, UnpreparedInputs] = field(default_factory=dict)
+    unprepared: dict[Split, RawInputs] = field(default_factory=dict)
     standardizer: Standardizer | None = None
     scale: float = 1.0
 
@@ -82,8 +82,8 @@ def prepare_data_set(data: DataSet, spec: DataSpec, device: torch.device | str =
         Split.TEST: to_tensors(data.test_inputs, data.test_labels),
     }
     unprepared = {
-        Split.VALIDATION: UnpreparedInputs(data.train_inputs[validation], validation),
-        Split.TEST: UnpreparedInputs(data.test_inputs, np.arange(len(data.test_labels))),
+        Split.VALIDATION: RawInputs(data.train_inputs[validation], validation),
+        Split.TEST: RawInputs(data.test_inputs, np.arange(len(data.test_labels))),
     }
     return PreparedData(
         splits,

@@ -91,13 +91,13 @@ def _file_sha256(path: Path) -> bytes:
 
 
 @dataclass(frozen=True)
-class JsonLines:
+class JsonLinesReviews:
     """One file for each split. A line holds `text` and `label`, 0 for negative and 1 for positive."""
 
     paths: tuple[Path, Path]
 
     @classmethod
-    def find(cls, folder: Path) -> JsonLines | None:
+    def find(cls, folder: Path) -> JsonLinesReviews | None:
         """Find `train.jsonl` and `test.jsonl`, plain, `.gz` or `.xz`; None where one is missing."""
         train, test = (
             next((path for suffix in _OPENERS if (path := folder / f"{split}{suffix}").is_file()), None)

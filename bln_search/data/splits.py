@@ -24,7 +24,7 @@ def split_indices(labels: NDArray[np.int64], spec: DataSpec) -> tuple[Indices, I
     """
     all_indices = np.arange(len(labels))
     validation_size = count_validation_examples(spec, len(labels))
-    training, validation = _divide(all_indices, labels, validation_size, spec.seed, spec, "validation")
+    training, validation = _draw_random_split(all_indices, labels, validation_size, spec.seed, spec, "validation")
     if spec.fraction < 1:
         training = _subset(training, labels, spec)
         validation = _subset(validation, labels, spec)
@@ -40,11 +40,11 @@ def _subset(indices: Indices, labels: NDArray[np.int64], spec: DataSpec) -> Indi
         )
     if size == len(indices):
         return indices
-    _, subset = _divide(indices, labels, size, spec.seed + 1, spec, "fraction")
+    _, subset = _draw_random_split(indices, labels, size, spec.seed + 1, spec, "fraction")
     return subset
 
 
-def _divide(
+def _draw_random_split(
     indices: Indices, labels: NDArray[np.int64], size: int, seed: int, spec: DataSpec, key: str
 ) -> tuple[Indices, Indices]:
     """Draw `size` of `indices` at random; return the others, then those drawn.

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bln_search.evaluation.inputs import Inputs
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import find_norms, mini_batch_statistics
+from bln_search.norms.network.layers import find_norms, use_mini_batch_statistics
 
 MEMORY_LIMIT = 256 * 2**20
 """Default limit on one activation tensor of all rows, in bytes. A few such tensors are alive at once."""
@@ -45,7 +45,7 @@ def choose_chunking(
         memory_limit: bytes of the largest activation.
         expand_inputs: whether all activations hold all rows, also those before the first normalization layer.
     """
-    shared, expanded = _largest_activations(network, mini_batch)
+    shared, expanded = _largest_activation_bytes(network, mini_batch)
     expanded = max(shared, expanded) if expand_inputs else expanded
     fastest = min(memory_limit, _FASTEST_BYTES.get(mini_batch.device.type, MEMORY_LIMIT))
     if expanded * rows > memory_limit:
@@ -73,7 +73,7 @@ def release_freed_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _largest_activations(network: nn.Module, mini_batch: Inputs) -> tuple[int, int]:
+def _largest_activation_bytes(network: nn.Module, mini_batch: Inputs) -> tuple[int, int]:
     """Return the bytes of the largest module output before the first normalization layer, and from there on."""
     largest = [1, 1]
     is_expanded = False
@@ -88,7 +88,7 @@ def _largest_activations(network: nn.Module, mini_batch: Inputs) -> tuple[int, i
     modules = [module for module in network.modules() if not isinstance(module, torch.jit.ScriptModule)]
     hooks = [module.register_forward_hook(record_size) for module in modules]
     try:
-        with mini_batch_statistics(find_norms(network).values()):
+        with use_mini_batch_statistics(find_norms(network).values()):
             network(mini_batch.clone())
     finally:
         for hook in hooks:

@@ -8,7 +8,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from bln_search.norms.network.layers import evaluation_mode, find_norms, mini_batch_statistics
+from bln_search.norms.network.layers import evaluation_mode, find_norms, use_mini_batch_statistics
 
 _PASSES = 11
 
@@ -19,7 +19,7 @@ def count_parameters(network: nn.Module) -> int:
 
 
 @torch.inference_mode()
-def inference_seconds(network: nn.Module, mini_batch: Tensor) -> float:
+def measure_inference_seconds(network: nn.Module, mini_batch: Tensor) -> float:
     """Return seconds for a thousand examples: the median over forward passes with mini-batch statistics.
 
     With one thread on CPU it is thread time, because other trials may share the core; otherwise wall time.
@@ -28,7 +28,7 @@ def inference_seconds(network: nn.Module, mini_batch: Tensor) -> float:
     clock = time.thread_time if is_single_thread else time.perf_counter
     seconds = []
     layers = find_norms(network).values()
-    with evaluation_mode(network), mini_batch_statistics(layers):
+    with evaluation_mode(network), use_mini_batch_statistics(layers):
         for _ in range(_PASSES):
             start = clock()
             network(mini_batch)

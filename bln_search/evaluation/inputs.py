@@ -64,7 +64,7 @@ _I = TypeVar("_I", Tensor, StructuredInputs, Tensor | StructuredInputs)
 
 
 @dataclass(frozen=True)
-class _TensorIndex:
+class _TensorPlaceholder:
     """Stands for a tensor in a structure."""
 
     index: int
@@ -161,7 +161,7 @@ def describe_value(value: Any) -> str:
     """Return the keys of a structure with the shapes of its tensors, and with the types of other parts."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
-    fields = take_fields(value)
+    fields = fields_of_structure(value)
     if fields is None:
         return type(value).__name__
     if isinstance(value, list | tuple):
@@ -197,7 +197,7 @@ def to_double(inputs: _I) -> _I:
     return map_tensors(lambda x: x.double() if x.is_floating_point() else x, inputs)  # type: ignore[return-value]
 
 
-def take_fields(value: Any) -> dict[Any, Any] | None:
+def fields_of_structure(value: Any) -> dict[Any, Any] | None:
     """Return the parts of a structure by their keys, positions or names; None for any other value."""
     if isinstance(value, Mapping):
         return dict(value)
@@ -211,7 +211,7 @@ def take_fields(value: Any) -> dict[Any, Any] | None:
 def replace_fields(value: Any, fields: Mapping[Any, Any]) -> Any:
     """Return a structure of the type of `value` with these parts."""
     if isinstance(value, Mapping):
-        return _same_mapping(value, dict(fields))
+        return _rebuild_mapping(value, dict(fields))
     if isinstance(value, list | tuple):
         make: Callable[[list[Any]], Any] = getattr(type(value), "_make", type(value))
         return make(list(fields.values()))
@@ -221,7 +221,7 @@ def replace_fields(value: Any, fields: Mapping[Any, Any]) -> Any:
     return duplicate
 
 
-def _same_mapping(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
+def _rebuild_mapping(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
     if type(value) is dict:
         return items
     try:
@@ -234,36 +234,36 @@ def _take_tensors(value: Any, tensors: list[Tensor]) -> Any:
     """Append the tensors of `value` to `tensors`; return its structure."""
     if isinstance(value, Tensor):
         tensors.append(plain_tensor(value))
-        return _TensorIndex(len(tensors) - 1)
-    fields = take_fields(value)
+        return _TensorPlaceholder(len(tensors) - 1)
+    fields = fields_of_structure(value)
     if fields is None:
         return value
     return replace_fields(value, {key: _take_tensors(part, tensors) for key, part in fields.items()})
 
 
 def _build(structure: Any, tensors: Sequence[Tensor]) -> Any:
-    if isinstance(structure, _TensorIndex):
+    if isinstance(structure, _TensorPlaceholder):
         return tensors[structure.index]
-    fields = take_fields(structure)
+    fields = fields_of_structure(structure)
     if fields is None:
         return structure
     return replace_fields(structure, {key: _build(part, tensors) for key, part in fields.items()})
 
 
-_CONSTANTS = (_TensorIndex, str, bytes, bool, int, float, type(None))
+_CONSTANTS = (_TensorPlaceholder, str, bytes, bool, int, float, type(None))
 
 
 def _has_objects(structure: Any) -> bool:
     """Return whether a structure contains an object that is neither a tensor nor a constant."""
     if isinstance(structure, _CONSTANTS):
         return False
-    fields = take_fields(structure)
+    fields = fields_of_structure(structure)
     return True if fields is None else any(map(_has_objects, fields.values()))
 
 
 def _is_equal(first: Any, second: Any) -> bool:
     """Return whether two structures have the same types, keys and constants."""
-    fields, others = take_fields(first), take_fields(second)
+    fields, others = fields_of_structure(first), fields_of_structure(second)
     if type(first) is not type(second) or fields is None or others is None or fields.keys() != others.keys():
         return type(first) is type(second) and isinstance(first, _CONSTANTS) and bool(first == second)
     return all(_is_equal(part, others[key]) for key, part in fields.items())

@@ -10,7 +10,7 @@ from statistics import median, quantiles
 import torch
 from torch import Tensor, nn
 
-from bln_search.evaluation.row_evaluator import configured_row
+from bln_search.evaluation.row_evaluator import configure_layers_by_row
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 
@@ -48,7 +48,7 @@ def measure_latency(
     with evaluation_mode(network):
         for turn in range(_WARM_UP + passes):
             for index, row in enumerate(rows):
-                with configured_row(row, populations):
+                with configure_layers_by_row(row, populations):
                     start = time.perf_counter()
                     network(mini_batch)
                     if mini_batch.is_cuda:

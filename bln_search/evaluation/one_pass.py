@@ -14,7 +14,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
 from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRows
-from bln_search.evaluation.checks.independence import BatchPair, check_one_pass_inputs, check_pair
+from bln_search.evaluation.checks.independence import BatchPair, check_fused_passes, check_one_pass_inputs
 from bln_search.evaluation.checks.spot_checks import SpotChecks
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunking, retain_freed_memory
 from bln_search.evaluation.inputs import StructuredInputs
@@ -116,7 +116,9 @@ def _checked_evaluator(
         chunking = choose_chunking(evaluator.network, inputs, rows, memory_limit, expand_inputs=expand_inputs)
         checked = evaluator.with_chunking(chunking, expand_inputs=expand_inputs)
         double = checked.copy_in_double_precision(inputs)
-        check_pair(checked if double is None else double, pair if double is None else pair.in_double_precision())
+        check_fused_passes(
+            checked if double is None else double, pair if double is None else pair.in_double_precision()
+        )
         return checked, double
 
     if isinstance(inputs, StructuredInputs) and inputs.device.type != "cpu":
@@ -139,9 +141,9 @@ def _fused_scores(
     for index, group in enumerate(groups):
         chunks: Iterable[Tensor] = evaluator.iterate_fused_outputs(group)
         chunks = chunks if observe is None else list(chunks)
-        losses, correct = evaluator.score_chunks(chunks, group.targets)
+        losses, correct = evaluator.score_in_chunks(chunks, group.targets)
         if index == 0:
-            different = conditioning.compare(losses[:, : len(first[1])], first)
+            different = conditioning.compare_with_double(losses[:, : len(first[1])], first)
             for row in different:
                 checks.matches_plain_pass(group, losses, 0, row)
             conditioning.add(different)

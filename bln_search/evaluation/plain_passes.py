@@ -29,7 +29,7 @@ def plain_scores(
         losses, correct = (torch.stack(values) for values in zip(*scores, strict=True))
         if conditioning is None:
             conditioning = IllConditionedRows(evaluator, evaluator.copy_in_double_precision(inputs), inputs)
-            conditioning.add(conditioning.compare_plain(losses, batch))
+            conditioning.add(conditioning.compare_plain_with_double(losses, batch))
         for row, precise in conditioning.plain_outputs_in_double(batch).items():
             outputs[row] = precise
             losses[row], correct[row] = evaluator.score_outputs(precise, targets)

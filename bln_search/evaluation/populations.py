@@ -15,8 +15,8 @@ from bln_search.norms.network.layers import (
     MomentsByEstimate,
     evaluation_mode,
     find_norms,
-    mini_batch_statistics,
     network_populations,
+    use_mini_batch_statistics,
 )
 from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.specs.trial import TrialSpec
@@ -59,7 +59,7 @@ def collect_frozen_moments(
     layers = find_norms(network)
     with (
         evaluation_mode(network),
-        mini_batch_statistics(layer for name, layer in layers.items() if name not in kept),
+        use_mini_batch_statistics(layer for name, layer in layers.items() if name not in kept),
         collect_moments(layers.values(), in_evaluation=True) as accumulators,
     ):
         for name, layer in layers.items():

@@ -104,7 +104,7 @@ def probe_batch_composition(
         for statistics, outcomes in zip(row_statistics, predict_in_order(order).values(), strict=True):
             statistics.add(outcomes)
     probes = [
-        statistics.probe(kind, _probe_key(row, batch_size))
+        statistics.to_probe(kind, _probe_key(row, batch_size))
         for index, row in enumerate(reference)
         for kind, statistics in ((ProbeKind.RESHUFFLED, reshuffled[index]), (ProbeKind.SKEWED, skewed[index]))
     ]
@@ -135,7 +135,7 @@ class _CompositionStatistics:
         self.accuracy_sum += float((outcomes.correct == self.classes).mean())
         self.flips_sum += float((outcomes.correct != self.reference).mean())
 
-    def probe(self, kind: ProbeKind, key: EvaluationKey) -> Probe | None:
+    def to_probe(self, kind: ProbeKind, key: EvaluationKey) -> Probe | None:
         """Return means over the passes; None without a pass, or where a loss is not finite."""
         if not self.passes or not np.isfinite(self.mean).all():
             return None

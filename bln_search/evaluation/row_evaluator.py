@@ -70,7 +70,7 @@ class RowEvaluator:
 
     def plain_outputs(self, row: int, inputs: Inputs) -> Tensor:
         """Return outputs (n, ...) of one forward pass in a row."""
-        with configured_row(self.rows[row], self.populations):
+        with configure_layers_by_row(self.rows[row], self.populations):
             return check_output(self.network(self._network_inputs(inputs)))
 
     def plain_scores(self, row: int, batch: MiniBatch) -> Scores:
@@ -92,9 +92,9 @@ class RowEvaluator:
 
     def fused_scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
         """Return losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
-        return self.score_chunks(self.iterate_fused_outputs(group, rows), group.targets)
+        return self.score_in_chunks(self.iterate_fused_outputs(group, rows), group.targets)
 
-    def score_chunks(self, outputs: Iterable[Tensor], targets: Tensor) -> Scores:
+    def score_in_chunks(self, outputs: Iterable[Tensor], targets: Tensor) -> Scores:
         """Return losses and correctness (rows, n) of outputs (rows, n, ...) in chunks of rows."""
         chunks = [self._score_rows(chunk, targets) for chunk in outputs]
         return torch.cat([losses for losses, _ in chunks]), torch.cat([correct for _, correct in chunks])
@@ -114,9 +114,9 @@ class RowEvaluator:
             return None
         rows = self.chunking.rows if self.chunking.rows == len(self.rows) else max(1, self.chunking.rows // 2)
         chunking = Chunking(groups=1, rows=rows)
-        double = self._replaced(*copy, chunking=chunking, dtype=dtype)
+        double = self._copy_with(*copy, chunking=chunking, dtype=dtype)
         try:
-            with _called_layers(copy[0]) as called:
+            with _record_called_layers(copy[0]) as called:
                 double.plain_outputs(0, first_examples(inputs, 2))
         except Exception:  # noqa: BLE001 - a network may not support double precision; it is then checked in its own
             return None
@@ -124,13 +124,13 @@ class RowEvaluator:
 
     def with_network(self, network: nn.Module) -> RowEvaluator:
         """Return an evaluator of a copy of the network, its layers under the same names."""
-        return self._replaced(network, _map_populations_to_copy(self.network, network, self.populations))
+        return self._copy_with(network, _map_populations_to_copy(self.network, network, self.populations))
 
     def with_chunking(self, chunking: Chunking, *, expand_inputs: bool) -> RowEvaluator:
         """Return an evaluator with another chunking, which repeats the inputs for each row or not."""
-        return self._replaced(self.network, self.populations, chunking=chunking, expand_inputs=expand_inputs)
+        return self._copy_with(self.network, self.populations, chunking=chunking, expand_inputs=expand_inputs)
 
-    def _replaced(self, network: nn.Module, populations: Populations, **options: Any) -> RowEvaluator:
+    def _copy_with(self, network: nn.Module, populations: Populations, **options: Any) -> RowEvaluator:
         kept = {name: getattr(self, name) for name in ("score", "chunking", "dtype", "expand_inputs")}
         return RowEvaluator(network, self.rows, populations, **(kept | options))
 
@@ -152,13 +152,13 @@ class RowEvaluator:
         except RowBatchingError as error:
             raise ModelError(f"{error}; evaluate with one_pass=False") from error
         outputs = untag(outputs) if isinstance(outputs, RowBatchedTensor) else outputs
-        expected = len(plan.rows) * layout.examples
+        expected = len(plan.rows) * layout.examples_per_row
         if outputs.shape[0] != expected:
             raise ModelError(
                 f"the network's output has {outputs.shape[0]} entries on its first axis for {expected} examples: the "
                 "network must treat each example independently; evaluate with one_pass=False"
             )
-        shape = len(plan.rows), layout.examples, *outputs.shape[1:]
+        shape = len(plan.rows), layout.examples_per_row, *outputs.shape[1:]
         return outputs.reshape(shape)[:, : len(group.targets)]
 
     def _score_rows(self, outputs: Tensor, targets: Tensor) -> Scores:
@@ -183,7 +183,7 @@ def check_output(output: object) -> Tensor:
 
 
 @contextmanager
-def configured_row(row: RowSpec, populations: Populations) -> Iterator[None]:
+def configure_layers_by_row(row: RowSpec, populations: Populations) -> Iterator[None]:
     """Configure every layer by `row` in this context."""
     saved = {layer: layer.layer_state() for layer in populations}
     try:
@@ -209,7 +209,7 @@ def copy_network_in_double_precision(
 
 
 @contextmanager
-def _called_layers(network: nn.Module) -> Iterator[set[nn.Module]]:
+def _record_called_layers(network: nn.Module) -> Iterator[set[nn.Module]]:
     """Collect the normalization layers that forward passes in this context call."""
     called: set[nn.Module] = set()
     hooks = [

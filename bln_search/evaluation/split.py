@@ -65,7 +65,7 @@ def evaluate_split(
     )
     keys = [EvaluationKey(row.configuration, row.estimate, batch_size, split, condition) for row in rows]
     return [
-        Evaluation.undefined(key, result) if isinstance(result, str) else Evaluation.from_outcomes(key, result)
+        Evaluation.make_undefined(key, result) if isinstance(result, str) else Evaluation.from_outcomes(key, result)
         for key, result in zip(keys, results, strict=True)
     ]
 

@@ -77,6 +77,6 @@ def _check_gpu(index: int, *, elsewhere: bool) -> None:
 
 
 @lru_cache(maxsize=1)
-def prepared_data(spec: DataSpec, data: Path, cache: Path, device: str) -> PreparedData:
+def load_prepared_data(spec: DataSpec, data: Path, cache: Path, device: str) -> PreparedData:
     """Load and prepare a study's data on the device; the last result is cached for the next trial of the study."""
     return prepare_data_set(load_data(spec.name, data, cache), spec, device)

@@ -13,7 +13,7 @@ from torch import nn
 from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, Snapshot
 from bln_search.data.prepared import PreparedData
-from bln_search.execution.environment import ExecutionEnvironment, prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.models import build_model
 from bln_search.norms import Normalization, make_norm
 from bln_search.norms.network.layers import MomentsByEstimate, find_norms, network_populations
@@ -56,7 +56,7 @@ class LoadedNetwork:
         )
 
     @cached_property
-    def rows(self) -> list[RowSpec]:
+    def planned_row_specs(self) -> list[RowSpec]:
         """Every configuration with every estimate that the trial evaluates."""
         return [RowSpec(configuration, estimate) for configuration, estimate in planned_rows(self.trial)]
 
@@ -73,7 +73,7 @@ def load_trained_network(
     """
     weights, gathered = read_checkpoint(environment.checkpoints, checkpoint.file, checkpoint.sha256)
     with reproducible_torch(trial.seed, threads=environment.threads):
-        data = prepared_data(trial.data, environment.data, environment.cache, environment.device)
+        data = load_prepared_data(trial.data, environment.data, environment.cache, environment.device)
         network = build_network(trial, data).to(environment.device)
         load_weights(network, weights)
         yield LoadedNetwork(trial, network, gathered, data, checkpoint.snapshots)

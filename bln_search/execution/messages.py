@@ -59,7 +59,7 @@ class EpochDone:
 
 
 @dataclass(frozen=True)
-class Progressed:
+class PhaseProgress:
     """`done` of `total` steps of a phase are done: epochs of training, examples of evaluation."""
 
     phase: Phase
@@ -119,7 +119,7 @@ class TaskFailed:
     process_lost: bool = False
 
 
-Message = EpochDone | Progressed | TrainingDone | TrainingDiverged | TrainingPruned | EvaluationDone | TaskFailed
+Message = EpochDone | PhaseProgress | TrainingDone | TrainingDiverged | TrainingPruned | EvaluationDone | TaskFailed
 Send = Callable[[Message], None]
 TERMINAL_MESSAGES = (TrainingDiverged, TrainingPruned, EvaluationDone, TaskFailed)
 """Messages that end a task."""

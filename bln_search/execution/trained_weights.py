@@ -19,7 +19,7 @@ from bln_search.training.checkpoint import network_weights, write_checkpoint
 
 
 @dataclass(frozen=True)
-class TrainedWeights:
+class WrittenCheckpoint:
     """A written checkpoint.
 
     Attributes:
@@ -40,7 +40,7 @@ def write_trained_weights(
     data: PreparedData,
     store: CheckpointStore,
     origin: Mapping[str, Any],
-) -> TrainedWeights:
+) -> WrittenCheckpoint:
     """Write the network's present weights; the `frozen` population is collected first if the trial evaluates it.
 
     Args:
@@ -60,4 +60,4 @@ def write_trained_weights(
         gathered = {**gathered, PopulationEstimate.FROZEN: frozen}
     weights = network_weights(network)
     file, sha256 = write_checkpoint(store, weights, gathered, origin)
-    return TrainedWeights(file, sha256, gathered)
+    return WrittenCheckpoint(file, sha256, gathered)

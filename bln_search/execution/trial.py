@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 from bln_search.core.records import EpochRecord
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
-from bln_search.execution.environment import ExecutionEnvironment, prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.execution.loaded_network import build_network, load_readable_checkpoint
 from bln_search.execution.messages import EvaluationDone, Send, Task
 from bln_search.execution.trial_evaluation import evaluate_trial
@@ -29,7 +29,7 @@ def run_task(task: Task, environment: ExecutionEnvironment, send: Send) -> Gener
     """
     trial, memory_limit = task.trial, task.memory_limit or MEMORY_LIMIT
     with reproducible_torch(trial.seed, threads=environment.threads):
-        data = prepared_data(trial.data, environment.data, environment.cache, environment.device)
+        data = load_prepared_data(trial.data, environment.data, environment.cache, environment.device)
         network = build_network(trial, data).to(environment.device)
         loaded = load_readable_checkpoint(trial, task.checkpoint, network, data, environment)
         if loaded is None:

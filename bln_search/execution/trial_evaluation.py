@@ -13,7 +13,7 @@ from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.split import evaluate_split
 from bln_search.execution.loaded_network import LoadedNetwork
-from bln_search.execution.messages import Phase, Progressed, Send
+from bln_search.execution.messages import Phase, PhaseProgress, Send
 
 _EVALUATED_SPLITS = (Split.VALIDATION, Split.TEST)
 
@@ -37,7 +37,7 @@ def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEM
     def progress(examples: int) -> None:
         nonlocal done
         done += examples
-        send(Progressed(Phase.EVALUATION, done, total))
+        send(PhaseProgress(Phase.EVALUATION, done, total))
 
     return tuple(
         evaluation
@@ -47,7 +47,7 @@ def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEM
         for evaluation in evaluate_split(
             loaded.network,
             mini_batches(*splits[split], batch_size),
-            loaded.rows,
+            loaded.planned_row_specs,
             loaded.populations,
             split=split,
             batch_size=batch_size,

@@ -11,7 +11,7 @@ from bln_search.evaluation.probe_evaluation import probe_batch_composition, prob
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.specs.sections.evaluation import ProbesSpec
-from bln_search.training.checkpoint import load_weights, preserved_weights, read_checkpoint
+from bln_search.training.checkpoint import load_weights, read_checkpoint, restore_weights_on_exit
 
 
 def probe_trial(
@@ -35,7 +35,7 @@ def probe_trial(
             loaded.network,
             inputs,
             targets,
-            loaded.rows,
+            loaded.planned_row_specs,
             loaded.populations,
             batch_size=batch_size,
             memory_limit=memory_limit,
@@ -45,7 +45,7 @@ def probe_trial(
             loaded.network,
             inputs,
             targets,
-            loaded.rows,
+            loaded.planned_row_specs,
             loaded.populations,
             batch_size=loaded.trial.training.batch_size,
             reshuffles=probes.reshuffles,
@@ -53,7 +53,7 @@ def probe_trial(
             memory_limit=memory_limit,
         )
     if probes.epochs is not None:
-        with preserved_weights(loaded.network):
+        with restore_weights_on_exit(loaded.network):
             for snapshot in loaded.snapshots:
                 weights, gathered = read_checkpoint(environment.checkpoints, snapshot.file, snapshot.sha256)
                 load_weights(loaded.network, weights)
@@ -61,7 +61,7 @@ def probe_trial(
                     loaded.network,
                     inputs,
                     targets,
-                    loaded.rows,
+                    loaded.planned_row_specs,
                     replace(loaded, gathered=gathered).populations,
                     batch_size=loaded.trial.training.batch_size,
                     kind=ProbeKind.EPOCH,

@@ -10,10 +10,10 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import DRIFT, CheckpointRecord, EpochRecord, Snapshot
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation.inference_cost import count_parameters, inference_seconds
+from bln_search.evaluation.inference_cost import count_parameters, measure_inference_seconds
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork
-from bln_search.execution.messages import EpochDone, Phase, Progressed, Send, Task, TrainingDiverged, TrainingDone
+from bln_search.execution.messages import EpochDone, Phase, PhaseProgress, Send, Task, TrainingDiverged, TrainingDone
 from bln_search.execution.provenance import trial_provenance
 from bln_search.execution.trained_weights import write_trained_weights
 from bln_search.norms.network.drift import compute_drifts
@@ -54,20 +54,20 @@ def train_trial(
     )
     origin = trial_provenance(trial, environment.device)
     snapshots: list[Snapshot] = []
-    for record in run.epochs():
+    for record in run.train_epochs():
         if _wants_snapshot(trial, record.epoch):
             epoch_origin = {**origin, "epoch": record.epoch}
             written = write_trained_weights(trial, network, run.moments, data, environment.checkpoints, epoch_origin)
             snapshots.append(Snapshot(record.epoch, written.file, written.sha256))
         send(EpochDone(record))
-        send(Progressed(Phase.TRAINING, record.epoch, trial.training.epochs))
+        send(PhaseProgress(Phase.TRAINING, record.epoch, trial.training.epochs))
         yield record
     trained = run.result
     if trained.diverged is not None:
         send(TrainingDiverged(trained.diverged))
         return None
     if PopulationEstimate.FROZEN in trial.estimates:
-        send(Progressed(Phase.POPULATION, 0, 1))
+        send(PhaseProgress(Phase.POPULATION, 0, 1))
     origin |= _network_provenance(task, network, data)
     written = write_trained_weights(trial, network, trained.moments, data, environment.checkpoints, origin)
     loaded = LoadedNetwork(trial, network, written.gathered, data, tuple(snapshots))
@@ -96,5 +96,5 @@ def _network_provenance(task: Task, network: nn.Module, data: PreparedData) -> _
         origin["data_sha256"] = data.sha256
     if Objective.INFERENCE_SECONDS in task.measured:
         inputs = data.splits[Split.VALIDATION][0][: task.trial.training.batch_size]
-        origin["inference_seconds"] = inference_seconds(network, inputs)
+        origin["inference_seconds"] = measure_inference_seconds(network, inputs)
     return origin

@@ -16,22 +16,22 @@ from bln_search.models.convolutional import LeNet
 from bln_search.models.dense import MLP
 from bln_search.models.initialization import initialize_weights
 from bln_search.models.plain import NIN, VGG16
-from bln_search.models.recurrent import Recurrent
+from bln_search.models.recurrent import RecurrentNetwork
 from bln_search.models.residual import ResNet
 
 NormFactory = Callable[[int], nn.Module]
 """Makes a normalization layer for a number of features."""
 
 MODELS: Mapping[str, Callable[..., nn.Module]] = {
-    "gru": partial(Recurrent, cell="gru"),
+    "gru": partial(RecurrentNetwork, cell="gru"),
     "lenet": LeNet,
-    "lstm": partial(Recurrent, cell="lstm"),
+    "lstm": partial(RecurrentNetwork, cell="lstm"),
     "mlp": MLP,
     "nin": NIN,
     "resnet8": partial(ResNet, blocks=1),
     "resnet20": partial(ResNet, blocks=3),
     "resnet56": partial(ResNet, blocks=9),
-    "rnn": partial(Recurrent, cell="rnn"),
+    "rnn": partial(RecurrentNetwork, cell="rnn"),
     "vgg16": VGG16,
 }
 

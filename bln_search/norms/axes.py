@@ -25,23 +25,23 @@ class Axes:
     pools_positions: bool
 
     @property
-    def batch(self) -> tuple[int, ...]:
+    def batch_reduction_axes(self) -> tuple[int, ...]:
         """The axes over which a mini-batch statistic is averaged."""
         if not self.pools_positions:
             return (0,)
         return tuple(axis for axis in range(self.ndim) if axis != self.feature)
 
     @property
-    def example(self) -> tuple[int, ...]:
+    def feature_reduction_axes(self) -> tuple[int, ...]:
         """The axes over which a feature statistic is averaged."""
         return (self.feature,)
 
     @property
-    def slots(self) -> tuple[int, ...]:
+    def population_pooling_axes(self) -> tuple[int, ...]:
         """The axes over which a feature statistic is pooled for its population value."""
-        return self.batch
+        return self.batch_reduction_axes
 
-    def features_shape(self, num_features: int) -> tuple[int, ...]:
+    def broadcast_shape(self, num_features: int) -> tuple[int, ...]:
         """Return the shape in which a vector over features broadcasts against an input."""
         return tuple(num_features if axis == self.feature else 1 for axis in range(self.ndim))
 
@@ -51,12 +51,12 @@ class InstanceAxes(Axes):
     """Axes of instance normalization: the feature statistics of an example are over positions, one for each channel."""
 
     @property
-    def example(self) -> tuple[int, ...]:
+    def feature_reduction_axes(self) -> tuple[int, ...]:
         """The axes of the positions."""
         return tuple(axis for axis in range(1, self.ndim) if axis != self.feature)
 
     @property
-    def slots(self) -> tuple[int, ...]:
+    def population_pooling_axes(self) -> tuple[int, ...]:
         """The axis of the examples."""
         return (0,)
 

@@ -193,13 +193,15 @@ class NormalizationBase(nn.Module):
         if moments.batch is not None:
             batch = population_pair(moments.batch, count, self.formula_variant, correction)
         if moments.feature is not None:
-            slots = self.axes(moments.feature.mean.ndim).slots
+            slots = self.axes(moments.feature.mean.ndim).population_pooling_axes
             pooled_axes = tuple(axis for axis in slots if axis != 0) if per_slot else slots
             feature_moments = moments.feature.pooled_over(pooled_axes) if pooled_axes else moments.feature
-            feature = population_pair(feature_moments, self.feature_count(moments), self.formula_variant, correction)
+            feature = population_pair(
+                feature_moments, self.feature_bessel_count(moments), self.formula_variant, correction
+            )
         return LayerPopulation(batch, feature)
 
-    def feature_count(self, moments: LayerMoments) -> int:
+    def feature_bessel_count(self, moments: LayerMoments) -> int:
         """Return n in the correction n/(n-1) of the feature deviation: the mini-batch size (BLN paper, Eq. 21)."""
         return moments.batch_size
 
@@ -219,7 +221,7 @@ class NormalizationBase(nn.Module):
         Raises:
             ModelError: the configuration is of another method or has no value under this population.
         """
-        possible = self.method.possible_sources + Source.BLEND
+        possible = self.method.possible_source_letters + Source.BLEND
         if any(configuration.source(statistic) not in possible for statistic in self.method.statistics):
             raise ModelError(f"configuration {configuration} does not name the statistics of a {self.method} layer")
         restricted = configuration.restricted_to(self.method)

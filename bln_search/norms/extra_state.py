@@ -43,7 +43,7 @@ class ExtraState:
 
         The weight of blended statistics, if any, is after the format: kind, and the bits of the number.
         """
-        head = [_STATE_FORMAT] if self.blend is None else [_BLEND_FORMAT, *_blend_numbers(self.blend)]
+        head = [_STATE_FORMAT] if self.blend is None else [_BLEND_FORMAT, *_encode_blend(self.blend)]
         letters = str(self.configuration).encode()
         return torch.tensor([*head, *letters, self.batch_size or 0, int(self.population_outdated), *self.history])
 
@@ -53,7 +53,7 @@ class ExtraState:
         numbers = state.tolist()
         blend = None
         if numbers[0] == _BLEND_FORMAT:
-            blend, numbers = _blend_of(*numbers[1:3]), [_STATE_FORMAT, *numbers[3:]]
+            blend, numbers = _decode_blend(*numbers[1:3]), [_STATE_FORMAT, *numbers[3:]]
         earlier = numbers[0] != _STATE_FORMAT
         numbers = [*numbers[:5], 0, *numbers[5:]] if earlier else numbers[1:]
         letters, batch_size, outdated, *history = bytes(numbers[:4]).decode(), *numbers[4:]
@@ -61,11 +61,11 @@ class ExtraState:
         return ExtraState(configuration, blend, batch_size or None, bool(outdated), history, earlier)
 
 
-def _blend_numbers(blend: Blend) -> tuple[int, int]:
+def _encode_blend(blend: Blend) -> tuple[int, int]:
     """Return a blend as whole numbers: its kind, and the bits of its number."""
     return int(blend.is_prior), struct.unpack("<q", struct.pack("<d", blend.value))[0]
 
 
-def _blend_of(is_prior: int, bits: int) -> Blend:
-    """Return the blend of `_blend_numbers`."""
+def _decode_blend(is_prior: int, bits: int) -> Blend:
+    """Return the blend of `_encode_blend`."""
     return Blend(struct.unpack("<d", struct.pack("<q", bits))[0], bool(is_prior))

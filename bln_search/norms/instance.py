@@ -46,7 +46,7 @@ class InstanceNorm(RunningStatisticsLayer):
         """Return weight one for the statistics of an example."""
         return 0.0, 1.0
 
-    def feature_count(self, moments: LayerMoments) -> int:
+    def feature_bessel_count(self, moments: LayerMoments) -> int:
         """Return the number of positions of a channel."""
         return moments.values_per_batch // moments.batch_size
 

@@ -19,7 +19,7 @@ from bln_search.core.enums import Semantics
 from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
-from bln_search.norms.row_batching.enumeration import enumerate_rows
+from bln_search.norms.row_batching.enumeration import normalize_all_rows
 from bln_search.norms.row_batching.row_tensor import RowBatchedTensor
 from bln_search.norms.statistics import centred_moments
 
@@ -63,7 +63,7 @@ class Normalization(NormalizationBase):
         if x.dtype in (torch.float16, torch.bfloat16):
             return self.forward(x.float()).to(torch.promote_types(x.dtype, self.weight.dtype))
         if isinstance(x, RowBatchedTensor):
-            return enumerate_rows(self, x)
+            return normalize_all_rows(self, x)
         axes = self.axes(x.ndim)
         check_features(x, axes, self.num_features)
         configuration = mini_batch_configuration(self.method) if self.training else self.configuration
@@ -72,14 +72,18 @@ class Normalization(NormalizationBase):
         branches: list[Tensor] = []
         if self.has_batch_statistics:
             branches.append(
-                self._normalize_branch(x, axes.batch, batch_weight, configuration, BATCH_STATISTICS, statistics)
+                self._normalize_branch(
+                    x, axes.batch_reduction_axes, batch_weight, configuration, BATCH_STATISTICS, statistics
+                )
             )
         if self.has_feature_statistics:
             branches.append(
-                self._normalize_branch(x, axes.example, feature_weight, configuration, FEATURE_STATISTICS, statistics)
+                self._normalize_branch(
+                    x, axes.feature_reduction_axes, feature_weight, configuration, FEATURE_STATISTICS, statistics
+                )
             )
         self._record(statistics, x)
-        shape = axes.features_shape(self.num_features)
+        shape = axes.broadcast_shape(self.num_features)
         total = branches[0] if len(branches) == 1 else branches[0] + branches[1]
         return torch.addcmul(self.bias.view(shape), total, self.weight.view(shape))
 

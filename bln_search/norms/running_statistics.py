@@ -57,7 +57,7 @@ class RunningStatisticsLayer(Normalization):
         if self.running is None:
             return {}
         ndim = self._ndim or self._smallest_ndim  # before the first forward pass
-        shape = self.axes(ndim).features_shape(self.num_features)
+        shape = self.axes(ndim).broadcast_shape(self.num_features)
         mean, variance = (value.double().view(shape) for value in self.running)
         moments = Moments(mean, torch.zeros_like(mean), torch.sqrt(variance + self.formula_variant.epsilon), variance)
         batch, feature = (moments, None) if self.has_batch_statistics else (None, moments)

@@ -7,7 +7,7 @@ from pydantic import Field
 from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.per_layer import PerLayerResult
-from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.study_effects import ConditionEffects, VarianceShares
@@ -67,7 +67,7 @@ class Analysis(AnalysisPart):
     comparison: Comparison | None = None
     selection: SelectedRowPerformance | None = None
     recommendation: Recommendation | None = None
-    no_better_than_class_prior: NoBetterThanClassPrior | None = Field(default=None, validation_alias="doubt")
+    no_better_than_class_prior: ArmsNoBetterThanPrior | None = Field(default=None, validation_alias="doubt")
     effects: tuple[ConditionEffects, ...] = ()
     shares: tuple[VarianceShares, ...] = ()
     latencies: tuple[MeasuredLatency, ...] = ()

@@ -34,7 +34,7 @@ class ConditionMetrics:
     worst: MetricsBySplit
 
     @property
-    def columns(self) -> dict[str, MetricsBySplit]:
+    def metrics_by_name(self) -> dict[str, MetricsBySplit]:
         """Metrics by the name of the condition or summary."""
         return {**self.by_condition, MEAN: self.mean, WORST: self.worst}
 

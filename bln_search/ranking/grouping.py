@@ -42,7 +42,7 @@ def losses_by_row(evaluations: Iterable[TrialEvaluation], split: Split) -> dict[
     return losses
 
 
-def losses_by_condition(
+def losses_by_setting(
     losses: dict[RowKey, LossBySeed],
 ) -> dict[EvaluationSetting, dict[InferenceConfiguration, LossBySeed]]:
     """Losses of every configuration under each condition.

@@ -29,7 +29,7 @@ class TrialProbe:
 
 
 @dataclass(frozen=True)
-class AxisPoint:
+class CurvePoint:
     """Mean loss (nats) and accuracy (fraction) over seeds at one batch size or epoch."""
 
     at: int
@@ -46,7 +46,7 @@ class CurveKey(NamedTuple):
     estimate: str
 
 
-def probe_curves(probes: Iterable[TrialProbe], kind: ProbeKind) -> dict[CurveKey, list[AxisPoint]]:
+def probe_curves(probes: Iterable[TrialProbe], kind: ProbeKind) -> dict[CurveKey, list[CurvePoint]]:
     """One curve for each row, by increasing batch size (`size`) or epoch (`epoch`)."""
     grouped: dict[CurveKey, dict[int, list[Probe]]] = {}
     for item in probes:
@@ -58,7 +58,7 @@ def probe_curves(probes: Iterable[TrialProbe], kind: ProbeKind) -> dict[CurveKey
             grouped.setdefault(curve, {}).setdefault(at, []).append(probe)
     return {
         curve: [
-            AxisPoint(
+            CurvePoint(
                 at, t_interval([probe.loss for probe in by_seed]), t_interval([probe.accuracy for probe in by_seed])
             )
             for at, by_seed in sorted(points.items())
@@ -68,7 +68,7 @@ def probe_curves(probes: Iterable[TrialProbe], kind: ProbeKind) -> dict[CurveKey
 
 
 @dataclass(frozen=True)
-class Crossing:
+class BestRowChange:
     """The best row changes between two neighbouring values of an axis."""
 
     better_before: CurveKey
@@ -76,7 +76,7 @@ class Crossing:
     between: tuple[int, int]
 
 
-def best_row_changes(curves: Mapping[CurveKey, list[AxisPoint]]) -> list[Crossing]:
+def best_row_changes(curves: Mapping[CurveKey, list[CurvePoint]]) -> list[BestRowChange]:
     """Intervals of the axis in which the row of lowest mean loss changes, among rows that have all seeds there."""
     best: list[tuple[int, CurveKey]] = []
     for at in sorted({point.at for points in curves.values() for point in points}):
@@ -84,7 +84,9 @@ def best_row_changes(curves: Mapping[CurveKey, list[AxisPoint]]) -> list[Crossin
         seeds = max(loss.n for loss in losses.values())
         means = {curve: loss.mean for curve, loss in losses.items() if loss.n == seeds}
         best.append((at, min(means, key=lambda curve: (means[curve], curve))))
-    return [Crossing(before, after, (low, high)) for (low, before), (high, after) in pairwise(best) if before != after]
+    return [
+        BestRowChange(before, after, (low, high)) for (low, before), (high, after) in pairwise(best) if before != after
+    ]
 
 
 @dataclass(frozen=True)

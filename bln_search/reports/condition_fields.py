@@ -44,7 +44,7 @@ def flat_conditions(row: LeaderboardRow) -> dict[str, dict[str, Fields]]:
     """The metrics by condition, then `mean` and `worst` over conditions; empty without conditions."""
     if row.conditions is None:
         return {}
-    return {CONDITIONS: {name: flat_metrics(metrics) for name, metrics in row.conditions.columns.items()}}
+    return {CONDITIONS: {name: flat_metrics(metrics) for name, metrics in row.conditions.metrics_by_name.items()}}
 
 
 def conditions_from_flat(flat: Mapping[str, Any]) -> ConditionMetrics | None:

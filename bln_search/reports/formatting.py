@@ -54,7 +54,7 @@ def group_mark(row: ComparedRow) -> str:
     return row.letters or ("=" if row.in_top_group else "")
 
 
-def compared_rows(analysis: Analysis | None) -> dict[RowKey, ComparedRow]:
+def compared_rows_by_key(analysis: Analysis | None) -> dict[RowKey, ComparedRow]:
     """Compared rows by key; empty without a comparison."""
     if analysis is None or analysis.comparison is None:
         return {}

@@ -90,26 +90,26 @@ def metric_of(row: LeaderboardRow, split: Split, metric: str, condition: str = "
     """Value of a metric column; None where the row was not measured on that split or under that condition."""
     by_split = row.metrics
     if condition:
-        by_split = {} if row.conditions is None else dict(row.conditions.columns.get(condition, {}))
+        by_split = {} if row.conditions is None else dict(row.conditions.metrics_by_name.get(condition, {}))
     metrics = by_split.get(split)
     if metrics is None:
         return None
     return metrics.accuracy if metric == "accuracy" else metrics.loss
 
 
-def scale_of(metric: str) -> tuple[float, int]:
+def display_factor_and_decimals(metric: str) -> tuple[float, int]:
     """Factor and number of decimals with which a metric is written: accuracies in per cent."""
     return (100, 2) if metric == "accuracy" else (1, 4)
 
 
 def format_mean_and_deviation(value: MeanStd, metric: str, plus_minus: str = " ± ") -> str:
     """Mean and standard deviation over seeds; the mean alone for one seed."""
-    factor, digits = scale_of(metric)
+    factor, digits = display_factor_and_decimals(metric)
     mean = format_mean(value, metric)
     return mean if value.deviation is None else f"{mean}{plus_minus}{value.deviation * factor:.{digits}f}"
 
 
 def format_mean(value: MeanStd, metric: str) -> str:
     """Mean over seeds."""
-    factor, digits = scale_of(metric)
+    factor, digits = display_factor_and_decimals(metric)
     return f"{value.mean * factor:.{digits}f}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bln_search.core.configuration import Statistic
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.reports.formatting import compared_rows
+from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.leaderboard_columns import (
     MetricColumn,
     format_mean_and_deviation,
@@ -48,7 +48,7 @@ def leaderboard_latex(board: Leaderboard, comment: str = "", analysis: Analysis 
     """
     identity = identity_columns(board.rows)
     metrics = metric_columns(board)
-    groups = _groups(board, analysis)
+    groups = _group_letters(board, analysis)
     columns = "r" + "l" * len(identity) + "cccc" + "lr" + "r" * len(metrics) + "l" * bool(groups)
     switches = " & ".join(f"$\\mathrm{{{name.split('_')[0]}}}_{name.split('_')[1]}$" for name in Statistic)
     header = ["Rank", *(label for label, _ in identity), switches, "Population", "Batch"]
@@ -74,7 +74,7 @@ def leaderboard_latex(board: Leaderboard, comment: str = "", analysis: Analysis 
 def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None) -> str:
     """A table in GitHub Flavored Markdown; for `analysis` see `leaderboard_latex`."""
     identity = identity_columns(board.rows)
-    groups = _groups(board, analysis)
+    groups = _group_letters(board, analysis)
     header = ["rank", *(label for label, _ in identity), *Statistic, "population", "batch"]
     metrics = metric_columns(board)
     header += [*(column.heading for column in metrics), *(["group"] * bool(groups))]
@@ -92,9 +92,9 @@ def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None) -
     return "\n".join([*lines, "", *notes, *_analysis_notes(board, analysis, r"\*"), ""])
 
 
-def _groups(board: Leaderboard, analysis: Analysis | None) -> list[str]:
+def _group_letters(board: Leaderboard, analysis: Analysis | None) -> list[str]:
     """The letters of every row; empty without a comparison, and where all rows are in one group."""
-    compared = compared_rows(analysis)
+    compared = compared_rows_by_key(analysis)
     letters = [(row.letters or "") if (row := compared.get(ranked.key)) else "" for ranked in board.rows]
     return letters if len({letter for letter in letters if letter}) > 1 else []
 
@@ -105,7 +105,7 @@ def _is_recommended(row: LeaderboardRow, analysis: Analysis | None) -> bool:
 
 def _analysis_notes(board: Leaderboard, analysis: Analysis | None, mark: str) -> list[str]:
     marked = [f"{mark} is the recommended row."] if any(_is_recommended(row, analysis) for row in board.rows) else []
-    return marked + ([_GROUP_NOTE] if _groups(board, analysis) else [])
+    return marked + ([_GROUP_NOTE] if _group_letters(board, analysis) else [])
 
 
 def _identity_values(row: LeaderboardRow, identity: Sequence[tuple[str, str]]) -> list[str]:

@@ -9,12 +9,12 @@ from torch import nn
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.registry import MODELS, pair_problem
+from bln_search.core.registry import MODELS, model_data_problem
 from bln_search.data.catalog import find_entry
 from bln_search.data.conditions import check_conditions
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.checks.independence import check_independence
-from bln_search.execution.environment import ExecutionEnvironment, prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.execution.loaded_network import build_network
 from bln_search.models.factory import check_model
 from bln_search.norms.network.layers import find_norms
@@ -32,7 +32,7 @@ def check_model_and_data(study: StudySpec) -> None:
     """
     find_entry(study.data.name)
     check_model(study.model.name, study.model.model_dump(exclude={"name"}, exclude_none=True))
-    problem = pair_problem(study.model.name, study.data.name)
+    problem = model_data_problem(study.model.name, study.data.name)
     if problem is not None:
         raise ModelError(problem)
 
@@ -53,8 +53,8 @@ def check_study(study: StudySpec, environment: ExecutionEnvironment) -> tuple[st
         CheckpointStoreError: The checkpoint store does not accept files.
     """
     check_model_and_data(study)
-    environment.checkpoints.check()
-    data = prepared_data(study.data, environment.data, environment.cache, "cpu")
+    environment.checkpoints.check_access()
+    data = load_prepared_data(study.data, environment.data, environment.cache, "cpu")
     _check_conditions(study, data)
     boundary = boundary_trials(study)
     probe_sizes = () if study.probes is None else study.probes.batch_sizes or ()

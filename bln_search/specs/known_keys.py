@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 
 
-def suggest_key(schema: type[BaseModel], location: Sequence[int | str]) -> str:
+def unknown_key_advice(schema: type[BaseModel], location: Sequence[int | str]) -> str:
     """Advice about an unknown key: a similar key, the known keys, or its removal.
 
     Args:

@@ -52,10 +52,12 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
         study = StudySpec.model_validate(value)
     except ValidationError as error:
         problems = [*problems_of(error.errors(), value), *unread_name_problems(value)]
-        raise SpecError(source, list(dict.fromkeys(_with_line(problem, node) for problem in problems))) from None
+        raise SpecError(
+            source, list(dict.fromkeys(_format_problem_with_line(problem, node) for problem in problems))
+        ) from None
     problems = [*name_problems(study), *space_problems(study)] or oversized_batch_problems(study)
     if problems:
-        raise SpecError(source, [_with_line(problem, node) for problem in problems])
+        raise SpecError(source, [_format_problem_with_line(problem, node) for problem in problems])
     return study
 
 
@@ -71,13 +73,13 @@ def parse_yaml(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, d
     node = _compose(text, source)
     if node is None:
         raise SpecError(source, ["the file is empty; a study needs at least name, data, model and arms"])
-    value = _Reader(source).value(node)
+    value = _NodeConverter(source).value(node)
     if not isinstance(node, yaml.MappingNode):
         raise SpecError(source, ["this is not a study: a study has lines `key: value`, the first one `name: ...`"])
     return node, value
 
 
-def _with_line(problem: Problem, root: yaml.Node) -> str:
+def _format_problem_with_line(problem: Problem, root: yaml.Node) -> str:
     path = "" if problem.names_location else ".".join(str(part) for part in problem.location)
     return f"line {_line_of(root, problem.location)}: {path + ': ' if path else ''}{problem.message}"
 
@@ -122,7 +124,7 @@ def _compose(text: str, source: str) -> yaml.Node | None:
         raise SpecError(source, [f"this is not YAML: {str(error).splitlines()[0]}"]) from None
 
 
-class _Reader:
+class _NodeConverter:
     """Converts YAML nodes to values; rejects duplicate keys and aliases, which yaml.safe_load would accept."""
 
     def __init__(self, source: str) -> None:

@@ -48,16 +48,16 @@ def plan_study(study: StudySpec) -> StudyPlan:
     trials = [trial for trial in list_planned_trials(study) if trial.seed == study.seeds[0]] or _lower_bound_trials(
         study
     )
-    trials_per_spec = len(study.seeds) * (study.num_sampled_points // len(trials) if study.sampled else 1)
-    evaluations = sum(trial.evaluations_per_split for trial in trials)
+    trials_per_spec = len(study.seeds) * (study.num_sampled_points // len(trials) if study.has_sampled_points else 1)
+    evaluations = sum(trial.num_evaluations_per_split for trial in trials)
     boundary = boundary_trials(study)
-    if study.sampled:
+    if study.has_sampled_points:
         most_epochs = max(trial.training.epochs for trial in boundary)
         trials = [_with_epochs(trial, most_epochs) for trial in trials]
     undefined = dict.fromkeys(evaluation for trial in trials for evaluation in undefined_evaluations(trial))
     return StudyPlan(
         trials=len(trials) * trials_per_spec,
-        sampled=study.sampled,
+        sampled=study.has_sampled_points,
         evaluations=evaluations * trials_per_spec,
         epochs=sum(trial.training.epochs for trial in trials) * trials_per_spec,
         largest_width=max((trial.model.largest_width for trial in boundary), default=0),
@@ -72,7 +72,7 @@ def _with_epochs(trial: TrialSpec, epochs: int) -> TrialSpec:
 
 def _lower_bound_trials(study: StudySpec) -> list[TrialSpec]:
     """One trial of every arm, at the lower bound of every dimension."""
-    point = {key: dimension.bounds[0] for key, dimension in (study.space or {}).items()}
+    point = {key: dimension.boundary_values[0] for key, dimension in (study.space or {}).items()}
     return [make_trial_spec(study, arm, point, study.seeds[0]) for arm in study.arms]
 
 

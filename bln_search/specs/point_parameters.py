@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bln_search.specs.sections.space import point_parameters
+from bln_search.specs.sections.space import parse_point_json
 
 
 class PointParameters:
@@ -17,5 +17,5 @@ class PointParameters:
         """Value by name of the parameters of a point; empty for no point."""
         parameters = self._by_point.get(point)
         if parameters is None:
-            parameters = self._by_point[point] = point_parameters(point)
+            parameters = self._by_point[point] = parse_point_json(point)
         return parameters

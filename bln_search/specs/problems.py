@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from bln_search.core.errors import SpecError
-from bln_search.core.registry import TEXT_DATA_SETS, corruption_problem, data_problem, model_problem, pair_problem
-from bln_search.specs.known_keys import suggest_key
+from bln_search.core.registry import TEXT_DATA_SETS, corruption_problem, data_problem, model_data_problem, model_problem
+from bln_search.specs.known_keys import unknown_key_advice
 from bln_search.specs.sizes import oversized_batches
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import boundary_trials, list_planned_trials
@@ -50,7 +50,7 @@ def problems_of(errors: Iterable[ErrorDetails], value: object, schema: type[Base
         value: The value that was validated.
         schema: The model that it was validated against; unknown keys are compared with its keys.
     """
-    first = islice((details for details in errors if not _follows_from_another(details)), MAX_PROBLEMS)
+    first = islice((details for details in errors if not _is_follow_up_error(details)), MAX_PROBLEMS)
     return [_make_problem(details, value, schema) for details in first]
 
 
@@ -59,7 +59,8 @@ def name_problems(study: StudySpec) -> list[Problem]:
     options = set(study.model.model_dump(exclude={"name"}, exclude_none=True))
     message_by_location: dict[tuple[int | str, ...], str | None] = {
         ("data", "name"): data_problem(study.data.name),
-        ("model", "name"): model_problem(study.model.name, options) or pair_problem(study.model.name, study.data.name),
+        ("model", "name"): model_problem(study.model.name, options)
+        or model_data_problem(study.model.name, study.data.name),
     }
     conditions = ("evaluation", "conditions")
     if study.evaluation.conditions and study.data.name in TEXT_DATA_SETS:
@@ -105,7 +106,7 @@ def oversized_batch_problems(study: StudySpec) -> list[Problem]:
 def _make_problem(details: ErrorDetails, value: object, schema: type[BaseModel]) -> Problem:
     location = _locate_value(details["loc"], value)
     if details["type"] == "extra_forbidden":
-        message = f"unknown key{suggest_key(schema, location)}"
+        message = f"unknown key{unknown_key_advice(schema, location)}"
     elif details["type"] == "missing":
         message = "this key is missing; add it"
     else:
@@ -113,7 +114,7 @@ def _make_problem(details: ErrorDetails, value: object, schema: type[BaseModel])
     return Problem(tuple(location), message)
 
 
-def _follows_from_another(details: ErrorDetails) -> bool:
+def _is_follow_up_error(details: ErrorDetails) -> bool:
     """Is this a list that is too short only because its invalid members, which have their own errors, were dropped?"""
     return details["type"] == "too_short" and bool(details["input"])
 

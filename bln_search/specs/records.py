@@ -49,11 +49,11 @@ class StudyRecord:
     tags: tuple[str, ...] = ()
 
     @property
-    def ended_trials(self) -> int:
+    def num_ended_trials(self) -> int:
         """Trials that have a result."""
         return sum(self.trials.get(state, 0) for state in ENDED)
 
-    def require_networks(self) -> None:
+    def reject_external_results(self) -> None:
         """Raise DataError if the study has external results, whose networks no checkpoint store has."""
         if self.spec.external is not None:
             raise DataError(
@@ -99,7 +99,7 @@ class TrialRecord:
         return TrialSpec.model_validate_json(self.spec_json)
 
     @cached_property
-    def point(self) -> str:
+    def point_json(self) -> str:
         """The point as JSON with sorted keys; empty without a space."""
         return point_json(self.parameters)
 

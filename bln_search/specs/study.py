@@ -21,9 +21,9 @@ from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec, Standardization
 from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec, RankingSpec
 from bln_search.specs.sections.external import ExternalSpec
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.sections.search import Sampler, SearchSpec, points_per_arm
+from bln_search.specs.sections.search import SamplerKind, SearchSpec, points_per_arm
 from bln_search.specs.sections.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.sections.training import TrainingSpec
 
@@ -63,7 +63,7 @@ class StudySpec(Spec):
     space: Space | None = Field(default=None, max_length=64)
     search: SearchSpec | None = None
     probes: ProbesSpec | None = None
-    layers: LayersSpec | None = None
+    layers: LayerSearchSpec | None = None
     external: SkipJsonSchema[ExternalSpec | None] = None
 
     @property
@@ -72,7 +72,7 @@ class StudySpec(Spec):
         return StudyKind.TRAINED if self.external is None else StudyKind.EXTERNAL
 
     @model_serializer(mode="wrap")
-    def _omit_what_is_unknown(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_unsubmitted_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Of a study with external results, leave out everything that was not submitted, such as training."""
         values = omit_defaults_added_later(self, serialize(self))
         if self.external is not None:
@@ -83,14 +83,14 @@ class StudySpec(Spec):
         return values
 
     @property
-    def sampled(self) -> bool:
+    def has_sampled_points(self) -> bool:
         """Are points sampled while the study runs, instead of created when it is accepted?"""
-        return self.search is not None and self.search.sampler is not Sampler.GRID
+        return self.search is not None and self.search.sampler is not SamplerKind.GRID
 
     @property
     def num_sampled_points(self) -> int:
         """The number of points that are sampled, summed over arms."""
-        if self.search is None or self.space is None or not self.sampled:
+        if self.search is None or self.space is None or not self.has_sampled_points:
             return 0
         return points_per_arm(self.search, self.space) * len(self.arms)
 
@@ -182,9 +182,9 @@ class StudySpec(Spec):
             _check_key(key)
             if isinstance(dimension, ChoiceDimension) and key in SECTIONS:
                 _check_section(key, dimension)
-        problem = None if self.search is None else self.search.problem(self.space, len(self.seeds))
+        problem = None if self.search is None else self.search.find_space_problem(self.space, len(self.seeds))
         if problem is None and self.search is None:
-            problem = SearchSpec(sampler=Sampler.GRID).problem(self.space, len(self.seeds))
+            problem = SearchSpec(sampler=SamplerKind.GRID).find_space_problem(self.space, len(self.seeds))
         if problem is not None:
             raise ValueError(problem)
         return self
@@ -193,7 +193,9 @@ class StudySpec(Spec):
 def check_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> None:
     """Raise ValueError if the configuration that selects the epoch reads estimates that training does not collect."""
     estimates = arm.population or evaluation.population
-    if arm.selection_configuration.uses_population and not any(estimate.gathered_in_training for estimate in estimates):
+    if arm.selection_configuration.uses_population and not any(
+        estimate.is_gathered_in_training for estimate in estimates
+    ):
         raise ValueError(
             f"arm {arm.label}: judged_under {arm.selection_configuration} reads population values during training; "
             "add the estimate `epoch` or `moving` to its population"

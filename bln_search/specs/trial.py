@@ -16,7 +16,7 @@ from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.sections.space import Point, format_point, grid, grid_size
+from bln_search.specs.sections.space import Point, format_point, grid_size, iterate_grid_points
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.specs.study import StudySpec, check_selection_configuration
 from bln_search.specs.wording import error_message
@@ -69,7 +69,7 @@ class TrialSpec(Spec):
         return ("", *(condition.name for condition in self.evaluation.conditions))
 
     @property
-    def evaluations_per_split(self) -> int:
+    def num_evaluations_per_split(self) -> int:
         """The number of evaluations on each of validation and test."""
         return len(planned_rows(self)) * len(self.batch_sizes) * len(self.condition_names)
 
@@ -90,14 +90,14 @@ def list_planned_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
     Raises:
         SpecError: The grid has too many points, or an arm cannot take a point.
     """
-    if study.sampled:
+    if study.has_sampled_points:
         return ()
     if study.space is not None and count_planned_trials(study) > LARGEST_GRID:
         raise SpecError(
             f"study {study.name}",
             [f"the space has {grid_size(study.space)} points, more than {LARGEST_GRID:,}: choose a sampler"],
         )
-    points: list[Point | None] = [None] if study.space is None else list(grid(study.space))
+    points: list[Point | None] = [None] if study.space is None else list(iterate_grid_points(study.space))
     trials = [
         trial.model_copy(update={"seed": seed})
         for resolved in ([make_trial_spec(study, arm, point, study.seeds[0]) for arm in study.arms] for point in points)
@@ -114,7 +114,7 @@ def list_planned_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
 def count_planned_trials(study: StudySpec) -> int:
     """The number of trials that are created when the study is accepted."""
     points = 1 if study.space is None else grid_size(study.space)
-    return 0 if study.sampled else points * len(study.seeds) * len(study.arms)
+    return 0 if study.has_sampled_points else points * len(study.seeds) * len(study.arms)
 
 
 def make_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:
@@ -179,7 +179,7 @@ def boundary_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
     """
     if study.space is None:
         return tuple(make_trial_spec(study, arm, None, study.seeds[0]) for arm in study.arms)
-    count = len(study.arms) * sum(len(dimension.bounds) for dimension in study.space.values())
+    count = len(study.arms) * sum(len(dimension.boundary_values) for dimension in study.space.values())
     if count > _MAX_BOUNDARY_TRIALS:
         raise SpecError(
             f"study {study.name}", [f"the space has {count} values over all arms: give at most {_MAX_BOUNDARY_TRIALS}"]
@@ -188,13 +188,16 @@ def boundary_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
         make_trial_spec(study, arm, _boundary_point(study, key, value), study.seeds[0])
         for arm in study.arms
         for key, dimension in study.space.items()
-        for value in dimension.bounds
+        for value in dimension.boundary_values
     )
 
 
 def _boundary_point(study: StudySpec, key: str, value: Any) -> Point:
     """A point with `value` at `key` and the first bound of every other dimension."""
-    return {other: value if other == key else dimension.bounds[0] for other, dimension in (study.space or {}).items()}
+    return {
+        other: value if other == key else dimension.boundary_values[0]
+        for other, dimension in (study.space or {}).items()
+    }
 
 
 PlannedRow = tuple[InferenceConfiguration, str | None]

@@ -20,14 +20,14 @@ class DatabaseClock:
         self.engine = engine
 
     def __call__(self) -> datetime:
-        """The time, read over a new connection; inside a transaction use `time_within`."""
+        """The time, read over a new connection; inside a transaction use `read_time_in_session`."""
         if self.engine.dialect.name == "sqlite":
             return _wall_clock_time()
         with connect(self.engine) as connection:
             return database_time(connection)
 
 
-def time_within(clock: Clock, session: Session) -> datetime:
+def read_time_in_session(clock: Clock, session: Session) -> datetime:
     """The time by `clock`; a DatabaseClock is read over the connection of the session."""
     return database_time(session.connection()) if isinstance(clock, DatabaseClock) else clock()
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session
 
-from bln_search.storage.clock import Clock, DatabaseClock, time_within
+from bln_search.storage.clock import Clock, DatabaseClock, read_time_in_session
 from bln_search.storage.engine import connect, read_session, write_session
 
 
@@ -30,13 +30,13 @@ class Database:
 
     def now(self, session: Session | None = None) -> datetime:
         """The present time; inside a transaction pass its session."""
-        return self.clock() if session is None else time_within(self.clock, session)
+        return self.clock() if session is None else read_time_in_session(self.clock, session)
 
-    def reading(self) -> AbstractContextManager[Session]:
+    def read_session(self) -> AbstractContextManager[Session]:
         """A session whose reads all see one state of the database."""
         return read_session(self.engine)
 
-    def writing(self) -> AbstractContextManager[Session]:
+    def write_session(self) -> AbstractContextManager[Session]:
         """A session that commits when the block ends and rolls back when it fails."""
         return write_session(self.engine)
 

@@ -50,14 +50,14 @@ class EventRepository:
         rows = _select_events(study_id, trial_id)
         return self._read(rows.order_by(EventRow.number.desc()).limit(limit))[::-1]
 
-    def find_last_numbers(self, study_ids: Iterable[int]) -> dict[int, tuple[int, str]]:
+    def find_last_number_and_state(self, study_ids: Iterable[int]) -> dict[int, tuple[int, str]]:
         """For each of the studies that exists: the number of its last event, and its state."""
         rows = select(StudyRow.id, StudyRow.last_event, StudyRow.state).where(StudyRow.id.in_([*study_ids]))
         with self.database.connect() as connection:
             return {row.id: (row.last_event, row.state) for row in connection.execute(rows)}
 
     def _read(self, rows: Select[EventRow]) -> Sequence[EventRecord]:
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return [EventRecord(row.number, row.at, row.kind, row.trial_id, row.data) for row in session.scalars(rows)]
 
 

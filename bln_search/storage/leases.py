@@ -11,6 +11,6 @@ WORKER_TIMEOUT = timedelta(seconds=30)
 """Time after the last heartbeat from which a worker counts as gone."""
 
 
-def live_since(now: datetime) -> datetime:
+def heartbeat_cutoff(now: datetime) -> datetime:
     """The time after which the last heartbeat of a live worker was sent."""
     return now - WORKER_TIMEOUT

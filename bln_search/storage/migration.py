@@ -56,7 +56,7 @@ def migrate(engine: Engine) -> None:
 
     location = engine.url.render_as_string(hide_password=True)
     with schema_transaction(engine) as connection:
-        _check_owner(connection, location)
+        _check_schema_origin(connection, location)
         upgrade(connection)
 
 
@@ -67,7 +67,7 @@ def _read_revision(connection: Connection) -> str | None:
     return revision
 
 
-def _check_owner(connection: Connection, location: str) -> None:
+def _check_schema_origin(connection: Connection, location: str) -> None:
     """Raise LedgerError if a newer version or another program created the tables."""
     present = _read_revision(connection)
     if present is not None and present not in revisions():

@@ -11,7 +11,7 @@ from bln_search.core.enums import Scope
 from bln_search.core.errors import ShareLinkLimitError, TokenError
 from bln_search.storage.database import Database
 from bln_search.storage.tables import TokenRow
-from bln_search.storage.tokens import TokenKind, is_valid, new_secret, secret_digest
+from bln_search.storage.tokens import TokenKind, new_secret, secret_digest, validity_conditions
 
 MAX_DAYS = 90
 """Longest lifetime of a link."""
@@ -58,10 +58,10 @@ class ShareLinkRepository:
         """
         secret, now = new_secret(), datetime.now(UTC)
         of_study = (TokenRow.study_id == study_id, TokenRow.kind == TokenKind.SHARE)
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             ended = func.coalesce(TokenRow.revoked_at, TokenRow.expires_at) < now - _KEPT_AFTER_END
             session.execute(delete(TokenRow).where(*of_study, ended))
-            valid = select(func.count()).select_from(TokenRow).where(*of_study, *is_valid(now))
+            valid = select(func.count()).select_from(TokenRow).where(*of_study, *validity_conditions(now))
             if (session.scalar(valid) or 0) >= MAX_LINKS:
                 raise ShareLinkLimitError(f"study {study_id} has {MAX_LINKS} valid links: revoke one that nobody needs")
             row = TokenRow(
@@ -81,12 +81,12 @@ class ShareLinkRepository:
     def list_links(self, study_id: int) -> list[ShareLink]:
         """The links of a study, newest first, with those that ended lately."""
         rows = select(TokenRow).where(TokenRow.study_id == study_id, TokenRow.kind == TokenKind.SHARE)
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return [_share_link(row) for row in session.scalars(rows.order_by(TokenRow.id.desc()))]
 
     def revoke(self, study_id: int, link_id: int) -> None:
         """End a link at once. Raises TokenError if the study has no such link."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             row = session.get(TokenRow, link_id)
             if row is None or row.study_id != study_id or row.kind != TokenKind.SHARE:
                 raise TokenError(f"study {study_id} has no link {link_id}")

@@ -67,7 +67,7 @@ class Bearer:
     study_id: int | None = None
 
     @property
-    def client(self) -> str:
+    def rate_limit_key(self) -> str:
         """Name under which requests and streams are limited: those of a share link do not count for its account."""
         return f"share link {self.token_id}" if self.kind is TokenKind.SHARE else f"account {self.account}"
 
@@ -109,7 +109,7 @@ class TokenRepository:
             )
         secret = new_secret()
         now = datetime.now(UTC)
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             if session.get(AccountRow, account) is None:
                 session.add(AccountRow(name=account, created_at=now))
                 session.flush()
@@ -129,7 +129,7 @@ class TokenRepository:
 
     def create_first(self, account: str) -> str | None:
         """Create an admin token where no token was ever created; returns its secret, None otherwise."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             if session.scalar(select(TokenRow.id).limit(1)) is not None:
                 return None
         return self.create(account, Scope.ADMIN, "first start")[0]
@@ -139,7 +139,7 @@ class TokenRepository:
         expires_at = datetime.now(UTC) + duration
         token_expires_at = self.find_expiry(bearer.token_id)
         expires_at = expires_at if token_expires_at is None else min(token_expires_at, expires_at)
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             expired = TokenRow.expires_at < datetime.now(UTC)
             session.execute(delete(TokenRow).where(TokenRow.kind == TokenKind.SESSION, expired))
         return self.create(bearer.account, bearer.scope, "", expires_at=expires_at, parent=bearer)[0]
@@ -166,18 +166,18 @@ class TokenRepository:
         if page is not None:
             rows = rows.limit(page.limit + 1)
             rows = rows if page.after is None else rows.where(TokenRow.id < page.after[0])
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return [_token_info(row) for row in session.scalars(rows)]
 
     def filter_valid(self, token_ids: Iterable[int]) -> set[int]:
         """The tokens among `token_ids` that are neither revoked nor expired."""
-        valid = select(TokenRow.id).where(TokenRow.id.in_(list(token_ids)), *is_valid(datetime.now(UTC)))
+        valid = select(TokenRow.id).where(TokenRow.id.in_(list(token_ids)), *validity_conditions(datetime.now(UTC)))
         with self.database.connect() as connection:
             return set(connection.scalars(valid))
 
     def find_expiry(self, token_id: int) -> datetime | None:
         """When a token expires; for a session, when the token that it was started with expires."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             row = session.get(TokenRow, token_id)
             if row is not None and row.parent_id is not None:
                 row = session.get(TokenRow, row.parent_id)
@@ -194,7 +194,7 @@ class TokenRepository:
         Raises:
             TokenError: the account has no such token.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             row = session.get(TokenRow, token_id)
             if row is None or (account is not None and row.account != account) or not scope.allows(Scope(row.scope)):
                 raise TokenError(f"there is no token {token_id} that you may revoke")
@@ -216,10 +216,10 @@ class TokenRepository:
         """
         scopes = [other.value for other in Scope if scope.allows(other)]
         of_account = (TokenRow.account == account, TokenRow.scope.in_(scopes))
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             if session.get(AccountRow, account) is None:
                 raise TokenError(f"there is no account {account!r}")
-            valid = (*of_account, TokenRow.kind == TokenKind.ACCESS, *is_valid(datetime.now(UTC)))
+            valid = (*of_account, TokenRow.kind == TokenKind.ACCESS, *validity_conditions(datetime.now(UTC)))
             count = session.scalar(select(func.count()).select_from(TokenRow).where(*valid)) or 0
             _revoke(session, *of_account)
             return count
@@ -230,7 +230,7 @@ def _revoke(session: Session, *conditions: ColumnElement[bool]) -> None:
     session.execute(update(TokenRow).where(*conditions, TokenRow.revoked_at.is_(None)).values(revoked_at=now))
 
 
-def is_valid(now: Any) -> tuple[ColumnElement[bool], ...]:
+def validity_conditions(now: Any) -> tuple[ColumnElement[bool], ...]:
     """Conditions of a token that is neither revoked nor expired."""
     return TokenRow.revoked_at.is_(None), or_(TokenRow.expires_at.is_(None), TokenRow.expires_at > now)
 
@@ -238,7 +238,7 @@ def is_valid(now: Any) -> tuple[ColumnElement[bool], ...]:
 _BEARER = select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind, TokenRow.study_id).where(
     TokenRow.sha256 == bindparam("sha256"),
     TokenRow.account != "",
-    *is_valid(bindparam("now", type_=TokenRow.expires_at.type)),
+    *validity_conditions(bindparam("now", type_=TokenRow.expires_at.type)),
 )
 """Built only once, because it is executed with every request."""
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import delete, select
 
 from bln_search.storage.database import Database
-from bln_search.storage.leases import WORKER_TIMEOUT, live_since
+from bln_search.storage.leases import WORKER_TIMEOUT, heartbeat_cutoff
 from bln_search.storage.tables import WorkerRow
 
 _FORGOTTEN_AFTER = 100 * WORKER_TIMEOUT
@@ -42,7 +42,7 @@ class WorkerRepository:
 
     def record_heartbeat(self, worker: str, device: str, version: str) -> None:
         """Record that a worker is alive, and register it if it is new. Remove workers without recent heartbeats."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             now = self.database.now(session)
             row = session.get(WorkerRow, worker)
             if row is None:
@@ -53,12 +53,12 @@ class WorkerRepository:
 
     def remove(self, worker: str) -> None:
         """Remove a worker that ends."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             session.execute(delete(WorkerRow).where(WorkerRow.name == worker))
 
     def list_live(self) -> list[WorkerRecord]:
         """The workers whose last heartbeat is recent, by name."""
-        since = live_since(self.database.now())
-        with self.database.reading() as session:
+        since = heartbeat_cutoff(self.database.now())
+        with self.database.read_session() as session:
             rows = session.scalars(select(WorkerRow).where(WorkerRow.heartbeat_at > since).order_by(WorkerRow.name))
             return [WorkerRecord(row.name, row.device, row.version, row.started_at, row.heartbeat_at) for row in rows]

@@ -113,7 +113,7 @@ def copy_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 @contextmanager
-def preserved_weights(network: nn.Module) -> Iterator[None]:
+def restore_weights_on_exit(network: nn.Module) -> Iterator[None]:
     """Restore the present weights of `network` at the end of this context."""
     weights = copy_weights(network_weights(network))
     try:

@@ -18,7 +18,7 @@ from bln_search.core.records import EpochRecord
 from bln_search.data.prepared import PreparedData
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
-from bln_search.norms.network.layers import MomentsByEstimate, find_norms, history_recording, network_populations
+from bln_search.norms.network.layers import MomentsByEstimate, find_norms, network_populations, set_history_recording
 from bln_search.norms.statistics import select_population
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.training import BatchOrder, TrainingSpec
@@ -75,7 +75,7 @@ def train(
         on_epoch: called after each epoch.
     """
     run = TrainingRun(network, data, spec, arm, seed=seed, estimates=estimates, correction=correction)
-    for record in run.epochs():
+    for record in run.train_epochs():
         if on_epoch is not None:
             on_epoch(record)
     return run.result
@@ -102,7 +102,7 @@ class TrainingRun:
     ) -> None:
         data.check_batch_size(spec.batch_size)
         self.network, self.data, self.spec, self.arm = network, data, spec, arm
-        self.estimates = tuple(estimate for estimate in estimates if estimate.gathered_in_training)
+        self.estimates = tuple(estimate for estimate in estimates if estimate.is_gathered_in_training)
         self.correction = correction
         self.layers = find_norms(network)
         self.generator = torch.Generator().manual_seed(seed)
@@ -114,7 +114,7 @@ class TrainingRun:
         self.result = TrainingResult()
         self.moments: dict[str, dict[str, LayerMoments]] = {}
 
-    def epochs(self) -> Iterator[EpochRecord]:
+    def train_epochs(self) -> Iterator[EpochRecord]:
         """Train and yield a record after each epoch; `result` is up to date at every record.
 
         After the last epoch the network has the weights of the kept epoch.
@@ -188,7 +188,7 @@ class TrainingRun:
 
         With double forward, the layers' history records a second forward pass after the step instead of the first.
         """
-        with history_recording(self.layers.values(), not self.arm.double_forward):
+        with set_history_recording(self.layers.values(), not self.arm.double_forward):
             logits = self.network(x)
         loss = F.cross_entropy(logits, y)
         self.optimizer.zero_grad()

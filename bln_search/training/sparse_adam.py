@@ -33,7 +33,7 @@ _MAX_GATHERED_SHARE = 1 / 4
 
 
 @dataclass
-class _TableState:
+class _ParameterState:
     """State of one parameter: its moments, and its active rows.
 
     The moments of active rows are gathered into contiguous buffers. The full tables hold those of inactive rows. The
@@ -70,7 +70,7 @@ class _TableState:
     num_steps: int = 0
 
     @staticmethod
-    def of(parameter: Tensor) -> _TableState:
+    def of(parameter: Tensor) -> _ParameterState:
         """Return the state before the first step, without active rows."""
 
         def full(value: int) -> Tensor:
@@ -80,7 +80,7 @@ class _TableState:
             return parameter.detach().new_empty(max_active, *parameter.shape[1:])
 
         max_active = int(_MAX_GATHERED_SHARE * len(parameter))
-        return _TableState(
+        return _ParameterState(
             first_moment=torch.zeros_like(parameter),
             second_moment=torch.zeros_like(parameter),
             gradient=torch.zeros_like(parameter),
@@ -131,7 +131,7 @@ class SparseRowAdam(torch.optim.Adam):
 
     def __init__(self, network: nn.Module, learning_rate: float, epsilon: float = EPSILON) -> None:
         super().__init__(network.parameters(), lr=learning_rate, eps=epsilon, fused=True)
-        self._tables: dict[Tensor, _TableState] = {}
+        self._tables: dict[Tensor, _ParameterState] = {}
         for module in network.modules():
             if isinstance(module, nn.Embedding) and _supports_sparse_gradient(module):
                 module.sparse = True
@@ -152,12 +152,12 @@ class SparseRowAdam(torch.optim.Adam):
         loss = super().step(closure)
         for parameter, gradient, group in sparse_updates:
             if parameter not in self._tables:
-                self._tables[parameter] = _TableState.of(parameter)
+                self._tables[parameter] = _ParameterState.of(parameter)
             _update_sparse(parameter, gradient, self._tables[parameter], group)
         return loss
 
 
-def _update_sparse(parameter: Tensor, gradient: Tensor, table: _TableState, group: dict[str, Any]) -> None:
+def _update_sparse(parameter: Tensor, gradient: Tensor, table: _ParameterState, group: dict[str, Any]) -> None:
     """Update a parameter by a sparse gradient of rows: its active rows, or all rows where many are active."""
     rows, values = gradient.indices()[0], gradient.values()
     step, betas = table.num_steps, group["betas"]
@@ -184,7 +184,7 @@ def _update_sparse(parameter: Tensor, gradient: Tensor, table: _TableState, grou
 
 
 def _update_all_rows(
-    parameter: Tensor, rows: Tensor, values: Tensor, table: _TableState, group: dict[str, Any]
+    parameter: Tensor, rows: Tensor, values: Tensor, table: _ParameterState, group: dict[str, Any]
 ) -> None:
     """Update all rows as dense Adam."""
     gradient = table.gradient.index_add_(0, rows, values)
@@ -192,14 +192,14 @@ def _update_all_rows(
     table.gradient.index_fill_(0, rows, 0.0)
 
 
-def _activate_all_rows(table: _TableState, step: int, betas: tuple[float, float]) -> None:
+def _activate_all_rows(table: _ParameterState, step: int, betas: tuple[float, float]) -> None:
     """Make every row active."""
     table.scatter_moments(step)
     _decay_moments((table.last_update_step < step).nonzero()[:, 0], table, step, betas)
     table.active_rows = None
 
 
-def _select_active_rows(table: _TableState, step: int, betas: tuple[float, float]) -> None:
+def _select_active_rows(table: _ParameterState, step: int, betas: tuple[float, float]) -> None:
     """Deactivate rows without a recent gradient; keep all rows active where few would be inactive."""
     recent_rows = (table.last_gradient_step > step - _IDLE_STEPS).nonzero()[:, 0]
     if len(recent_rows) > len(table.active_first_moment):
@@ -217,7 +217,7 @@ def _select_active_rows(table: _TableState, step: int, betas: tuple[float, float
 
 
 def _activate_rows(
-    rows: Tensor, table: _TableState, active_rows: Tensor, step: int, betas: tuple[float, float]
+    rows: Tensor, table: _ParameterState, active_rows: Tensor, step: int, betas: tuple[float, float]
 ) -> Tensor:
     """Add `rows` to the active rows; return all active rows."""
     if len(rows):
@@ -228,7 +228,7 @@ def _activate_rows(
     return active_rows
 
 
-def _decay_moments(rows: Tensor, table: _TableState, step: int, betas: tuple[float, float]) -> None:
+def _decay_moments(rows: Tensor, table: _ParameterState, step: int, betas: tuple[float, float]) -> None:
     """Decay the moments of inactive rows to their values after `step`."""
     idle_steps = (step - table.last_update_step[rows]).unsqueeze(1)
     table.first_moment[rows] *= torch.pow(betas[0], idle_steps.double()).to(table.first_moment.dtype)

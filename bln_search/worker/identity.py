@@ -26,7 +26,7 @@ def own_name() -> str:
     return f"{socket.gethostname()}/{os.getpid()}/{_start_time(os.getpid())}-{_pid_namespace()}"
 
 
-def is_alive(worker: str) -> bool:
+def may_be_alive(worker: str) -> bool:
     """Whether the worker of that name may be alive: True for a worker that this process cannot observe."""
     host, pid, start = worker.rsplit("/", 2)
     start_time, _, namespace = start.partition("-")

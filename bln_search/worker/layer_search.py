@@ -12,10 +12,10 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.cpu_limits import available_cores, choose_workers
+from bln_search.execution.executors.cpu_limits import choose_workers_per_device, num_available_cores
 from bln_search.search.layers.trial_search import search_for_seconds, search_trial
 from bln_search.specs.records import TrialRecord
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.storage.ledger import Ledger
 
 _SAVE_INTERVAL = 20.0
@@ -38,7 +38,7 @@ def search_layers(
     ledger: Ledger,
     study_id: int,
     environment: ExecutionEnvironment,
-    spec: LayersSpec,
+    spec: LayerSearchSpec,
     on_progress: OnProgress,
     *,
     max_workers: int | None = None,
@@ -65,7 +65,7 @@ def search_layers(
         ModelError: after all others were searched, a network cannot be split at its layers.
         SearchStoppedError: `should_stop` returned true; the progress is saved.
     """
-    ledger.studies.get(study_id).require_networks()
+    ledger.studies.get(study_id).reject_external_results()
     trained = ledger.trials.list_finished(study_id)
     if not trained:
         raise DataError("the study has no trained network yet: run it first")
@@ -74,7 +74,7 @@ def search_layers(
     job = _SearchJob(_SearchContext(ledger, spec, on_progress, should_stop), environment, len(trained), finished_before)
     if max_workers is None and open_trials:
         job.search_sequentially(open_trials[:1])
-        max_workers = job.choose_workers(len(open_trials) - 1)
+        max_workers = job.choose_num_workers(len(open_trials) - 1)
         open_trials = open_trials[1:]
     if max_workers is not None and max_workers > 1 and len(open_trials) > 1:
         job.search_in_parallel(open_trials, min(max_workers, len(open_trials)))
@@ -91,13 +91,13 @@ class _SearchContext:
     """What the searches of all networks share."""
 
     ledger: Ledger
-    spec: LayersSpec
+    spec: LayerSearchSpec
     on_progress: OnProgress
     should_stop: Callable[[], bool]
 
     def save_progress(self, trial: TrialRecord, sums: LossSums) -> None:
         sha256 = trial.require_checkpoint().sha256
-        self.ledger.layer_searches.save_progress(trial.id, sha256, self.spec, sums.as_layer_sums, sums.done)
+        self.ledger.layer_searches.save_progress(trial.id, sha256, self.spec, sums.to_fold_sums, sums.done)
 
 
 class _SearchJob:
@@ -116,10 +116,10 @@ class _SearchJob:
         self.errors: list[DataError | ModelError] = []
         self.seconds = 0.0
 
-    def choose_workers(self, networks: int) -> int:
+    def choose_num_workers(self, networks: int) -> int:
         """The number of processes for `networks` networks: 1 if starting processes takes longer than their searches."""
-        workers = choose_workers(
-            self.environment.device, networks, max(1, available_cores() // self.environment.threads)
+        workers = choose_workers_per_device(
+            self.environment.device, networks, max(1, num_available_cores() // self.environment.threads)
         )
         return workers if self.seconds * networks > _MIN_PARALLEL_SECONDS else 1
 

@@ -35,7 +35,7 @@ def probe_study(
     Raises:
         DataError: no network is trained, or a checkpoint is not on this machine.
     """
-    ledger.studies.get(study_id).require_networks()
+    ledger.studies.get(study_id).reject_external_results()
     trained = ledger.trials.list_finished(study_id)
     available = [trial for trial in trained if trial.freed_at is None]
     if len(available) < len(trained):

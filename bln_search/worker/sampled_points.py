@@ -10,8 +10,8 @@ from bln_search.core.errors import SpecError
 from bln_search.core.records import EpochRecord
 from bln_search.search.optuna.sampler import OptunaSampler
 from bln_search.specs.records import StudyRecord, TrialRecord
-from bln_search.specs.sections.search import Objective, Pruner, points_per_arm
-from bln_search.specs.sections.space import Point, finite_values, grid, grid_size
+from bln_search.specs.sections.search import Objective, PrunerKind, points_per_arm
+from bln_search.specs.sections.space import Point, finite_values, grid_size, iterate_grid_points
 from bln_search.specs.trial import LARGEST_GRID, make_trial_spec
 from bln_search.storage.ledger import Ledger
 
@@ -19,7 +19,7 @@ _MAX_REPEATS = 20
 """Number of known or rejected points in a row after which a sampler counts as having no new point."""
 
 
-class SampledPoints:
+class PointSampler:
     """Samples the points of every arm, as many as the study specifies; none for a study without a sampler."""
 
     def __init__(self, ledger: Ledger, study: StudyRecord) -> None:
@@ -29,7 +29,7 @@ class SampledPoints:
         self.rejections: list[str] = []
         self.counts = {arm.label: 0 for arm in self.spec.arms}
         search, space = self.spec.search, self.spec.space
-        if search is None or space is None or not self.spec.sampled:
+        if search is None or space is None or not self.spec.has_sampled_points:
             return
         url = ledger.make_optuna_url()
         suffix = f"({self.spec.digest[:8]}, {study.created_at:%Y-%m-%d %H:%M:%S.%f})"
@@ -42,7 +42,7 @@ class SampledPoints:
 
     def _restore(self) -> None:
         """Synchronize the records of the samplers with the ledger."""
-        points = self.ledger.trials.list_points(self.study_id)
+        points = self.ledger.trials.list_trials_by_point(self.study_id)
         for label, sampler in self.samplers.items():
             arm_points = [trials for trials in points if trials[0].trial.arm == label]
             self.counts[label] = len(arm_points)
@@ -55,15 +55,15 @@ class SampledPoints:
             sampler.close()
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether every arm has all of its points."""
-        return all(self.counts[label] >= self._requested_points for label in self.samplers)
+        return all(self.counts[label] >= self._points_per_arm for label in self.samplers)
 
     @property
-    def prunable(self) -> bool:
+    def has_pruner(self) -> bool:
         """Whether a pruner decides after each epoch."""
         search = self.spec.search
-        return bool(self.samplers) and search is not None and search.pruner is not Pruner.NONE
+        return bool(self.samplers) and search is not None and search.pruner is not PrunerKind.NONE
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
@@ -72,7 +72,7 @@ class SampledPoints:
 
     def suggest(self) -> list[TrialRecord]:
         """The trials of one new point of the arm that has fewest points; empty where no arm has a new point."""
-        while not self.exhausted:
+        while not self.is_exhausted:
             label = min(self.samplers, key=lambda arm: self.counts[arm])
             self.rejections = []
             for point in self._candidate_points(label):
@@ -99,11 +99,11 @@ class SampledPoints:
         """End the search of an arm that has no further point. Raises SpecError where every point was rejected."""
         if self.rejections and not self.counts[label]:
             raise SpecError(f"study {self.spec.name}", self.rejections[:1])
-        reason = f"{self.counts[label]} of {self._requested_points} points: every other point is known or was rejected"
+        reason = f"{self.counts[label]} of {self._points_per_arm} points: every other point is known or was rejected"
         if self.rejections:
             reason += f" ({self.rejections[0]})"
         self.ledger.studies.record_search_end(self.study_id, label, reason)
-        self.counts[label] = self._requested_points
+        self.counts[label] = self._points_per_arm
 
     def _is_enumerable(self) -> bool:
         space = self.spec.space or {}
@@ -113,7 +113,7 @@ class SampledPoints:
     def _unknown_points(self, label: str) -> Iterator[Point]:
         """Every valid point of the space that is not in the ledger."""
         arm = next(arm for arm in self.spec.arms if arm.label == label)
-        for point in grid(self.spec.space or {}):
+        for point in iterate_grid_points(self.spec.space or {}):
             with suppress(SpecError):
                 if make_trial_spec(self.spec, arm, point, self.spec.seeds[0]).key not in self.arm_by_key:
                     yield point
@@ -138,7 +138,7 @@ class SampledPoints:
         self.arm_by_key |= {spec.key: label for spec in specs}
         return trials
 
-    def should_stop(self, key: str, record: EpochRecord) -> bool:
+    def should_prune(self, key: str, record: EpochRecord) -> bool:
         """Whether the pruner stops the trial of that key after an epoch."""
         label = self.arm_by_key.get(key)
         return label is not None and self.samplers[label].should_stop(key, record.epoch, record.validation_loss)
@@ -147,11 +147,11 @@ class SampledPoints:
         """Report to the sampler how the trial of that key ended, from its record in the ledger."""
         label = self.arm_by_key.get(key)
         if label is not None:
-            for trials in self.ledger.trials.list_points(self.study_id, key):
+            for trials in self.ledger.trials.list_trials_by_point(self.study_id, key):
                 self.samplers[label].tell(trials)
 
     @property
-    def _requested_points(self) -> int:
+    def _points_per_arm(self) -> int:
         """Points of each arm."""
         assert self.spec.search is not None
         assert self.spec.space is not None

@@ -22,7 +22,7 @@ from bln_search.execution.messages import (
     EpochDone,
     EvaluationDone,
     Message,
-    Progressed,
+    PhaseProgress,
     PruneDecision,
     Task,
     TaskFailed,
@@ -34,8 +34,8 @@ from bln_search.specs.records import StudyRecord
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.identity import is_alive, own_name
-from bln_search.worker.sampled_points import SampledPoints
+from bln_search.worker.identity import may_be_alive, own_name
+from bln_search.worker.sampled_points import PointSampler
 from bln_search.worker.stop_signals import stop_run_on_signal
 from bln_search.worker.waiting_trials import WaitingTrials
 
@@ -93,11 +93,11 @@ def run_study(
     if study.state is StudyState.COMPLETE:
         watcher.on_run_start(0)
         return StudyState.COMPLETE
-    ledger.studies.start(study_id, is_alive, own_name())
+    ledger.studies.start(study_id, may_be_alive, own_name())
     run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem)
     try:
         with stop_run_on_signal(lambda: run.stop_requested, run.request_stop):
-            executor.run(run.next_task, run.report, run.on_tick, run.prepare())
+            executor.run(run.next_task, run.report, run.on_tick, run.load_open_trials())
     except _StopRequested:
         ledger.attempts.release_trials(run.attempt_tokens)
     except SchemaChangedError:
@@ -105,11 +105,11 @@ def run_study(
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
             ledger.attempts.release_trials(run.attempt_tokens)
-            ledger.studies.finish(study_id, exhausted=run.exhausted, runner=run.worker)
+            ledger.studies.finish(study_id, exhausted=run.is_exhausted, runner=run.worker)
         raise
     finally:
         run.close()
-    state = ledger.studies.finish(study_id, exhausted=run.exhausted, runner=run.worker)
+    state = ledger.studies.finish(study_id, exhausted=run.is_exhausted, runner=run.worker)
     if run.stop_requested and state is not StudyState.COMPLETE:
         raise KeyboardInterrupt
     return state
@@ -133,7 +133,7 @@ class _StudyRun:
         self.ledger, self.study, self.watcher = ledger, study, watcher
         self.should_stop, self.find_disk_problem = should_stop, find_disk_problem
         self.worker = own_name()
-        self.points: SampledPoints | None = None
+        self.points: PointSampler | None = None
         self.waiting = WaitingTrials()
         self.alone_token: int | None = None
         self.evaluating: set[int] = set()
@@ -171,10 +171,10 @@ class _StudyRun:
         if self.points is not None:
             self.points.close()
 
-    def prepare(self) -> int:
+    def load_open_trials(self) -> int:
         """Load the open trials; returns their number, with those of points that are sampled later."""
         spec = self.study.spec
-        self.points = SampledPoints(self.ledger, self.study)
+        self.points = PointSampler(self.ledger, self.study)
         self.waiting.add(self.ledger.trials.list_open(self.study.id))
         sampled_later = max(0, spec.num_sampled_points - sum(self.points.counts.values())) * len(spec.seeds)
         trials = len(self.waiting) + sampled_later
@@ -182,9 +182,9 @@ class _StudyRun:
         return trials
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether no further point will be sampled."""
-        return self.points is not None and self.points.exhausted
+        return self.points is not None and self.points.is_exhausted
 
     def next_task(self) -> Task | None:
         """Claim the next trial: a waiting one, else one of a newly sampled point; None where there is none.
@@ -208,8 +208,8 @@ class _StudyRun:
             token,
             trial.spec,
             trial.checkpoint,
-            prunable=self.points.prunable,
-            memory_limit=self.waiting.memory_limit(trial.id),
+            prunable=self.points.has_pruner,
+            memory_limit=self.waiting.max_activation_bytes(trial.id),
             measured=self.points.objectives,
             alone=alone,
         )
@@ -224,7 +224,7 @@ class _StudyRun:
                 self.points.report_end(task.trial.key)
             elif isinstance(message, EpochDone) and task.prunable:
                 is_last = message.record.epoch >= task.trial.training.epochs
-                stop = self.points.should_stop(task.trial.key, message.record) and not is_last
+                stop = self.points.should_prune(task.trial.key, message.record) and not is_last
         return PruneDecision.STOP if stop else PruneDecision.CONTINUE
 
     def _record(self, task: Task, message: Message) -> None:
@@ -232,7 +232,7 @@ class _StudyRun:
         if isinstance(message, EpochDone):
             self.epochs.setdefault(token, []).append(message.record)
             return
-        if not isinstance(message, Progressed):
+        if not isinstance(message, PhaseProgress):
             self._record_epochs()
         match message:
             case TrainingDone(checkpoint):

@@ -70,7 +70,7 @@ class WaitingTrials:
         """Count an attempt that starts."""
         self._attempts[trial_id] = self._attempts.get(trial_id, 0) + 1
 
-    def memory_limit(self, trial_id: int) -> int | None:
+    def max_activation_bytes(self, trial_id: int) -> int | None:
         """Bytes of the largest activation in the evaluation of a trial that ran out of memory there; None otherwise."""
         return self._memory_limits.get(trial_id)
 

@@ -50,7 +50,7 @@ class CachedLeaderboard:
     seconds: float
 
     @cached_property
-    def top_group_by_seeds(self) -> dict[RowKey, float] | None:
+    def top_group_p_values(self) -> dict[RowKey, float] | None:
         """Rows whose losses by seed do not differ significantly from the best row's, with p, on the ranked split."""
         return leaderboard_top_group(self.leaderboard, self.losses[self.leaderboard.ranked_on])
 
@@ -73,7 +73,7 @@ class LeaderboardCache:
         self._lock = Lock()
         self._compute_locks = tuple(Lock() for _ in range(_LOCK_COUNT))
         self._entries: LRUCache[tuple[int, Split | None], CachedLeaderboard] = LRUCache(
-            _MAX_ROWS, getsizeof=_count_rows
+            _MAX_ROWS, getsizeof=_cache_weight
         )
 
     def get(
@@ -102,7 +102,7 @@ class LeaderboardCache:
                 self._entries[key] = entry
             return entry
 
-    def find_version(self, study_id: int, results: int, on: Split | None = None) -> CachedLeaderboard | None:
+    def find_by_num_results(self, study_id: int, results: int, on: Split | None = None) -> CachedLeaderboard | None:
         """Return the cached leaderboard that was computed from this number of results; None if it is not cached."""
         with self._lock:
             entry = self._entries.get((study_id, on))
@@ -120,7 +120,7 @@ class LeaderboardCache:
         spec = StudySpec.model_validate_json(study.spec_json)
         start = time.monotonic()
         with _pause_gc():
-            scored = self._ledger.results.list_scored(study_id)
+            scored = self._ledger.results.list_ranking_inputs(study_id)
             leaderboard = rank_rows(scored, on or spec.ranking.split, seeds=len(spec.seeds))
             losses = {split: losses_by_row(scored, split) for split in (Split.VALIDATION, Split.TEST)}
             del scored
@@ -128,7 +128,7 @@ class LeaderboardCache:
         return CachedLeaderboard(results, leaderboard, spec, losses, now, now - start)
 
 
-def _count_rows(entry: CachedLeaderboard) -> int:
+def _cache_weight(entry: CachedLeaderboard) -> int:
     """Number of rows, at least so that `_MAX_LEADERBOARDS` entries fit, at most so that one fits."""
     return min(max(len(entry.leaderboard.rows), _MAX_ROWS // _MAX_LEADERBOARDS), _MAX_ROWS)
 

@@ -10,7 +10,7 @@ _RESERVED_FILES = 64
 """Files that the database, the logs and the process itself need."""
 
 
-def default_connections() -> int:
+def default_max_connections() -> int:
     """Return the number of connections for the process's limit on open files: two files each, socket and download."""
     if sys.platform == "win32":
         return _MAX_CONNECTIONS

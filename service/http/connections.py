@@ -110,7 +110,7 @@ class LimitedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Start the body deadline. The application receives the request now."""
         if not self.url.startswith(b"/"):
-            self._use_authority()
+            self._replace_host_header()
         self._phase = _Phase.BODY
         self._set_deadline(self.limits.body_seconds)
         super().on_headers_complete()
@@ -188,7 +188,7 @@ class LimitedConnection(HttpToolsProtocol):
                 ProblemException(413, "too-large", f"the body is larger than {self.limits.largest_body:,} bytes")
             )
 
-    def _use_authority(self) -> None:
+    def _replace_host_header(self) -> None:
         """Replace the Host header by the authority of an absolute target (RFC 9112, 3.2.2); two headers stay two."""
         target = httptools.parse_url(self.url)
         if target.host is None:
@@ -242,7 +242,7 @@ class LimitedConnection(HttpToolsProtocol):
         self.transport.close()
 
 
-def limited_connection(limits: ConnectionLimits, on_refused: Callable[[int], None]) -> type[LimitedConnection]:
+def make_connection_class(limits: ConnectionLimits, on_refused: Callable[[int], None]) -> type[LimitedConnection]:
     """Return the protocol class for uvicorn, which creates an instance for each connection.
 
     Args:

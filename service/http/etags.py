@@ -24,7 +24,7 @@ def etag_matches(request: Request, etag: str) -> bool:
     return any(tag.strip().removeprefix("W/") in (f'"{etag}"', "*") for tag in header.split(","))
 
 
-def study_etag(revision: int, model: BaseModel) -> tuple[bytes, str]:
+def study_json_and_etag(revision: int, model: BaseModel) -> tuple[bytes, str]:
     """Return a study as JSON and its entity tag: the revision, which If-Match must name, then a digest of the JSON."""
     body = model.model_dump_json().encode()
     return body, f"{revision}-{hashlib.sha256(body).hexdigest()[:16]}"

@@ -46,16 +46,16 @@ def decode_cursor(
         content = json.loads(base64.b64decode(cursor.encode(), altchars=b"-_", validate=True))
         digest, values = content["m"], content["k"]
     except (ValueError, binascii.Error, KeyError, TypeError, RecursionError):
-        raise invalid_cursor(_MALFORMED) from None
+        raise invalid_cursor_problem(_MALFORMED) from None
     if digest != _list_digest(sort, list_query):
-        raise invalid_cursor(
+        raise invalid_cursor_problem(
             "this cursor belongs to another list, filter or order; leave it out to start from the first page"
         )
     has_all_values = isinstance(values, list) and len(values) == len(types)
     if not has_all_values or not all(
         _has_type(value, expected_type) for value, expected_type in zip(values, types, strict=True)
     ):
-        raise invalid_cursor(_MALFORMED)
+        raise invalid_cursor_problem(_MALFORMED)
     return Page(limit, sort, tuple(values))
 
 
@@ -76,6 +76,6 @@ def _list_digest(sort: str, list_query: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def invalid_cursor(detail: str) -> ProblemException:
+def invalid_cursor_problem(detail: str) -> ProblemException:
     """Return the problem of a cursor that cannot be used."""
     return ProblemException(404, "no-such-page", detail, [Problem(("cursor",), detail)])

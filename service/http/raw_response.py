@@ -5,13 +5,13 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemException
-from service.http.request_ids import new_request_id
+from service.http.request_ids import choose_request_id
 
 
 def raw_response(problem: ProblemException) -> bytes:
     """Return the problem as HTTP/1.1; the application does not receive the request."""
     phrase = HTTPStatus(problem.status).phrase
-    request_id = new_request_id(None)
+    request_id = choose_request_id(None)
     document = ProblemDocument(
         type=f"urn:bln-search:problem:{problem.kind}",
         title=phrase,

@@ -9,7 +9,7 @@ from fastapi import Request
 _MAX_LENGTH = 64
 
 
-def new_request_id(proposed: str | None) -> str:
+def choose_request_id(proposed: str | None) -> str:
     """Return the id that the client proposed if it has only ASCII letters, digits and hyphens; else a random one."""
     is_usable = (
         proposed is not None

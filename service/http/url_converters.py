@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.convertors import Convertor, register_url_convertor
 
 
-class NumberConvertor(Convertor[int]):
+class DatabaseIdConvertor(Convertor[int]):
     """A database id: up to ten ASCII digits."""
 
     regex = "[0-9]{1,10}"
@@ -19,4 +19,4 @@ class NumberConvertor(Convertor[int]):
         return str(value)
 
 
-register_url_convertor("number", NumberConvertor())
+register_url_convertor("number", DatabaseIdConvertor())

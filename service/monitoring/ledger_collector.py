@@ -45,7 +45,7 @@ class LedgerCollector(Collector):
         if measured is not None:
             yield from _ledger_metrics(measured)
         if records is not None:
-            yield _record_metric(records)
+            yield _records_gauge(records)
         disk = self._disk()
         if disk is not None:
             yield _make_gauge(
@@ -81,7 +81,7 @@ def _ledger_metrics(measured: LedgerMetrics) -> Iterator[Metric]:
     yield _make_gauge("workers_busy", "those of them that run a study", measured.busy)
 
 
-def _record_metric(counts: Mapping[str, Mapping[str, int]]) -> Metric:
+def _records_gauge(counts: Mapping[str, Mapping[str, int]]) -> Metric:
     metric = GaugeMetricFamily("bln_search_records", "records in the ledger", labels=("record", "state"))
     for record, states in counts.items():
         for state, count in states.items():
@@ -95,7 +95,7 @@ def fullest_disk(settings: Settings) -> tuple[int, int] | None:
     None if a disk cannot be read.
     """
     try:
-        return min((disk_usage(folder) for folder in settings.folders), key=lambda usage: usage.free)
+        return min((disk_usage(folder) for folder in settings.result_folders), key=lambda usage: usage.free)
     except OSError:
         return None
 

@@ -17,7 +17,7 @@ from service.context import ContextDep
 from service.http.pagination import Cursor
 from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
-from service.routes.tokens import token_page
+from service.routes.tokens import read_token_page
 from service.security import COOKIE, Admin, Reader, count_failed_login, visible_owner
 
 router = APIRouter(include_in_schema=False)
@@ -31,7 +31,7 @@ async def sign_in_page(request: Request) -> HTMLResponse:
 
 
 @router.get("/signed-in")
-def signed_in(
+def has_valid_session(
     request: Request, context: ContextDep, secret: Annotated[str | None, Cookie(alias=COOKIE, max_length=200)] = None
 ) -> bool:
     """Whether this browser has a valid session."""
@@ -46,7 +46,7 @@ def signed_in(
 def token_list(request: Request, context: ContextDep, reader: Reader, cursor: Cursor = None) -> HTMLResponse:
     """A page of your tokens; for an admin, of all accounts. Newest first."""
     now = datetime.now(UTC)
-    tokens, next_cursor = token_page(context.ledger, visible_owner(reader), _PAGE_SIZE, cursor)
+    tokens, next_cursor = read_token_page(context.ledger, visible_owner(reader), _PAGE_SIZE, cursor)
     return render_page(
         request,
         "tokens.html",

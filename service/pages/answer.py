@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.certainty import Certainty, additional_seeds, certainty
+from bln_search.ranking.selection.certainty import Certainty, certainty, num_additional_seeds
 from bln_search.ranking.selection.recommendation import Recommendation
-from bln_search.reports.formatting import compared_rows
-from bln_search.reports.sentences.recommendation import loss_excess, recommendation_reason
+from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.sentences.recommendation import loss_excess_text, recommendation_reason
 from bln_search.reports.sentences.significance import significance_fact
 from service.caching.leaderboard_cache import CachedLeaderboard
-from service.pages.leaderboard import DisplayRow, display_row
+from service.pages.leaderboard import DisplayRow, make_display_row
 
 _DEFAULT_MORE_SEEDS = 3
 """Seeds that are added where their required number is unknown."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class RecommendationSummary:
     """What the first lines of a study's page show.
 
     Attributes:
@@ -55,40 +55,44 @@ def find_recommended(board: CachedLeaderboard, analysis: Analysis | None) -> Lea
     return next((row for row in board.leaderboard.rows if row.key == key), None)
 
 
-def find_answer(board: CachedLeaderboard | None, analysis: Analysis | None) -> Answer | None:
+def find_recommendation_summary(
+    board: CachedLeaderboard | None, analysis: Analysis | None
+) -> RecommendationSummary | None:
     """The answer of a study; None before it is analyzed, or where rows cannot be compared."""
     if board is None or analysis is None or analysis.recommendation is None or analysis.comparison is None:
         return None
     row = find_recommended(board, analysis)
-    return None if row is None else _answer(row, board, analysis, analysis.recommendation, analysis.comparison)
+    return None if row is None else _make_summary(row, board, analysis, analysis.recommendation, analysis.comparison)
 
 
-def _answer(
+def _make_summary(
     row: LeaderboardRow,
     board: CachedLeaderboard,
     analysis: Analysis,
     recommendation: Recommendation,
     comparison: Comparison,
-) -> Answer:
-    groups = compared_rows(analysis)
+) -> RecommendationSummary:
+    groups = compared_rows_by_key(analysis)
     best = board.leaderboard.best
     degree = certainty(recommendation, comparison)
-    return Answer(
-        recommended=display_row(row, board, groups),
-        lowest=None if best is None or best.key == row.key else display_row(best, board, groups),
+    return RecommendationSummary(
+        recommended=make_display_row(row, board, groups),
+        lowest=None if best is None or best.key == row.key else make_display_row(best, board, groups),
         deterministic=recommendation.deterministic,
         batch_sizes=recommendation.batch_sizes,
         certainty=degree,
         evidence=significance_fact(comparison),
         reason=recommendation_reason(recommendation),
-        loss_excess=loss_excess(recommendation),
-        more_seeds=None if degree is Certainty.CLEAR or board.spec.external is not None else _more_seeds(comparison),
+        loss_excess=loss_excess_text(recommendation),
+        more_seeds=None
+        if degree is Certainty.CLEAR or board.spec.external is not None
+        else _num_additional_seeds(comparison),
     )
 
 
-def _more_seeds(comparison: Comparison) -> int | None:
+def _num_additional_seeds(comparison: Comparison) -> int | None:
     """Seeds to add; None where they cannot separate the first two rows, or only a number too large to name can."""
     required = comparison.required_seeds
     if required is not None and required.seeds is None:
         return None
-    return additional_seeds(comparison) or _DEFAULT_MORE_SEEDS
+    return num_additional_seeds(comparison) or _DEFAULT_MORE_SEEDS

@@ -9,17 +9,17 @@ from typing import NamedTuple
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.grouping import EvaluationSetting, losses_by_condition
+from bln_search.ranking.grouping import EvaluationSetting, losses_by_setting
 from bln_search.ranking.probe_results import TrialProbe, batch_dependence
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
-from bln_search.reports.charts.conditions import best_point_rank_chart, best_points, point_results
+from bln_search.reports.charts.conditions import best_point_rank_chart, point_results, settings_of_best_points
 from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, Metric, TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.per_layer import layer_switches_chart
-from bln_search.reports.charts.probes import axis_chart, batch_dependence_chart, latency_chart
+from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
 from bln_search.reports.charts.search import PointResult, importance_chart, parallel_coordinates_chart, pareto_chart
 from bln_search.reports.charts.variance import variance_chart
 from bln_search.specs.sections.search import Objective
@@ -48,7 +48,7 @@ class ChartQuery:
     @cached_property
     def conditions(self) -> dict[EvaluationSetting, ByConfiguration]:
         """The conditions that can be selected, with the losses of each."""
-        return best_points(losses_by_condition(self.board.losses[self.split]))
+        return settings_of_best_points(losses_by_setting(self.board.losses[self.split]))
 
     @property
     def condition_index(self) -> int:
@@ -123,12 +123,12 @@ def _draw_drift(query: ChartQuery) -> Chart | None:
     return drift_chart(query.context.ledger.results.list_drifts(query.study.id, condition.arm, condition.point))
 
 
-def _draw_axis(query: ChartQuery, kind: ProbeKind) -> Chart | None:
+def _draw_probe_chart(query: ChartQuery, kind: ProbeKind) -> Chart | None:
     condition = query.condition
     if condition is None:
         return None
     probes = query.list_probes(condition, kind)
-    return axis_chart(probes, kind, condition.arm, condition.point, condition.estimate or "")
+    return probe_curve_chart(probes, kind, condition.arm, condition.point, condition.estimate or "")
 
 
 def _draw_batch_dependence(query: ChartQuery) -> Chart | None:
@@ -243,13 +243,13 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
         ),
         "batch-sizes": ChartEntry(
             "Loss at other batch sizes",
-            lambda query: _draw_axis(query, ProbeKind.SIZE),
+            lambda query: _draw_probe_chart(query, ProbeKind.SIZE),
             "this needs `probes: {batch_sizes: [1, 2, 4, 8]}` in the study, or `bln-search probe`",
             by_condition=True,
         ),
         "epochs": ChartEntry(
             "Loss after other epochs",
-            lambda query: _draw_axis(query, ProbeKind.EPOCH),
+            lambda query: _draw_probe_chart(query, ProbeKind.EPOCH),
             "this needs `probes: {epochs: 3}` in the study",
             by_condition=True,
         ),

@@ -41,7 +41,7 @@ def charts_page(
     """All charts of a study by group; those without data are listed with what they need."""
     query = ChartQuery(study, context, split, condition)
     analysis = query.analysis
-    groups, missing = _sort_charts(query)
+    groups, missing = _split_by_availability(query)
     labels = query.labels()[:MAX_CONDITIONS]
     return render_page(
         request,
@@ -59,7 +59,7 @@ def charts_page(
     )
 
 
-def _sort_charts(query: ChartQuery) -> tuple[dict[str, dict[str, ChartEntry]], list[ChartEntry]]:
+def _split_by_availability(query: ChartQuery) -> tuple[dict[str, dict[str, ChartEntry]], list[ChartEntry]]:
     """Return the charts with data by group, and those without."""
     groups: dict[str, dict[str, ChartEntry]] = {}
     missing = []
@@ -73,7 +73,7 @@ def _sort_charts(query: ChartQuery) -> tuple[dict[str, dict[str, ChartEntry]], l
 
 
 @router.get("/charts/{name}.csv")
-def chart_data(
+def download_chart_csv(
     study: ReadableStudy,
     name: ChartName,
     context: ContextDep,
@@ -86,7 +86,7 @@ def chart_data(
 
 
 @router.get("/charts/{name}.json")
-def chart_figure(
+def chart_plotly_json(
     study: ReadableStudy,
     name: ChartName,
     context: ContextDep,

@@ -9,9 +9,9 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
 from bln_search.core.enums import Split
-from bln_search.ranking.grouping import losses_by_condition
+from bln_search.ranking.grouping import losses_by_setting
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.chart import condition_label, number_duplicates
+from bln_search.reports.charts.chart import condition_label, make_labels_unique
 from bln_search.reports.charts.configurations import rank_chart_by_label
 from bln_search.reports.charts.curves import LOSS, TrialCurve, curves_chart
 from bln_search.storage.pagination import Page
@@ -40,10 +40,10 @@ def _draw_ranks(context: Context, reader: Bearer, study_ids: Sequence[int], spli
     compared = [
         (f"{study_id}: {board.spec.name}", condition, losses)
         for study_id, board in zip(study_ids, read_leaderboards(context, reader, list(study_ids)), strict=True)
-        for condition, losses in list(losses_by_condition(board.losses[split]).items())[:_MAX_CONDITIONS]
+        for condition, losses in list(losses_by_setting(board.losses[split]).items())[:_MAX_CONDITIONS]
     ]
     conditions = [condition for _, condition, _ in compared]
-    labels = number_duplicates(f"{name}, {condition_label(condition, conditions)}" for name, condition, _ in compared)
+    labels = make_labels_unique(f"{name}, {condition_label(condition, conditions)}" for name, condition, _ in compared)
     return rank_chart_by_label({label: losses for label, (_, _, losses) in zip(labels, compared, strict=True)})
 
 
@@ -85,7 +85,7 @@ def _draw(name: str, context: Context, reader: Bearer, study: list[int] | None, 
 
 
 @router.get("/{name}.json")
-def comparison_figure(
+def comparison_plotly_json(
     name: str, context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
 ) -> JSONResponse:
     """A chart of the comparison as a Plotly figure."""
@@ -93,7 +93,7 @@ def comparison_figure(
 
 
 @router.get("/{name}.csv")
-def comparison_data(
+def download_comparison_csv(
     name: str, context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
 ) -> Response:
     """The data of a chart of the comparison."""

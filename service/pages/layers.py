@@ -53,13 +53,13 @@ def layers_page(request: Request, study: ReadableStudy, context: ContextDep, res
 
 
 @router.get("/layers/switches.json")
-def layer_switch_chart(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> JSONResponse:
+def layer_switches_plotly_json(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> JSONResponse:
     """The effect of each switch in each layer, as a Plotly figure."""
     return figure_response(_switches_chart(study, context, result), _REQUIREMENT)
 
 
 @router.get("/layers/switches.csv")
-def switches_data(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> Response:
+def download_switches_csv(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> Response:
     """The same as CSV."""
     chart = _switches_chart(study, context, result)
     return csv_response(chart, f"study-{study.id}-layers", _REQUIREMENT)

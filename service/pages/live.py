@@ -39,7 +39,7 @@ async def live_events(
 
 
 @router.get("/parts/head")
-def head_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+def study_head_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present state, progress and actions."""
     listed = context.ledger.listing.find_study(study.id)
     if listed is None:

@@ -32,7 +32,7 @@ _MAX_ID = 2**31
 
 
 @dataclass(frozen=True)
-class ListedAnswer:
+class ListedRecommendation:
     """The recommended configuration of a study, or its leading one before the study is analyzed.
 
     Attributes:
@@ -90,7 +90,7 @@ def study_rows(
 
 
 @router.get("/studies/best")
-def best_configurations(
+def recommendations_fragment(
     context: ContextDep, reader: Reader, study: Annotated[list[int], Query(max_length=_MAX_ANSWERS)]
 ) -> HTMLResponse:
     """The recommended configuration of each of these studies; a script requests it after the list is shown."""
@@ -102,20 +102,22 @@ def best_configurations(
         is_running = item.state == StudyState.RUNNING
         board = context.leaderboards.get(item.id, item.results, allow_stale=is_running) if item.results else None
         analysis = context.analyses.get(item.id) if board else None
-        answer = _listed_answer(item.id, board, analysis)
+        answer = _make_listed_recommendation(item.id, board, analysis)
         is_later = item.state == StudyState.COMPLETE and answer.row is not None and analysis is None
         rows.append(replace(answer, later=is_later))
     return render_fragment("parts/best.html", rows=rows)
 
 
-def _listed_answer(study_id: int, board: CachedLeaderboard | None, analysis: Analysis | None) -> ListedAnswer:
+def _make_listed_recommendation(
+    study_id: int, board: CachedLeaderboard | None, analysis: Analysis | None
+) -> ListedRecommendation:
     if board is None:
-        return ListedAnswer(study_id)
+        return ListedRecommendation(study_id)
     recommended = find_recommended(board, analysis)
     row = recommended or board.leaderboard.best
     metrics = None if row is None else row.metrics.get(board.leaderboard.ranked_on)
     loss = None if metrics is None or row is None else confidence_interval_over_seeds(metrics.loss, row.seeds)
     if recommended is None or analysis is None or analysis.recommendation is None or analysis.comparison is None:
-        return ListedAnswer(study_id, row, loss, top_group_size=len(board.top_group_by_seeds or ()))
+        return ListedRecommendation(study_id, row, loss, top_group_size=len(board.top_group_p_values or ()))
     degree = certainty(analysis.recommendation, analysis.comparison)
-    return ListedAnswer(study_id, row, loss, len(analysis.comparison.top_group), degree)
+    return ListedRecommendation(study_id, row, loss, len(analysis.comparison.top_group), degree)

@@ -101,7 +101,9 @@ class StudyList:
         self.query = query
         self._ledger = context.ledger
         self.owner = reader.account if query.mine else visible_owner(reader)
-        self._places = {study_id: place for place, study_id in enumerate(self._ledger.listing.read_queue(), start=1)}
+        self._places = {
+            study_id: place for place, study_id in enumerate(self._ledger.listing.list_queued_study_ids(), start=1)
+        }
         self._has_worker = bool(self._ledger.workers.list_live())
 
     @property
@@ -110,7 +112,7 @@ class StudyList:
 
     def etag(self) -> str:
         """Return the entity tag: it changes with every event of a study, with the queue, and with the last worker."""
-        version = self._ledger.listing.read_version(self.owner)
+        version = self._ledger.listing.read_study_list_version(self.owner)
         query = (self._filters, self.query.sort, self.query.size, self.query.cursor)
         content = repr((query, version, tuple(self._places), self._has_worker, VERSION, assets_version()))
         return f"rows-{hashlib.sha256(content.encode()).hexdigest()[:24]}"

@@ -19,7 +19,7 @@ from service.pages.rendering.chart_responses import csv_response, figure_respons
 from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.routes.results import ArmFilter
-from service.routes.trials import TrialId, find_trial, trial_page
+from service.routes.trials import TrialId, find_trial, read_trial_page
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}/trials", include_in_schema=False)
@@ -39,7 +39,7 @@ def trials_page(
 ) -> HTMLResponse:
     """A page of the trials, in the order of the study."""
     filters = {"state": state or None, "arm": arm or None}
-    trials, next_cursor = trial_page(context.ledger, study.id, filters, "position", _PAGE_SIZE, cursor)
+    trials, next_cursor = read_trial_page(context.ledger, study.id, filters, "position", _PAGE_SIZE, cursor)
     counts = context.ledger.listing.count_trials_by_arm(study.id)
     return render_page(
         request,
@@ -73,13 +73,13 @@ def trial_detail_page(request: Request, study: ReadableStudy, context: ContextDe
 
 
 @router.get("/{trial_id:number}/curve.json")
-def trial_curve(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> JSONResponse:
+def trial_curve_plotly_json(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> JSONResponse:
     """Losses by epoch, as a Plotly figure."""
     return figure_response(_draw_curve(context, study, trial_id), _REQUIREMENT)
 
 
 @router.get("/{trial_id:number}/curve.csv")
-def trial_curve_data(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> Response:
+def download_trial_curve_csv(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> Response:
     """The same as CSV."""
     return csv_response(_draw_curve(context, study, trial_id), f"study-{study.id}-trial-{trial_id}", _REQUIREMENT)
 

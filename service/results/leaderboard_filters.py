@@ -39,7 +39,7 @@ def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str)
     }
     rows = [row for row in board.leaderboard.rows if not columns or _matches_filters(row, methods, columns)]
     if condition:
-        rows = [row for row in rows if row.conditions is not None and row.conditions.columns.get(condition)]
+        rows = [row for row in rows if row.conditions is not None and row.conditions.metrics_by_name.get(condition)]
     if texts := filters.get("parameter"):
         rows = _with_parameters(board, rows, texts)
     if sort != "rank":  # the order of the leaderboard

@@ -38,7 +38,9 @@ class ParameterFilter:
             return False
         value = parameters[self.name]
         if self.comparison == "=":
-            return self.value in {str(value), format_value(value), json.dumps(value)} or _is_number(value, self.number)
+            return self.value in {str(value), format_value(value), json.dumps(value)} or _equals_number(
+                value, self.number
+            )
         if isinstance(value, bool) or not isinstance(value, int | float) or self.number is None:
             return False
         return _COMPARISONS[self.comparison](value, self.number)
@@ -52,7 +54,7 @@ class ParameterFilter:
             return None
 
 
-def _is_number(value: object, number: float | None) -> bool:
+def _equals_number(value: object, number: float | None) -> bool:
     return not isinstance(value, bool) and isinstance(value, int | float) and value == number
 
 

@@ -18,7 +18,7 @@ from service.http.etags import etag_matches, etag_response
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.routes.results import ArmFilter
 from service.schemas.base import ListPage
-from service.security import ReadableStudy, missing_analysis
+from service.security import ReadableStudy, missing_analysis_problem
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 
@@ -60,7 +60,7 @@ def get_analysis(request: Request, study: ReadableStudy, context: ContextDep) ->
         return etag_response(request, b"", etag)
     cached = context.analyses.get(study.id)
     if made_at is None or cached is None:
-        raise missing_analysis(study)
+        raise missing_analysis_problem(study)
     response = AnalysisOut(
         study_id=study.id, made_at=made_at, sentences=analysis_sentences(cached, standalone=True), analysis=cached
     )

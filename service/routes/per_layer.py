@@ -14,7 +14,7 @@ from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_response
 from service.http.problems import ProblemException
-from service.security import ReadableStudy, missing_analysis
+from service.security import ReadableStudy, missing_analysis_problem
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 
@@ -41,7 +41,7 @@ def get_layers(request: Request, study: ReadableStudy, context: ContextDep) -> R
     made_at = context.ledger.analyses.find_timestamp(study.id)
     analysis = context.analyses.get(study.id)
     if made_at is None or analysis is None:
-        raise missing_analysis(study)
+        raise missing_analysis_problem(study)
     if not analysis.layers:
         reason = "" if analysis.layers_reason is None else f": {analysis.layers_reason}"
         raise ProblemException(404, "no-layers", f"no per-layer configuration of this study was searched{reason}")

@@ -17,7 +17,7 @@ from bln_search.storage.ledger import Ledger
 from service.admission import check_free_space, plan_accepted_study
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.etags import etag_matches, etag_response, if_match_revision, study_etag
+from service.http.etags import etag_matches, etag_response, if_match_revision, study_json_and_etag
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.http.problems import ProblemException
 from service.plan_estimate import plan_with_estimates
@@ -96,7 +96,7 @@ def list_studies(
         list_query["tag"] = sorted(tag)
     key_types = SORT_KEYS[sort.removeprefix("-")]
     page = decode_cursor(cursor, limit, sort, list_query, key_types)
-    version = context.ledger.listing.read_version(owner)
+    version = context.ledger.listing.read_study_list_version(owner)
     etag = (
         "list-"
         + hashlib.sha256(repr((list_query, sort, limit, page.after, version, VERSION)).encode()).hexdigest()[:24]
@@ -119,7 +119,7 @@ def list_studies(
 @router.get("/{study_id:number}", operation_id="get_study", response_model=StudyDetail)
 def get_study(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
     """A study: state, progress, estimated time, specification."""
-    return etag_response(request, *study_etag(study.revision, _read_detail(context.ledger, study.id)))
+    return etag_response(request, *study_json_and_etag(study.revision, _read_detail(context.ledger, study.id)))
 
 
 @router.patch("/{study_id:number}", operation_id="change_study")

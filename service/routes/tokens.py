@@ -15,7 +15,15 @@ from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.http.problems import ProblemException
-from service.schemas.access import RevokedTokens, Session, SignIn, TokenCreate, TokenCreated, TokenOut, TokenRevocation
+from service.schemas.access import (
+    RevokedTokenCount,
+    Session,
+    SignIn,
+    TokenCreate,
+    TokenCreated,
+    TokenOut,
+    TokenRevocation,
+)
 from service.schemas.base import ListPage
 from service.security import COOKIE, Reader, Writer, check_same_site, visible_owner
 
@@ -27,11 +35,13 @@ _SORT = "-created"
 @router.get("/tokens", operation_id="list_tokens")
 def list_tokens(context: ContextDep, reader: Reader, limit: Limit = 50, cursor: Cursor = None) -> ListPage[TokenOut]:
     """Your tokens; for an admin, those of all accounts. Newest first, without their secrets."""
-    page, following = token_page(context.ledger, visible_owner(reader), limit, cursor)
+    page, following = read_token_page(context.ledger, visible_owner(reader), limit, cursor)
     return ListPage(items=[TokenOut.model_validate(token) for token in page], next_cursor=following)
 
 
-def token_page(ledger: Ledger, owner: str | None, limit: int, cursor: str | None) -> tuple[list[TokenInfo], str | None]:
+def read_token_page(
+    ledger: Ledger, owner: str | None, limit: int, cursor: str | None
+) -> tuple[list[TokenInfo], str | None]:
     """Return a page of tokens and the cursor of the next page; None on the last page."""
     list_query = {"list": "tokens", "owner": owner}
     page = ledger.tokens.list_tokens(owner, decode_cursor(cursor, limit, _SORT, list_query))
@@ -71,7 +81,7 @@ def revoke_token(
 
 
 @router.post("/tokens/revoke", operation_id="revoke_tokens")
-def revoke_tokens(body: TokenRevocation, context: ContextDep, writer: Writer) -> RevokedTokens:
+def revoke_tokens(body: TokenRevocation, context: ContextDep, writer: Writer) -> RevokedTokenCount:
     """Revoke all tokens of an account and its browser sessions, the token of this request included.
 
     Tokens whose scope exceeds yours stay valid.
@@ -80,7 +90,7 @@ def revoke_tokens(body: TokenRevocation, context: ContextDep, writer: Writer) ->
         raise ProblemException(403, "scope", "only an admin can revoke tokens of other accounts")
     revoked = context.ledger.tokens.revoke_account(body.account, writer.scope)
     _log.info("%d tokens of %s are revoked by %s", revoked, body.account, writer.account)
-    return RevokedTokens(account=body.account, revoked=revoked)
+    return RevokedTokenCount(account=body.account, revoked=revoked)
 
 
 @router.post("/session", operation_id="sign_in")
@@ -95,7 +105,7 @@ def sign_in(request: Request, body: SignIn, context: ContextDep, response: Respo
         raise ProblemException(
             401, "no-token", "this token is unknown, revoked or expired", headers={"WWW-Authenticate": "Bearer"}
         )
-    context.rate_limiter.count(bearer.client)
+    context.rate_limiter.count(bearer.rate_limit_key)
     request.state.bearer = bearer
     lifetime = timedelta(hours=context.settings.session_hours)
     response.set_cookie(

@@ -38,7 +38,7 @@ def list_trials(
 ) -> ListPage[Trial]:
     """The training runs of a study."""
     filters = {"state": state, "arm": arm, "method": method, "seed": seed}
-    trials, following_cursor = trial_page(context.ledger, study.id, filters, sort, limit, cursor)
+    trials, following_cursor = read_trial_page(context.ledger, study.id, filters, sort, limit, cursor)
     return ListPage(items=trials, next_cursor=following_cursor)
 
 
@@ -48,7 +48,7 @@ def get_trial(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> T
     return find_trial(context.ledger, study.id, trial_id)
 
 
-def trial_page(
+def read_trial_page(
     ledger: Ledger, study_id: int, filters: Mapping[str, Any], sort: str, limit: int, cursor: str | None
 ) -> tuple[list[Trial], str | None]:
     """Return a page of trials and the cursor of the next page; None on the last page.

@@ -86,7 +86,7 @@ class TokenRevocation(BaseModel):
     account: Name
 
 
-class RevokedTokens(BaseModel):
+class RevokedTokenCount(BaseModel):
     """Revoked tokens of an account."""
 
     account: str

@@ -45,7 +45,7 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
     messages = []
     load_data = places.load_data
     places.load_data = lambda *_: data
-    places.prepared_data.cache_clear()
+    places.load_prepared_data.cache_clear()
     try:
         for _ in run_task(
             Task(1, trial), places.ExecutionEnvironment(folder, folder, FolderStore(folder)), messages.append
@@ -53,7 +53,7 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
             pass
     finally:
         places.load_data = load_data
-        places.prepared_data.cache_clear()
+        places.load_prepared_data.cache_clear()
     checkpoint = next(message.checkpoint for message in messages if isinstance(message, TrainingDone))
     evaluations = next(message.evaluations for message in messages if isinstance(message, EvaluationDone))
     return study, trial, checkpoint, evaluations

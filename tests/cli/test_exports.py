@@ -23,7 +23,7 @@ FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH
 def scored(code, estimate, loss, *, arm="bln", batch_size=25, point="", undefined=None):
     key = EvaluationKey(InferenceConfiguration(code), estimate, batch_size, Split.VALIDATION)
     if undefined:
-        return TrialEvaluation(arm, 0, Evaluation.undefined(key, undefined), point)
+        return TrialEvaluation(arm, 0, Evaluation.make_undefined(key, undefined), point)
     outcomes = Outcomes(np.full(4, loss, np.float32), np.ones(4, np.bool_))
     return TrialEvaluation(arm, 0, Evaluation.from_outcomes(key, outcomes), point)
 

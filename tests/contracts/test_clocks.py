@@ -12,7 +12,7 @@ from sqlalchemy import select
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.specs import parse_study
-from bln_search.storage.clock import DatabaseClock, time_within
+from bln_search.storage.clock import DatabaseClock, read_time_in_session
 from bln_search.storage.engine import read_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, StudyRow, WorkerRow
@@ -111,5 +111,7 @@ def test_lease_is_counted_by_the_database_clock(ledger, running):
 
 def test_time_advances_within_a_transaction(ledger):
     with read_session(ledger.database.engine) as session:
-        assert time_within(ledger.database.clock, session) < time_within(ledger.database.clock, session)
-        assert time_within(lambda: datetime(2026, 1, 1, tzinfo=UTC), session).year == 2026
+        assert read_time_in_session(ledger.database.clock, session) < read_time_in_session(
+            ledger.database.clock, session
+        )
+        assert read_time_in_session(lambda: datetime(2026, 1, 1, tzinfo=UTC), session).year == 2026

@@ -35,7 +35,7 @@ def test_link_reads_one_study_until_it_is_revoked(ledger, studies):
     secret, link = ledger.share_links.create(studies[0], "ada", "for bob", in_days(3))
     bearer = ledger.tokens.find_bearer(secret)
     assert (bearer.kind, bearer.scope, bearer.study_id) == (TokenKind.SHARE, Scope.READ, studies[0])
-    assert bearer.client != ledger.tokens.find_bearer(ledger.tokens.create("ada", Scope.READ)[0]).client
+    assert bearer.rate_limit_key != ledger.tokens.find_bearer(ledger.tokens.create("ada", Scope.READ)[0]).rate_limit_key
     with pytest.raises(TokenError):
         ledger.share_links.revoke(studies[1], link.id)
     ledger.share_links.revoke(studies[0], link.id)

@@ -29,7 +29,7 @@ def evaluations(n=7):
             outcomes = Outcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
             records.append(Evaluation.from_outcomes(key, outcomes))
     key = EvaluationKey(InferenceConfiguration("FTFF"), PopulationEstimate.FROZEN, 25, Split.TEST)
-    return (*records, Evaluation.undefined(key, "because"))
+    return (*records, Evaluation.make_undefined(key, "because"))
 
 
 def no_worker_is_alive(_worker):

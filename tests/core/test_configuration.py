@@ -12,8 +12,8 @@ from bln_search.core.configuration import (
     Source,
     Statistic,
     all_configurations,
+    epoch_selection_configuration,
     mini_batch_configuration,
-    paper_selection_configuration,
 )
 
 
@@ -29,7 +29,7 @@ def test_only_layer_normalization_has_no_batch_statistics():
 
 
 def test_style_of_a_source_is_one_word():
-    assert [source.style for source in Source] == ["population", "mini-batch", "memory", "blend", "none"]
+    assert [source.css_name for source in Source] == ["population", "mini-batch", "memory", "blend", "none"]
 
 
 def test_letters_have_the_order_of_the_paper():
@@ -72,7 +72,7 @@ def test_memory_comes_first_for_mbn_and_is_no_population():
     assert configurations[0].uses_memory
     assert not configurations[0].uses_population
     assert configurations[0].is_deterministic
-    assert [str(paper_selection_configuration(method)) for method in (Method.MBN, Method.BN)] == ["MM--", "FF--"]
+    assert [str(epoch_selection_configuration(method)) for method in (Method.MBN, Method.BN)] == ["MM--", "FF--"]
 
 
 @pytest.mark.parametrize("code", ["MMFF", "--MM", "MMMM", "MFTT"])

@@ -25,7 +25,7 @@ def test_index_digits_and_codes_convert_into_one_another(space, data):
 
 @given(spaces())
 def test_every_layer_belongs_to_one_choice(space):
-    for layer, choice in enumerate(space.choice_of):
+    for layer, choice in enumerate(space.choice_index_per_layer):
         assert layer in space.choices[choice].layers
     assert sum(len(choice.layers) for choice in space.choices) == len(space.layers)
 

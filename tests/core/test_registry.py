@@ -27,12 +27,12 @@ def test_names_match_the_built_in_models_and_data_sets():
 def test_token_ids_need_a_model_with_an_embedding():
     assert {name for name in MODELS if "vocabulary" in signature(MODELS[name]).parameters} == registry.TEXT_MODELS
     assert set(registry.DATA_SETS) >= registry.TEXT_DATA_SETS
-    assert registry.pair_problem("lstm", "imdb") is None
-    assert registry.pair_problem("lstm", "digits") is None
-    assert registry.pair_problem("nin", "imdb").startswith(
+    assert registry.model_data_problem("lstm", "imdb") is None
+    assert registry.model_data_problem("lstm", "digits") is None
+    assert registry.model_data_problem("nin", "imdb").startswith(
         "the model nin takes measurements, imdb consists of token ids: choose"
     )
-    assert registry.pair_problem("of-a-package", "imdb") is None
+    assert registry.model_data_problem("of-a-package", "imdb") is None
 
 
 class Plugin(nn.Module):

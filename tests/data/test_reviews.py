@@ -10,7 +10,7 @@ import tarfile
 import pytest
 
 from bln_search.core.errors import ChecksumError, DataError
-from bln_search.data.reviews import MAX_REVIEW_BYTES, JsonLines, ReviewArchive, ReviewFolder
+from bln_search.data.reviews import MAX_REVIEW_BYTES, JsonLinesReviews, ReviewArchive, ReviewFolder
 from tests.data.reviews import make_reviews, md5, write_archive, write_folder, write_lines
 
 GOOD = b'{"text": "fine", "label": 1}\n'
@@ -19,7 +19,7 @@ GOOD = b'{"text": "fine", "label": 1}\n'
 def read_lines(folder, content, suffix=".jsonl"):
     (folder / f"train{suffix}").write_bytes(content)
     (folder / "test.jsonl").write_bytes(GOOD)
-    return JsonLines.find(folder).read()["train"]
+    return JsonLinesReviews.find(folder).read()["train"]
 
 
 def test_reviews_are_read_by_class_and_number_not_by_name(tmp_path):
@@ -33,10 +33,10 @@ def test_reviews_are_read_by_class_and_number_not_by_name(tmp_path):
 def test_the_two_line_files_may_be_compressed_differently(tmp_path):
     write_lines(tmp_path, make_reviews(), ".jsonl.gz")
     (tmp_path / "train.jsonl.gz").unlink()
-    assert JsonLines.find(tmp_path) is None
+    assert JsonLinesReviews.find(tmp_path) is None
     write_lines(tmp_path / "other", make_reviews(), ".jsonl.xz")
     (tmp_path / "other" / "train.jsonl.xz").rename(tmp_path / "train.jsonl.xz")
-    assert JsonLines.find(tmp_path).read() == make_reviews()
+    assert JsonLinesReviews.find(tmp_path).read() == make_reviews()
 
 
 INVALID_LINES = {

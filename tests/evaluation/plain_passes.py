@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from bln_search.evaluation import evaluate_rows
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import configured_row
+from bln_search.evaluation.row_evaluator import configure_layers_by_row
 from tests.evaluation.builders import SIZE, draw_examples
 
 
@@ -16,7 +16,7 @@ from tests.evaluation.builders import SIZE, draw_examples
 def plain_losses(network, inputs, targets, populations, row, size=SIZE):
     """Return the losses in one row by plain forward passes over the same mini-batches."""
     losses = []
-    with configured_row(row, populations):
+    with configure_layers_by_row(row, populations):
         for x, y in mini_batches(inputs, targets, size):
             losses.append(F.cross_entropy(network(x)[: len(y)], y, reduction="none"))
     return torch.cat(losses).numpy()

@@ -60,13 +60,15 @@ def test_per_layer_losses_equal_those_on_cpu(name):
     network = build_network(name, dtype=torch.float64)
     gpu_network, inputs, targets, populations = to_gpu(network, name, torch.float64)
     tree = TreeEvaluator(gpu_network, list(mini_batches(inputs, targets, SIZE)), populations)
-    tree.check()
+    tree.check_against_plain_passes()
     generator = np.random.default_rng(0)
     digits = np.stack([generator.integers(radix, size=20) for radix in tree.space.radices], 1).astype(np.uint8)
     inputs, targets = draw_examples(name, 48)
     cpu_populations = frozen_populations(network, inputs.split(SIZE))
-    expected = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), cpu_populations).outcomes(digits)
-    for on_gpu, on_cpu in zip(tree.outcomes(digits), expected, strict=True):
+    expected = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), cpu_populations).per_example_outcomes(
+        digits
+    )
+    for on_gpu, on_cpu in zip(tree.per_example_outcomes(digits), expected, strict=True):
         np.testing.assert_allclose(on_gpu.losses, on_cpu.losses, rtol=1e-9, atol=1e-9)
 
 

@@ -14,7 +14,7 @@ from bln_search.evaluation import collect_frozen_moments, evaluate_split
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.latency import measure_latency
 from bln_search.evaluation.probe_evaluation import probe_batch_composition, probe_batch_size
-from bln_search.evaluation.row_evaluator import configured_row
+from bln_search.evaluation.row_evaluator import configure_layers_by_row
 from bln_search.norms import BLN
 from bln_search.norms.network.layers import find_norms, network_populations
 from bln_search.norms.row_batching.row_tensor import RowSpec
@@ -78,7 +78,7 @@ def test_reshuffled_probes_equal_plain_passes_in_each_order(trained):
 def plain_losses_and_classes(network, row, populations, inputs, targets, order):
     losses, classes = np.empty(N), np.empty(N, int)
     x, y = inputs[order], targets[order]
-    with torch.no_grad(), configured_row(row, populations):
+    with torch.no_grad(), configure_layers_by_row(row, populations):
         network.eval()
         for start in range(0, N, SIZE):
             missing = max(0, start + SIZE - N)

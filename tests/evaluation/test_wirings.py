@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api.estimates import collect_estimates, named_populations
+from bln_search.api.estimates import collect_estimates, population_loaders_by_name
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.loaders import load_split_batches
 from bln_search.core.enums import Correction
@@ -201,7 +201,7 @@ def test_every_per_layer_loss_is_that_of_the_oracle(name, semantics):
     if tree is None:
         return
     digits = draw_digits(tree.space)
-    for row, outcomes in zip(digits, tree.outcomes(digits), strict=True):
+    for row, outcomes in zip(digits, tree.per_example_outcomes(digits), strict=True):
         codes = dict(zip(tree.space.layers, map(str, tree.space.configuration(row).configurations), strict=True))
         all_codes = {name: codes.get(name, "FFFF") for name in case.oracle.layers}
         expected = case.oracle.losses(all_codes, fill_batches(case.validation))
@@ -215,11 +215,11 @@ def make_checked_tree(case):
     wiring, adapter = case.wiring, BatchAdapter(case.network, None, None, torch.device("cpu"))
     layers = find_norms(case.network)
     with unreached_layers_allowed(wiring):
-        moments = collect_estimates(adapter, layers, named_populations(case.loader(case.train)), None)
+        moments = collect_estimates(adapter, layers, population_loaders_by_name(case.loader(case.train)), None)
     populations = network_populations(layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot)
     batches = load_split_batches(case.loader(case.validation), "validation_loader", cross_entropy, adapter)
     tree = TreeEvaluator(case.network, batches, populations, TreeOptions())
-    tree.check()
+    tree.check_against_plain_passes()
     return tree
 
 

@@ -10,10 +10,10 @@ from torch.nn import functional as F
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.data.corruptions import corrupt_images
-from bln_search.evaluation.row_evaluator import configured_row
-from bln_search.execution.environment import ExecutionEnvironment, prepared_data
+from bln_search.evaluation.row_evaluator import configure_layers_by_row
+from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.execution.messages import EvaluationDone, Progressed, Task, TrainingDone
+from bln_search.execution.messages import EvaluationDone, PhaseProgress, Task, TrainingDone
 from bln_search.execution.reevaluation import (
     ReproductionVerdict,
     compare_evaluations,
@@ -76,7 +76,7 @@ def corrupted_inputs(data, split, condition):
 def plain_losses(loaded, row, inputs, targets, size):
     """Losses by plain forward passes over mini-batches in the order of the data, the last one filled from the first."""
     n, losses = len(inputs), []
-    with evaluation_mode(loaded.network), configured_row(row, loaded.populations):
+    with evaluation_mode(loaded.network), configure_layers_by_row(row, loaded.populations):
         for start in range(0, n, size):
             chosen = [(start + offset) % n for offset in range(size)]
             outputs = loaded.network(torch.from_numpy(inputs[chosen]).float())
@@ -92,7 +92,7 @@ def test_losses_under_conditions_equal_a_plain_loop(environment, checkpoint, eva
         for condition in TRIAL.evaluation.conditions:
             for split in (Split.VALIDATION, Split.TEST):
                 inputs, targets = corrupted_inputs(loaded.data, split, condition), loaded.data.splits[split][1]
-                for row in loaded.rows[::5]:
+                for row in loaded.planned_row_specs[::5]:
                     for size in TRIAL.batch_sizes:
                         (evaluation,) = (
                             found
@@ -114,7 +114,7 @@ def test_every_condition_has_the_evaluations_of_the_clean_images(evaluations):
         for name in ("", "gaussian_noise-3", "dim")
     }
     assert by_condition[""] == by_condition["gaussian_noise-3"] == by_condition["dim"]
-    assert len(by_condition[""]) * 3 == len(keys) == len(set(keys)) == 2 * TRIAL.evaluations_per_split
+    assert len(by_condition[""]) * 3 == len(keys) == len(set(keys)) == 2 * TRIAL.num_evaluations_per_split
 
 
 def test_clean_evaluations_equal_those_of_a_study_without_conditions(environment, checkpoint, evaluations):
@@ -127,7 +127,7 @@ def test_clean_evaluations_equal_those_of_a_study_without_conditions(environment
 
 
 def test_reevaluation_is_identical_bit_for_bit(environment, checkpoint, evaluations):
-    prepared_data.cache_clear()
+    load_prepared_data.cache_clear()
     repeated = reevaluate_trial(TRIAL, checkpoint, environment, replay_conditions(checkpoint))
     comparisons = compare_evaluations(evaluations, repeated, same_conditions=True)
     assert len(comparisons) == len(evaluations)
@@ -135,5 +135,5 @@ def test_reevaluation_is_identical_bit_for_bit(environment, checkpoint, evaluati
 
 
 def test_progress_counts_the_examples_of_every_condition(messages):
-    progress = [message for message in messages if isinstance(message, Progressed) and message.phase == "evaluation"]
+    progress = [message for message in messages if isinstance(message, PhaseProgress) and message.phase == "evaluation"]
     assert progress[-1].done == progress[-1].total == 3 * 2 * (40 + 360)

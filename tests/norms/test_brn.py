@@ -10,7 +10,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms import BN, BRN
-from bln_search.norms.network.layers import history_recording
+from bln_search.norms.network.layers import set_history_recording
 
 EPSILON = 1e-4
 SHAPES = {"(N, D)": (6, 3), "(N, C, H, W)": (4, 3, 2, 2)}
@@ -76,7 +76,7 @@ def test_r_and_d_are_constants_to_the_gradient():
     previous, x = random_inputs((6, 3), 2)
     layer(previous)
     x.requires_grad_()
-    with history_recording([layer], False):
+    with set_history_recording([layer], False):
         (layer(x) ** 3).sum().backward()
     averages = layer.moving / 0.5
     values = x.detach().numpy()

@@ -17,7 +17,7 @@ from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms import BN, MBN
 from bln_search.norms.moment_collection import collect_moments
-from bln_search.norms.network.layers import history_recording
+from bln_search.norms.network.layers import set_history_recording
 from bln_search.norms.statistics import select_population
 from tests.norms.oracle import from_rows, to_rows
 
@@ -113,7 +113,7 @@ def test_gradients_flow_through_the_current_mini_batch_only():
     past.requires_grad_()
     layer(past)
     present.requires_grad_()
-    with history_recording([layer], False):
+    with set_history_recording([layer], False):
         assert torch.autograd.gradcheck(layer, (present,))
         layer(present).square().sum().backward()
     assert past.grad is None
@@ -125,7 +125,7 @@ def test_the_gradient_treats_the_memory_as_constant():
     past, present = random_inputs((3, 2), 2)
     layer(past)
     present.requires_grad_()
-    with history_recording([layer], False):
+    with set_history_recording([layer], False):
         (layer(present) ** 3).sum().backward()
 
     def loss(x):
@@ -152,7 +152,7 @@ def test_the_memory_holds_only_the_last_mini_batches():
 def test_a_double_forward_records_the_second_pass_only():
     layer = random_layer((5, 4), memory_size=3)
     first, second = random_inputs((5, 4), 2)
-    with history_recording([layer], False):
+    with set_history_recording([layer], False):
         layer(first)
     assert layer.memory is None
     layer(second)

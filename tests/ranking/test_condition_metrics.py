@@ -11,7 +11,7 @@ from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import losses_by_row
 from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
-from bln_search.ranking.study_effects import values_by_row
+from bln_search.ranking.study_effects import values_by_split_and_metric
 
 CONDITIONS = ("fog-3", "dim", "noise")
 SEEDS = (0, 1, 2)
@@ -54,7 +54,7 @@ def test_metrics_equal_numpy(row, split):
     highest = losses[losses.mean(1).argmax()]
     assert (worst.loss.mean, worst.loss.deviation) == pytest.approx((highest.mean(), highest.std(ddof=1)))
     assert worst.accuracy.mean == pytest.approx(accuracies.mean(1).min())
-    assert tuple(metrics.columns) == (*CONDITIONS, "mean", "worst")
+    assert tuple(metrics.metrics_by_name) == (*CONDITIONS, "mean", "worst")
 
 
 def test_conditions_do_not_change_ranks_and_clean_metrics():
@@ -90,4 +90,6 @@ def test_repeated_seed_under_a_condition_is_rejected():
 def test_statistics_read_clean_evaluations_only():
     for split in SPLITS:
         assert losses_by_row(all_scored(), split) == losses_by_row(all_scored([0]), split)
-    assert values_by_row(all_scored(), [("bln", "")]) == values_by_row(all_scored([0]), [("bln", "")])
+    assert values_by_split_and_metric(all_scored(), [("bln", "")]) == values_by_split_and_metric(
+        all_scored([0]), [("bln", "")]
+    )

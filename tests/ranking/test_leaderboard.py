@@ -14,7 +14,7 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import MissingSeeds, TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import SeedShortfall, TrialEvaluation, rank_rows
 
 WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
 
@@ -76,7 +76,7 @@ def test_row_that_lacks_seeds_is_not_ranked():
     scored = [measured("TTTT", 0.1)] + [measured("FFFF", 1.0, seed=seed) for seed in range(3)]
     board = rank_rows(scored)
     assert [(str(row.configuration), row.rank) for row in board.rows] == [("FFFF", 1), ("TTTT", None)]
-    assert board.rows[1].missing_seeds == MissingSeeds(Split.VALIDATION, evaluated=1, required=3)
+    assert board.rows[1].missing_seeds == SeedShortfall(Split.VALIDATION, evaluated=1, required=3)
     assert rank_rows(scored, seeds=5).best is None
 
 

@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.records import EvaluationKey, Probe
-from bln_search.ranking.probe_results import Crossing, TrialProbe, batch_dependence, best_row_changes, probe_curves
+from bln_search.ranking.probe_results import BestRowChange, TrialProbe, batch_dependence, best_row_changes, probe_curves
 from bln_search.ranking.statistics.intervals import t_interval
 
 FROZEN = PopulationEstimate.FROZEN
@@ -47,8 +47,8 @@ def test_crossing_is_where_the_best_row_changes():
         "FFFF", {1: 0.9, 5: 0.3, 25: 0.2, 100: 0.2}
     )
     assert best_row_changes(probe_curves(trial_probes, ProbeKind.SIZE)) == [
-        Crossing(T, F, (5, 25)),
-        Crossing(F, T, (25, 100)),
+        BestRowChange(T, F, (5, 25)),
+        BestRowChange(F, T, (25, 100)),
     ]
 
 

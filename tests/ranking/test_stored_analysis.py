@@ -12,7 +12,7 @@ from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.paired import compare_rows
-from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import CurrentRow, recommend
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from tests.ranking.comparisons import compared
@@ -178,7 +178,7 @@ def test_every_part_survives_storage():
             regret=0,
             accuracy_regret=0,
         ),
-        no_better_than_class_prior=NoBetterThanClassPrior(
+        no_better_than_class_prior=ArmsNoBetterThanPrior(
             arms=("bn",), all_arms=True, split=Split.TEST, loss=1, accuracy=0.5, baseline=baseline
         ),
         layers=(per_layer_result(excluded={"TTTT": REASON}),),

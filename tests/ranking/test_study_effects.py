@@ -13,7 +13,7 @@ from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import TrialEvaluation
 from bln_search.ranking.statistics.eta_squared import eta_squared
-from bln_search.ranking.study_effects import condition_effects, values_by_row, variance_shares
+from bln_search.ranking.study_effects import condition_effects, values_by_split_and_metric, variance_shares
 
 FROZEN = PopulationEstimate.FROZEN
 METHODS = {"bn": Method.BN, "mbn": Method.MBN}
@@ -39,7 +39,7 @@ def evaluations():
 
 @pytest.mark.parametrize("arm", METHODS)
 def test_values_are_those_of_the_given_arms(evaluations, arm):
-    values = values_by_row(evaluations, {(arm, "")})
+    values = values_by_split_and_metric(evaluations, {(arm, "")})
     assert set(values) == {(Split.VALIDATION, "loss"), (Split.VALIDATION, "accuracy")}
     losses = values[Split.VALIDATION, "loss"]
     assert {row.arm for row in losses} == {arm}
@@ -53,14 +53,14 @@ def test_values_are_those_of_the_given_arms(evaluations, arm):
 
 def test_rows_without_a_value_are_omitted(evaluations):
     key = EvaluationKey(all_configurations(Method.LN)[0], None, 25, Split.VALIDATION)
-    undefined = TrialEvaluation("ln", 0, Evaluation.undefined(key, "it has no value"))
-    assert values_by_row([undefined, *evaluations], {("bn", ""), ("ln", "")}) == values_by_row(
-        evaluations, {("bn", "")}
-    )
+    undefined = TrialEvaluation("ln", 0, Evaluation.make_undefined(key, "it has no value"))
+    assert values_by_split_and_metric(
+        [undefined, *evaluations], {("bn", ""), ("ln", "")}
+    ) == values_by_split_and_metric(evaluations, {("bn", "")})
 
 
 def test_shares_of_each_arm_are_those_of_its_switches_alone(evaluations):
-    shares = variance_shares(values_by_row(evaluations, {(arm, "") for arm in METHODS}))
+    shares = variance_shares(values_by_split_and_metric(evaluations, {(arm, "") for arm in METHODS}))
     assert [(arm_shares.arm, arm_shares.metric) for arm_shares in shares] == [
         ("bn", "accuracy"),
         ("mbn", "accuracy"),
@@ -78,7 +78,7 @@ def test_shares_of_each_arm_are_those_of_its_switches_alone(evaluations):
 
 
 def test_effects_are_the_mean_differences_of_a_switch(evaluations):
-    accuracy, loss = condition_effects(values_by_row(evaluations, {("bn", "")}))
+    accuracy, loss = condition_effects(values_by_split_and_metric(evaluations, {("bn", "")}))
     assert (accuracy.metric, loss.metric) == ("accuracy", "loss")
     assert (loss.arm, loss.point, loss.batch_size, loss.split) == ("bn", "", 25, Split.VALIDATION)
     by_code = {}
@@ -93,7 +93,7 @@ def test_effects_are_the_mean_differences_of_a_switch(evaluations):
 
 def test_a_missing_configuration_leaves_no_effects_and_no_shares(evaluations):
     incomplete = [item for item in evaluations if str(item.evaluation.key.configuration) != "TT--"]
-    values = values_by_row(incomplete, {("bn", "")})
+    values = values_by_split_and_metric(incomplete, {("bn", "")})
     assert condition_effects(values) == ()
     assert variance_shares(values) == ()
 
@@ -116,7 +116,7 @@ def test_blends_change_neither_effects_nor_shares(evaluations):
         if item.evaluation.key.configuration.uses_population
     ]
     arms = {(arm, "") for arm in METHODS}
-    plain, both = (values_by_row(items, arms) for items in (evaluations, [*evaluations, *blended]))
+    plain, both = (values_by_split_and_metric(items, arms) for items in (evaluations, [*evaluations, *blended]))
     assert len(both[Split.VALIDATION, "loss"]) > len(plain[Split.VALIDATION, "loss"])
     assert condition_effects(both) == condition_effects(plain)
     assert variance_shares(both) == variance_shares(plain)

@@ -17,7 +17,7 @@ def make_board(ranked_on=Split.VALIDATION):
             for seed in (0, 1):
                 key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split)
                 result = (
-                    Evaluation.undefined(key, "no value, as m = 1")
+                    Evaluation.make_undefined(key, "no value, as m = 1")
                     if loss is None
                     else Evaluation(key, EvaluationState.MEASURED, 10, loss + seed / 8, 0.5)
                 )

@@ -14,7 +14,7 @@ from bln_search.core.states import TrialState
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.curves import TrialCurve
 from bln_search.reports.page import SECTIONS, ReportContext, Section
-from bln_search.reports.page.blocks import MAX_TABLE_ROWS, Paragraph, Picture
+from bln_search.reports.page.blocks import MAX_TABLE_ROWS, ChartFigure, Paragraph
 from bln_search.reports.page.html import study_page
 from bln_search.specs import parse_study
 from bln_search.specs.study_yaml import study_yaml
@@ -136,7 +136,7 @@ def test_custom_section_is_a_function():
     )
 
     def own_section(context: ReportContext) -> Section:
-        return Section("mine", "My <section>", [Paragraph(f"{len(context.trials)} trials & more"), Picture(chart)])
+        return Section("mine", "My <section>", [Paragraph(f"{len(context.trials)} trials & more"), ChartFigure(chart)])
 
     parsed_page = ParsedPage(study_page(rich(), (*SECTIONS, own_section, lambda _: None)))
     assert "mine" in parsed_page.ids

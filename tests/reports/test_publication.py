@@ -60,7 +60,7 @@ def wild_board():
         for size in (1, 25):
             key = EvaluationKey(InferenceConfiguration("TTFF"), PopulationEstimate.FROZEN, size, Split.VALIDATION)
             if size == 1:
-                evaluation = Evaluation.undefined(key, "m/(m-1) has no value for m = 1")
+                evaluation = Evaluation.make_undefined(key, "m/(m-1) has no value for m = 1")
             else:
                 evaluation = Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
             scored.append(TrialEvaluation(arm, 0, evaluation, f'{{"training.note": {_json(SPECIAL)}}}'))

@@ -10,7 +10,7 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.paired import compare_rows
-from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import CurrentRow, recommend
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
@@ -67,7 +67,7 @@ def test_recommendation(recommendation, snapshot):
 @pytest.mark.parametrize("all_arms", [True, False])
 def test_baseline_warning(all_arms, snapshot):
     baseline = ClassPriorBaseline(loss=0.7, accuracy=0.5)
-    check = NoBetterThanClassPrior(
+    check = ArmsNoBetterThanPrior(
         arms=("bn", "ln"), all_arms=all_arms, split=Split.TEST, loss=0.75, accuracy=0.25, baseline=baseline
     )
     assert baseline_warning(check) == snapshot

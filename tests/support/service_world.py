@@ -62,7 +62,7 @@ def make_evaluations(seed, batch_size=25, conditions=("",), rows=BLN_ROWS):
         for split in (Split.VALIDATION, Split.TEST):
             key = EvaluationKey(configuration, estimate, batch_size, split, condition)
             if str(configuration) == "TTTT":
-                evaluations.append(Evaluation.undefined(key, "Std_B: it has no value"))
+                evaluations.append(Evaluation.make_undefined(key, "Std_B: it has no value"))
                 continue
             outcomes = Outcomes(rng.random(9).astype(np.float32), rng.random(9) < 0.5)
             evaluations.append(Evaluation.from_outcomes(key, outcomes))

@@ -299,7 +299,7 @@ def test_the_kept_epoch_keeps_its_running_statistics(data):
         nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 16), make_norm("bln", 16), nn.Linear(16, 10)
     )
     training_run = TrainingRun(network, data, TrainingSpec(epochs=4, learning_rate=0.5), ArmSpec(method="bln"), seed=0)
-    weights_by_epoch = {record.epoch: copy_weights(network_weights(network)) for record in training_run.epochs()}
+    weights_by_epoch = {record.epoch: copy_weights(network_weights(network)) for record in training_run.train_epochs()}
     trained = training_run.result
     expected = weights_by_epoch[trained.kept_epoch]
     assert "1.running_var" in expected

@@ -11,7 +11,7 @@ from scipy.stats import entropy
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import ProbeKind, Scope, Split
 from bln_search.core.errors import DataError
-from bln_search.execution.environment import ExecutionEnvironment, prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.reports.sentences.baseline_check import baseline_warning
@@ -21,7 +21,7 @@ from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker.analysis import compute_analysis, get_or_create_analysis
-from bln_search.worker.analysis.baseline_check import check_against_baseline
+from bln_search.worker.analysis.baseline_check import find_arms_not_beating_baseline
 from bln_search.worker.analysis.study_analysis import _has_slot_estimates
 from bln_search.worker.loop import Worker
 from bln_search.worker.probe_study import probe_study
@@ -74,7 +74,9 @@ def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     untrained = worker.ledger.queue.submit(study, "ada").study_id
     worker.work(once=True)
     analysis = worker.ledger.analyses.find(untrained).analysis
-    classes = prepared_data(study.data, worker.environment.data, worker.environment.cache, "cpu").splits[Split.TEST][1]
+    classes = load_prepared_data(study.data, worker.environment.data, worker.environment.cache, "cpu").splits[
+        Split.TEST
+    ][1]
     check = analysis.no_better_than_class_prior
     assert (check.arms, check.all_arms, check.split) == (("bln",), True, Split.TEST)
     assert check.baseline.loss == pytest.approx(entropy(np.bincount(classes)), rel=1e-12)
@@ -86,7 +88,10 @@ def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     spec = worker.ledger.studies.get(untrained).spec
     board = worker.ledger.results.rank_study(untrained, spec)
     missing = spec.model_copy(update={"data": DataSpec(name="mnist", validation=100)})
-    assert check_against_baseline(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path)) is None
+    assert (
+        find_arms_not_beating_baseline(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path))
+        is None
+    )
 
 
 def test_stored_analysis_is_not_computed_again(analysed):
@@ -163,7 +168,7 @@ def test_failed_analysis_is_stored_with_its_reason(analysed, monkeypatch):
     def broken(*_args):
         raise ValueError("no")
 
-    monkeypatch.setattr("bln_search.worker.analysis.study_analysis.compare_study", broken)
+    monkeypatch.setattr("bln_search.worker.analysis.study_analysis.compare_best_rows", broken)
     assert compute_analysis(worker.ledger, study_id, None).reason == "ValueError: no"
     assert worker.ledger.analyses.find(study_id).analysis.reason == "ValueError: no"
     monkeypatch.undo()

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from bln_search.core.enums import Split
 from bln_search.core.states import StudyState
 from bln_search.data.corruptions import corrupt_images
-from bln_search.evaluation.row_evaluator import configured_row
+from bln_search.evaluation.row_evaluator import configure_layers_by_row
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.execution.trial import run_task
 from bln_search.norms.network.layers import evaluation_mode
@@ -49,7 +49,7 @@ def plain_loss(loaded, row, batch_size, split, condition):
     standardizer = loaded.data.standardizer
     inputs = torch.from_numpy((corrupted.astype(np.float64) * 16 - standardizer.mean) / standardizer.deviation).float()
     losses, n = [], len(inputs)
-    with evaluation_mode(loaded.network), configured_row(row, loaded.populations):
+    with evaluation_mode(loaded.network), configure_layers_by_row(row, loaded.populations):
         for start in range(0, n, batch_size):
             chosen = [(start + offset) % n for offset in range(batch_size)]
             count = min(batch_size, n - start)
@@ -68,7 +68,7 @@ def test_study_with_conditions_from_its_file_to_its_table(ledger, environment):
     losses = {}
     for trial in ledger.trials.list_trials(study_id):
         with load_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
-            for row in loaded.rows[::3]:
+            for row in loaded.planned_row_specs[::3]:
                 for condition in study.evaluation.conditions:
                     for batch_size in trial.spec.batch_sizes:
                         key = (trial.arm, row.configuration, row.estimate, batch_size, condition.name)

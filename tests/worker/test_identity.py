@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from bln_search.worker import identity
-from bln_search.worker.identity import is_alive, own_name
+from bln_search.worker.identity import may_be_alive, own_name
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ def name_of(child):
 
 
 def test_this_process_is_alive():
-    assert is_alive(own_name())
+    assert may_be_alive(own_name())
 
 
 def test_ended_process_is_not_alive_nor_its_reused_id(child):
     name = name_of(child)
-    assert is_alive(name)
+    assert may_be_alive(name)
     host, number, start = name.split("/")
-    assert not is_alive(f"{host}/{number}/1-{start.partition('-')[2]}")
+    assert not may_be_alive(f"{host}/{number}/1-{start.partition('-')[2]}")
     end(child)
-    assert not is_alive(name)
+    assert not may_be_alive(name)
 
 
 def test_setting_the_clock_does_not_change_names(child, monkeypatch):
@@ -47,34 +47,34 @@ def test_setting_the_clock_does_not_change_names(child, monkeypatch):
     real = psutil.boot_time
     monkeypatch.setattr(psutil, "boot_time", lambda: real() + 1)
     monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: real() + 1, raising=False)
-    assert is_alive(name)
+    assert may_be_alive(name)
     assert own_name() == worker_name
 
 
 def test_worker_on_another_machine_may_be_alive():
-    assert is_alive("elsewhere/1/0.00")
+    assert may_be_alive("elsewhere/1/0.00")
 
 
 def test_worker_in_another_namespace_may_be_alive(monkeypatch):
     """As in two containers that have the name of their host, or behind a new start of the machine."""
     name = own_name()
     monkeypatch.setattr(identity, "_pid_namespace", lambda: "elsewhere")
-    assert is_alive(name.replace(name.split("/")[1], "999999999"))
+    assert may_be_alive(name.replace(name.split("/")[1], "999999999"))
 
 
 def test_name_of_an_earlier_version_is_parsed(child):
     host = own_name().split("/")[0]
     name = f"{host}/{child.pid}/{psutil.Process(child.pid).create_time():.2f}"
-    assert is_alive(name)
-    assert not is_alive(f"{host}/{child.pid}/1.00")
+    assert may_be_alive(name)
+    assert not may_be_alive(f"{host}/{child.pid}/1.00")
     end(child)
-    assert not is_alive(name)
+    assert not may_be_alive(name)
 
 
 @pytest.mark.slow
 def test_start_time_by_clock_without_ticks(child, monkeypatch, tmp_path):
     monkeypatch.setattr(identity, "_OWN_STATUS", tmp_path / "none")
     name = name_of(child)
-    assert is_alive(name)
+    assert may_be_alive(name)
     end(child)
-    assert not is_alive(name)
+    assert not may_be_alive(name)

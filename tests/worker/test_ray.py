@@ -16,7 +16,7 @@ from bln_search.core.errors import ClusterError, DataUnavailableError
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.executors.ray.executor import RayExecutor
-from bln_search.execution.messages import Progressed, TaskFailed
+from bln_search.execution.messages import PhaseProgress, TaskFailed
 from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
@@ -98,7 +98,7 @@ def test_killed_process_is_noticed_and_its_trial_retried(executor, ledger):
     killed, noticed = [], []
 
     def watch(message):
-        if not killed and isinstance(message, Progressed):
+        if not killed and isinstance(message, PhaseProgress):
             killed.append(time.monotonic())
             os.kill(workers()[0].pid, signal.SIGKILL)
         if isinstance(message, TaskFailed):
@@ -141,7 +141,7 @@ def test_driver_error_ends_the_run_and_releases_trials(executor, ledger):
     stopped = []
 
     def stop(message):
-        if isinstance(message, Progressed) and not stopped:
+        if isinstance(message, PhaseProgress) and not stopped:
             stopped.append(time.monotonic())
             raise Stop
 
@@ -174,7 +174,7 @@ def test_lost_cluster_ends_the_run(executor, ledger):
     study_id = ledger.studies.accept(parse_study(LONG))
 
     def kill(message):
-        if isinstance(message, Progressed):
+        if isinstance(message, PhaseProgress):
             os.kill(executor._cluster.raylet_pid, signal.SIGKILL)
 
     start = time.monotonic()

@@ -12,7 +12,7 @@ from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from bln_search.worker.identity import own_name
-from bln_search.worker.sampled_points import SampledPoints
+from bln_search.worker.sampled_points import PointSampler
 from tests.support.watchers import RecordingWatcher
 from tests.worker.scripted_executor import ScriptedExecutor
 
@@ -78,13 +78,13 @@ def test_point_that_changes_the_method_keeps_the_arm_label(ledger):
     second_executor = ScriptedExecutor()
     assert run_study(ledger, study_id, second_executor, RecordingWatcher()) is StudyState.COMPLETE
     assert second_executor.tasks == []
-    assert len(ledger.trials.list_points(study_id)) == 6
+    assert len(ledger.trials.list_trials_by_point(study_id)) == 6
 
 
 def test_remaining_points_are_enumerated_in_small_spaces_only(ledger, monkeypatch):
     sizes = "training.batch_size: {kind: int, low: 5, high: 20}"
     spec = parse_study(f"{HEAD}space: {{{sizes}}}\nsearch: {{sampler: random, trials: 2}}\n")
-    planned = SampledPoints(ledger, ledger.studies.get(ledger.studies.accept(spec)))
+    planned = PointSampler(ledger, ledger.studies.get(ledger.studies.accept(spec)))
     assert len(list(planned._unknown_points("bn"))) == 16
     assert list(planned._candidate_points("bn"))[20:] == list(planned._unknown_points("bn"))
     monkeypatch.setattr("bln_search.worker.sampled_points.LARGEST_GRID", 15)

@@ -52,7 +52,7 @@ def test_every_point_is_in_ledger_and_optuna(ledger, environment):
     assert watcher.trials == 8
     trials = optuna_trials(ledger)
     assert [trial.state.name for trial in trials] == ["COMPLETE"] * 8
-    records = {sampled.key: sampled for (sampled,) in ledger.trials.list_points(study_id)}
+    records = {sampled.key: sampled for (sampled,) in ledger.trials.list_trials_by_point(study_id)}
     assert {trial.user_attrs["cell"]: trial.value for trial in trials} == {
         key: sampled.trial.checkpoint.validation_loss for key, sampled in records.items()
     }

@@ -12,7 +12,7 @@ from bln_search.core.errors import StorageFullError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
-from bln_search.execution.messages import EvaluationDone, Progressed, TaskFailed
+from bln_search.execution.messages import EvaluationDone, PhaseProgress, TaskFailed
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
 from tests.support.watchers import RecordingWatcher
@@ -36,7 +36,7 @@ def test_every_trial_is_finished_with_all_its_evaluations(ledger, environment):
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), watcher) is StudyState.COMPLETE
     assert len(ledger.results.list_evaluations(study_id)) == 2 * 2 * 16
     assert {kind for kind, _ in watcher.messages} == {"bln seed 0", "bln seed 1"}
-    assert any(isinstance(message, Progressed) for _, message in watcher.messages)
+    assert any(isinstance(message, PhaseProgress) for _, message in watcher.messages)
     assert len(list(environment.checkpoints.path.iterdir())) == 2
     second_watcher = RecordingWatcher()
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), second_watcher) is StudyState.COMPLETE
@@ -58,7 +58,7 @@ def test_killed_process_is_replaced_and_its_trial_retried(ledger, environment):
     killed = []
 
     def kill_once(message):
-        if not killed and isinstance(message, Progressed):
+        if not killed and isinstance(message, PhaseProgress):
             killed.append(workers()[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 

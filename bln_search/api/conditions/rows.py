@@ -57,7 +57,7 @@ class ConditionRows:
         return {name: {row.key: row for row in table.board.rows} for name, table in self.tables.items()}
 
     @cached_property
-    def current(self) -> RowKey | None:
+    def current_row_key(self) -> RowKey | None:
         """The row of the network before conversion, at its size of lowest mean loss; None where there is none."""
         deployed = next(iter(self.tables.values())).deployed
         if deployed is None:
@@ -80,10 +80,10 @@ class ConditionRows:
         return complete if len(complete) == len(tables) else None
 
 
-def condition_rows(tables: Tables) -> ConditionRows:
+def rank_rows_over_conditions(tables: Tables) -> ConditionRows:
     """The rows of all conditions."""
     first = next(iter(tables.values()))
-    outcomes = [single.outcomes for table in tables.values() for single in table.single_tables]
+    outcomes = [single.outcomes for table in tables.values() for single in table.per_network_tables]
     distinct = distinct_rows([table.board for table in tables.values()], outcomes, per_slot=first.per_slot)
     by_key = [{row.key: row for row in rows.board.rows} for rows in distinct]
     losses: dict[RowKey, list[float]] = {}

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from bln_search.api.conditions.batch_size_summary import BatchSizeSummary
 from bln_search.api.conditions.recommendation import ConditionRecommendation, recommend_over_conditions
-from bln_search.api.conditions.rows import ConditionRows, condition_rows
+from bln_search.api.conditions.rows import ConditionRows, rank_rows_over_conditions
 from bln_search.api.conditions.summary_table import condition_records, condition_table
 from bln_search.api.ranked.figures import plotly_figure
 from bln_search.api.ranked.printing import row_label
@@ -74,7 +74,7 @@ class RankedConditions(RecordTable):
     @cached_property
     def rows(self) -> ConditionRows:
         """The rows of the printed table."""
-        return condition_rows(self.conditions)
+        return rank_rows_over_conditions(self.conditions)
 
     def external_results(self, name: str) -> NoReturn:
         """Raise ModelError: a study with external results has one condition."""
@@ -182,9 +182,9 @@ class RankedConditions(RecordTable):
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write all tables to a file, as `RankedConfigurations.save` does."""
-        count = len(next(iter(self.conditions.values())).single_tables)
+        count = len(next(iter(self.conditions.values())).per_network_tables)
         networks: list[dict[str | None, RankedConfigurations]] = [
-            {name: table.single_tables[index] for name, table in self.conditions.items()} for index in range(count)
+            {name: table.per_network_tables[index] for name, table in self.conditions.items()} for index in range(count)
         ]
         return write_tables(networks, path)
 

@@ -55,7 +55,7 @@ class Parity:
     sizes: tuple[SizeParity, ...]
 
     @property
-    def passes(self) -> bool:
+    def is_within_tolerance(self) -> bool:
         """Is every difference within the tolerance?"""
         return not any(size.failing_differences for size in self.sizes)
 

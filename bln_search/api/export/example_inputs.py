@@ -33,13 +33,13 @@ class ExampleInputs:
         return *self.positional, *self.named.values()
 
     @property
-    def size(self) -> int:
+    def num_examples(self) -> int:
         """Number of examples."""
         return len(self.tensors[0])
 
     def mini_batch(self, size: int) -> ExampleInputs:
         """The first `size` examples, repeated if there are fewer."""
-        rows = torch.arange(size) % self.size
+        rows = torch.arange(size) % self.num_examples
         return self._with_tensors(lambda tensor: tensor[rows])
 
     def call(self, function: Callable[..., Any]) -> Any:
@@ -52,7 +52,7 @@ class ExampleInputs:
         return ExampleInputs(tuple(map(change, self.positional)), named, self.names)
 
 
-def single_input(tensor: Tensor) -> ExampleInputs:
+def example_of_one_input(tensor: Tensor) -> ExampleInputs:
     """Examples of a network with one input."""
     return ExampleInputs((tensor,), {}, ("inputs",))
 

@@ -40,7 +40,7 @@ _DESCRIPTIONS: dict[object, type[ExportDescription] | type[NetworkDescription]] 
 }
 
 
-class StandardizedInputs(nn.Module):
+class InputStandardizer(nn.Module):
     """(x − mean)/deviation, the standardization of the study, in double precision as in training.
 
     Input (N, ...) of any numeric type; output of the same shape, float32.
@@ -73,7 +73,7 @@ class ExportedNetwork(nn.Module):
         network: Maps standardized inputs to logits.
     """
 
-    def __init__(self, standardization: StandardizedInputs, network: nn.Module) -> None:
+    def __init__(self, standardization: InputStandardizer, network: nn.Module) -> None:
         super().__init__()
         self.standardization = standardization
         self.network = network
@@ -91,7 +91,7 @@ def load_study_network(folder: Path, description: ExportDescription) -> Exported
     """
     state = read_weights(folder, description.files)
     try:
-        standardization = StandardizedInputs(
+        standardization = InputStandardizer(
             *(state[f"standardization.{name}"].numpy() for name in ("mean", "deviation"))
         )
         exported = ExportedNetwork(standardization, build_network_without_weights(description))
@@ -100,11 +100,11 @@ def load_study_network(folder: Path, description: ExportDescription) -> Exported
         raise DataError(
             f"{folder / WEIGHTS_FILE} does not belong to the network of {CONFIGURATION_FILE}: {error}"
         ) from None
-    _check_row(folder, description, exported.network)
+    _check_layer_configurations(folder, description, exported.network)
     return exported.eval()
 
 
-def _check_row(folder: Path, description: ExportDescription, network: nn.Module) -> None:
+def _check_layer_configurations(folder: Path, description: ExportDescription, network: nn.Module) -> None:
     """Raise DataError unless every layer has the configuration of the described row, and its weight of blends."""
     row = description.row
     described = row.configuration, None if row.estimate is None else parse_estimate(row.estimate)[1]

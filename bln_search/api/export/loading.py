@@ -123,11 +123,11 @@ def _check_layers(model: nn.Module, description: NetworkDescription) -> None:
             f"{where} has no normalization layer {mismatched[0]}: build the network and convert it as before the export"
         )
     for name, layer in layers.items():
-        actual, exported = _formula(describe_layer(layer)), _formula(description.layers[name])
+        actual, exported = _formula_options(describe_layer(layer)), _formula_options(description.layers[name])
         if actual != exported:
             raise DataError(
-                f"the layer {name} of this {type(model).__name__} is {_format(actual)}, that of the export is "
-                f"{_format(exported)}: convert the network as before the export"
+                f"the layer {name} of this {type(model).__name__} is {_format_formula_options(actual)}, "
+                f"that of the export is {_format_formula_options(exported)}: convert the network as before the export"
             )
 
 
@@ -151,10 +151,10 @@ def describe_layer(layer: Normalization) -> LayerDescription:
     )
 
 
-def _formula(layer: LayerDescription) -> dict[str, object]:
+def _formula_options(layer: LayerDescription) -> dict[str, object]:
     """What the weights do not contain."""
     return layer.model_dump(include={"method", "semantics", "epsilon", "features", "feature_axis"})
 
 
-def _format(formula: dict[str, object]) -> str:
+def _format_formula_options(formula: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in formula.items())

@@ -27,7 +27,7 @@ class ModuleTrace:
 
 
 @contextmanager
-def failing_module(network: nn.Module) -> Iterator[ModuleTrace]:
+def trace_entered_modules(network: nn.Module) -> Iterator[ModuleTrace]:
     """Within this context, follow which modules the forward pass of `network` is in."""
     trace = ModuleTrace()
     handles = []

@@ -20,7 +20,7 @@ from bln_search.api.export.description import NETWORK_FORMAT, NetworkDescription
 from bln_search.api.export.example_inputs import ExampleInputs, parse_example_inputs
 from bln_search.api.export.folder import check_target_folder
 from bln_search.api.export.loading import describe_layer, load
-from bln_search.api.export.module_trace import failing_module
+from bln_search.api.export.module_trace import trace_entered_modules
 from bln_search.api.export.outputs import named_outputs
 from bln_search.api.export.runtimes import check_packages
 from bln_search.api.export.state import fold_if_possible, largest_batch_size, package_versions
@@ -115,7 +115,11 @@ def export(
     find_norms(network)
     exported = _configured_copy(network, configuration)
     largest = largest_batch_size(exported)
-    sizes = [size for size in dict.fromkeys((1, 2, examples.size, 2 * examples.size)) if not largest or size <= largest]
+    sizes = [
+        size
+        for size in dict.fromkeys((1, 2, examples.num_examples, 2 * examples.num_examples))
+        if not largest or size <= largest
+    ]
     description = _describe(exported, examples, sizes, largest)
     plan = ExportPlan(
         network=exported,
@@ -191,7 +195,7 @@ def _describe(
 @torch.no_grad()
 def _outputs_of(network: nn.Module, examples: ExampleInputs) -> dict[str, Tensor]:
     """The outputs of a forward pass. Raises ExportError, which names the module, if it fails."""
-    with failing_module(network) as trace:
+    with trace_entered_modules(network) as trace:
         try:
             outputs = examples.call(network)
         except BlnSearchError:
@@ -199,9 +203,9 @@ def _outputs_of(network: nn.Module, examples: ExampleInputs) -> dict[str, Tensor
         except Exception as error:
             place = f" in {trace.description}" if trace.description else ""
             raise ExportError(
-                f"the forward pass of this {type(network).__name__} fails for a mini-batch of {examples.size} of the "
-                f"example inputs{place}: {error}; nothing was written. An exported network takes mini-batches of any "
-                "size"
+                f"the forward pass of this {type(network).__name__} fails for a mini-batch of {examples.num_examples} "
+                f"of the example inputs{place}: {error}; nothing was written. An exported network takes "
+                "mini-batches of any size"
             ) from error
     return named_outputs(outputs)
 
@@ -211,12 +215,12 @@ def _describe_tensors(by_size: Sequence[Mapping[str, Tensor]]) -> dict[str, Tens
     descriptions = {}
     for name, tensor in by_size[0].items():
         lengths = zip(*(tensors[name].shape for tensors in by_size), strict=True)
-        shape = tuple(map(_length, lengths))
+        shape = tuple(map(_common_axis_length, lengths))
         descriptions[name] = TensorDescription(dtype=str(tensor.dtype).removeprefix("torch."), shape=shape)
     return descriptions
 
 
-def _length(lengths: Sequence[int]) -> int | None:
+def _common_axis_length(lengths: Sequence[int]) -> int | None:
     """The length of an axis at all mini-batch sizes; None if it depends on the size."""
     return lengths[0] if len(set(lengths)) == 1 else None
 

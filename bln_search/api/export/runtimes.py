@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.api.export.example_inputs import ExampleInputs
-from bln_search.api.export.module_trace import failing_module
+from bln_search.api.export.module_trace import trace_entered_modules
 from bln_search.core.enums import ExportFormat
 from bln_search.core.errors import ExportError, MissingPackageError
 
@@ -72,7 +72,7 @@ def write_programs(
 def _trace(network: nn.Module, examples: ExampleInputs, largest_batch_size: int | None) -> torch.export.ExportedProgram:
     batch = torch.export.Dim("batch", min=1, max=largest_batch_size)
     traced = examples.mini_batch(_TWO)
-    with torch.no_grad(), _suppress_warnings(), failing_module(network) as where:
+    with torch.no_grad(), _suppress_warnings(), trace_entered_modules(network) as where:
         try:
             return torch.export.export(
                 network, traced.positional, dict(traced.named), dynamic_shapes=_dynamic_axes(examples, batch)
@@ -80,8 +80,8 @@ def _trace(network: nn.Module, examples: ExampleInputs, largest_batch_size: int 
         except Exception as error:
             place = f" in {where.description}" if where.description else ""
             raise ExportError(
-                f"torch cannot trace this network{place}: {_reason(error)}; nothing was written. Its forward pass "
-                "must consist of tensor operations that are the same for every mini-batch size"
+                f"torch cannot trace this network{place}: {_format_export_error(error)}; nothing was written. "
+                "Its forward pass must consist of tensor operations that are the same for every mini-batch size"
             ) from error
 
 
@@ -100,7 +100,9 @@ def _export_to_onnx(
                 verbose=False,
             )
         except Exception as error:
-            raise ExportError(f"torch cannot write this network as ONNX: {_reason(error)}; {_WITHOUT_ONNX}") from error
+            raise ExportError(
+                f"torch cannot write this network as ONNX: {_format_export_error(error)}; {_WITHOUT_ONNX}"
+            ) from error
     assert onnx_program is not None
     content: bytes = onnx_program.model_proto.SerializeToString()
     return content
@@ -113,7 +115,7 @@ def _dynamic_axes(examples: ExampleInputs, batch: object) -> Any:
     return tuple({0: batch} for _ in examples.positional)
 
 
-def _reason(error: Exception) -> str:
+def _format_export_error(error: Exception) -> str:
     """The first line of an error, and the first of its items if torch lists violated constraints."""
     lines = str(error).strip().splitlines()
     if not lines:
@@ -151,7 +153,9 @@ def read_onnx_program(folder: Path) -> Program:
             (folder / ONNX_PROGRAM).read_bytes(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:
-        raise ExportError(f"onnxruntime cannot load this network: {_reason(error)}; {_WITHOUT_ONNX}") from error
+        raise ExportError(
+            f"onnxruntime cannot load this network: {_format_export_error(error)}; {_WITHOUT_ONNX}"
+        ) from error
     names = [node.name for node in session.get_inputs()]
 
     def run(*inputs: Tensor, **named: Tensor) -> list[Tensor]:
@@ -159,7 +163,9 @@ def read_onnx_program(folder: Path) -> Program:
         try:
             outputs = session.run(None, {name: tensors[name].numpy() for name in names})
         except Exception as error:
-            raise ExportError(f"onnxruntime cannot run this network: {_reason(error)}; {_WITHOUT_ONNX}") from error
+            raise ExportError(
+                f"onnxruntime cannot run this network: {_format_export_error(error)}; {_WITHOUT_ONNX}"
+            ) from error
         return [torch.from_numpy(output) for output in outputs]
 
     return run

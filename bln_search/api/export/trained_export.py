@@ -16,7 +16,7 @@ from bln_search.api.export.description import (
     Origin,
     RowDescription,
 )
-from bln_search.api.export.exported import ExportedNetwork, StandardizedInputs, build_network_without_weights
+from bln_search.api.export.exported import ExportedNetwork, InputStandardizer, build_network_without_weights
 from bln_search.api.export.state import fold_if_possible, largest_batch_size, package_versions
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.configuration import InferenceConfiguration
@@ -86,7 +86,7 @@ def build_export(
     load_weights(network, weights)
     _configure_layers(network, row, gathered)
     standardization = fit_standardization(data, row.trial.data)
-    exported = ExportedNetwork(StandardizedInputs(standardization.mean, standardization.deviation), network).eval()
+    exported = ExportedNetwork(InputStandardizer(standardization.mean, standardization.deviation), network).eval()
     row_description = description.row.model_copy(update={"largest_batch_size": largest_batch_size(network)})
     return description.model_copy(update={"row": row_description}), exported
 

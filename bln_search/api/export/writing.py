@@ -107,7 +107,7 @@ def _fold(plan: ExportPlan) -> tuple[nn.Module | None, str | None]:
         return None, reason
     sizes = [size for size in plan.sizes if plan.largest_batch_size is None or size <= plan.largest_batch_size]
     difference = compare_forms(plan.network, {"folded": folded}, plan.examples, plan.inputs_text, sizes, None)
-    if difference.passes:
+    if difference.is_within_tolerance:
         return folded, None
     # cancellation: a mean is much larger than its deviation
     return None, f"the affine steps differ from the layers by {difference.largest_difference:.3g}"
@@ -139,7 +139,7 @@ def _check_forms(staging: Path, plan: ExportPlan, folded: nn.Module | None) -> P
     if folded is not None:
         forms["folded"] = folded
     parity = compare_forms(plan.network, forms, plan.examples, plan.inputs_text, plan.sizes, plan.largest_batch_size)
-    if not parity.passes:
+    if not parity.is_within_tolerance:
         worst = ", ".join(
             f"{form} by {difference:.3g} at mini-batches of {size.batch_size}"
             for size in parity.sizes

@@ -27,7 +27,7 @@ from bln_search.evaluation.inputs import (
 )
 from bln_search.evaluation.row_evaluator import check_output
 from bln_search.evaluation.scoring import Score, score_examples
-from bln_search.norms.network.layers import evaluation_mode, find_norms, mini_batch_statistics
+from bln_search.norms.network.layers import evaluation_mode, find_norms, use_mini_batch_statistics
 
 Loader = Iterable[Any]
 """Yields mini-batches, for instance a `DataLoader`."""
@@ -67,14 +67,14 @@ class BatchAdapter:
         for batch in _iterate(loader, name):
             yield self._inputs(batch, name)
 
-    def pairs(self, loader: Loader, name: str, score: Score) -> Iterator[MiniBatch]:
+    def input_target_pairs(self, loader: Loader, name: str, score: Score) -> Iterator[MiniBatch]:
         """Copies of a loader's mini-batches; the targets are checked if a named score takes only some."""
         for batch in _iterate(loader, name):
             inputs, targets = self._pair(batch, name)
             check_targets(score, targets, name)
             yield inputs, targets
 
-    def peek_populations(self, loaders: Mapping[str, Loader], *, per_slot: bool) -> dict[str, Loader]:
+    def check_population_loaders(self, loaders: Mapping[str, Loader], *, per_slot: bool) -> dict[str, Loader]:
         """Loaders with the same mini-batches, of which the first are checked.
 
         Args:
@@ -85,11 +85,11 @@ class BatchAdapter:
             DataError: There is no mini-batch, or it has no slots with `per_slot`.
         """
         return {
-            name: self._peek_population(loader, population_argument(name, loaders), per_slot=per_slot)
+            name: self._check_population_loader(loader, population_argument_name(name, loaders), per_slot=per_slot)
             for name, loader in loaders.items()
         }
 
-    def _peek_population(self, loader: Loader, name: str, *, per_slot: bool) -> Loader:
+    def _check_population_loader(self, loader: Loader, name: str, *, per_slot: bool) -> Loader:
         peeked = _PeekedLoader(loader, name)
         if peeked.is_empty:
             raise DataError(f"{name} yields no mini-batch: population values need at least one")
@@ -138,7 +138,7 @@ class BatchAdapter:
             raise DataError(f"{name} yields {lengths.pop()} inputs with {examples} targets")
         structure = copy.deepcopy(inputs.structure)
         return replace(
-            inputs.map(lambda x: x.to(self.device, copy=True)), structure=_moved_objects(structure, self.device)
+            inputs.map(lambda x: x.to(self.device, copy=True)), structure=_move_object_to_device(structure, self.device)
         )
 
     def _pair(self, batch: Any, name: str) -> MiniBatch:
@@ -159,7 +159,7 @@ class BatchAdapter:
         is_default = self._forward is None and not self._is_structured
         call = self._forward or call_network
         build = inputs.clone() if isinstance(inputs, Tensor) else inputs.clone().build()
-        with evaluation_mode(self._original), mini_batch_statistics(find_norms(self._original).values()):
+        with evaluation_mode(self._original), use_mini_batch_statistics(find_norms(self._original).values()):
             try:
                 output = call(self._original, build)
             except BlnSearchError:
@@ -188,7 +188,7 @@ class BatchAdapter:
             )
 
 
-def population_argument(name: str, loaders: Mapping[str, Loader]) -> str:
+def population_argument_name(name: str, loaders: Mapping[str, Loader]) -> str:
     """The argument of a population's loader, for messages."""
     return "train_loader" if len(loaders) == 1 else f"train_loader[{name!r}]"
 
@@ -235,7 +235,7 @@ def _check_examples(values: Tensor, name: str, examples: int | None = None) -> N
         raise DataError(f"{name} yields a mini-batch of 0 inputs")
 
 
-def _moved_objects(structure: Any, device: torch.device) -> Any:
+def _move_object_to_device(structure: Any, device: torch.device) -> Any:
     """The structure with its objects on `device`, if they have a method `to`."""
     if isinstance(structure, Mapping | list | tuple) or not hasattr(structure, "to"):
         return structure

@@ -75,7 +75,7 @@ def find_inputs(batch: Any, target: Target | None, name: str, *, with_targets: b
         inputs = batch[0]
     else:
         inputs = None
-    if _is_callable_with(inputs):
+    if _is_network_input(inputs):
         return inputs
     wanted = "(inputs, targets)" if with_targets else "inputs, or (inputs, targets)"
     raise DataError(
@@ -91,7 +91,7 @@ def call_network(network: Any, inputs: Any) -> Any:
     return network(*inputs) if isinstance(inputs, list | tuple) else network(inputs)
 
 
-def _is_callable_with(inputs: Any) -> bool:
+def _is_network_input(inputs: Any) -> bool:
     """Whether `inputs` is a tensor, a dictionary with a tensor, or a list that begins with one."""
     if isinstance(inputs, Mapping):
         return all(isinstance(key, str) for key in inputs) and any(isinstance(part, Tensor) for part in inputs.values())

@@ -16,7 +16,7 @@ from bln_search.evaluation.scoring import Score
 
 def load_split_batches(loader: Loader, name: str, score: Score, adapter: BatchAdapter) -> list[MiniBatch]:
     """Load a split into memory; a shorter last mini-batch is filled up. Raises DataError for an empty split."""
-    batches = list(fill_last_batch(adapter.pairs(loader, name, score)))
+    batches = list(fill_last_batch(adapter.input_target_pairs(loader, name, score)))
     if not batches:
         raise DataError(f"{name} yields no mini-batch")
     return batches

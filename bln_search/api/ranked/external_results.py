@@ -19,8 +19,8 @@ from bln_search.specs.wording import error_message
 from bln_search.storage.results.outcome_codec import encode_outcomes
 
 
-class Description(TypedDict, total=False):
-    """What a table does not contain: arguments of `external_results`."""
+class ExternalResultsArguments(TypedDict, total=False):
+    """What a table does not contain: arguments of `build_external_results`."""
 
     title: str
     method: str | None
@@ -33,10 +33,10 @@ class SubmittableTable(WritableTable, Protocol):
     """What is submitted: the attributes of `RankedConfigurations`."""
 
     @property
-    def single_tables(self) -> Sequence[WritableTable]: ...  # noqa: D102  # as of RankedConfigurations
+    def per_network_tables(self) -> Sequence[WritableTable]: ...  # noqa: D102  # as of RankedConfigurations
 
 
-def external_results(
+def build_external_results(
     table: SubmittableTable,
     name: str,
     *,
@@ -51,7 +51,7 @@ def external_results(
     Raises:
         ModelError: The table or an argument cannot be submitted; the message says why.
     """
-    tables = table.single_tables
+    tables = table.per_network_tables
     if not table.has_accuracy:
         raise ModelError("a service shows accuracies: it does not take results of a score without correctness")
     codes = {row.configuration for row in table.board.rows}
@@ -63,7 +63,7 @@ def external_results(
             data=data,
             model=model,
             networks=_networks(tables, table.fingerprints, network_names),
-            examples=_examples(tables[0]),
+            examples=_example_counts_by_split(tables[0]),
             ranked_on=table.board.ranked_on,
             per_slot=table.per_slot,
             class_prior=None
@@ -109,7 +109,7 @@ def _networks(
     return tuple(ExternalNetwork(name=name, sha256=digest) for name, digest in zip(names, digests, strict=True))
 
 
-def _examples(table: WritableTable) -> dict[Split, int]:
+def _example_counts_by_split(table: WritableTable) -> dict[Split, int]:
     """The number of examples of each split. Raises ModelError where mini-batch sizes have different numbers."""
     counts: dict[Split, set[int]] = {}
     for key, outcomes in table.outcomes.items():

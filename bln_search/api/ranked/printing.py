@@ -58,7 +58,7 @@ def row_label(key: RowKey, batch_sizes: Sequence[int], all_sizes: Collection[int
     return f"{name}, m = {ALL_SIZES if set(batch_sizes) == set(all_sizes) else batch_sizes[0]}"
 
 
-def with_batch_sizes(
+def mark_rows_of_all_sizes(
     table: FittedTable, batch_sizes: Sequence[Sequence[int]], all_sizes: Collection[int]
 ) -> FittedTable:
     """The table with `all` in the column of mini-batch sizes for rows that are the same at all of several sizes.

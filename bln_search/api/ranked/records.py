@@ -52,7 +52,9 @@ def ranked_records(
     records = []
     for ranked in rows:
         flat = {name: value for name, value in flat_row(ranked.row).items() if name not in _OF_A_STUDY}
-        identity = {name: _plain(value) for name, value in flat.items() if not name.endswith(("_mean", "_deviation"))}
+        identity = {
+            name: _enum_to_value(value) for name, value in flat.items() if not name.endswith(("_mean", "_deviation"))
+        }
         reason = identity.pop("reason")
         identity["batch_sizes"] = " ".join(map(str, ranked.batch_sizes))
         group = letters.get(ranked.row.key)
@@ -86,6 +88,6 @@ def records_frame(records: Sequence[Record]) -> Any:
     return pandas.DataFrame.from_records(records)
 
 
-def _plain(value: Any) -> str | int | float | None:
+def _enum_to_value(value: Any) -> str | int | float | None:
     """The value of a member of an enumeration; any other value as it is."""
     return str(value) if isinstance(value, str) else value

@@ -61,7 +61,7 @@ class RankedConfiguration:
         """Whether the output for an example is independent of the rest of the mini-batch and of its position in it."""
         return is_deterministic(self.configuration, per_slot=self.per_slot)
 
-    def of_layer(self, name: str) -> InferenceConfiguration:
+    def configuration_of_layer(self, name: str) -> InferenceConfiguration:
         """The configuration of one layer."""
         return self.configuration.with_mini_batch_statistics if name in self.without_estimate else self.configuration
 

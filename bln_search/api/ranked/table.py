@@ -11,12 +11,12 @@ from typing import Any, Unpack, overload
 
 import numpy as np
 
-from bln_search.api.inputs.metrics import MetricValues, split_values
+from bln_search.api.inputs.metrics import MetricValues, row_values_by_split
 from bln_search.api.ranked.chart import plot_rows
 from bln_search.api.ranked.equal_rows import DistinctRows, distinct_rows
-from bln_search.api.ranked.external_results import Description, external_results
-from bln_search.api.ranked.metric_columns import rows_by_metric, with_metric_columns
-from bln_search.api.ranked.printing import drop_accuracy_columns, row_label, with_batch_sizes
+from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
+from bln_search.api.ranked.metric_columns import sort_rows_by_metric, with_metric_columns
+from bln_search.api.ranked.printing import drop_accuracy_columns, mark_rows_of_all_sizes, row_label
 from bln_search.api.ranked.record_table import RecordTable
 from bln_search.api.ranked.records import Record, ranked_records
 from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
@@ -31,9 +31,9 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare_rows
-from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, compare_with_class_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend
-from bln_search.reports.formatting import compared_rows
+from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.result import summarize
 from bln_search.reports.terminal.fitted_table import FittedTable
@@ -89,16 +89,16 @@ class RankedConfigurations(RecordTable):
 
     @cached_property
     def _distinct(self) -> DistinctRows:
-        outcomes = [table.outcomes for table in self.single_tables]
+        outcomes = [table.outcomes for table in self.per_network_tables]
         return distinct_rows([self.board], outcomes, per_slot=self.per_slot)[0]
 
     @property
-    def table(self) -> Leaderboard:
+    def distinct_board(self) -> Leaderboard:
         """The rows as printed: those that are equal at all mini-batch sizes once."""
         return self._distinct.board
 
     @property
-    def single_tables(self) -> tuple[RankedConfigurations, ...]:
+    def per_network_tables(self) -> tuple[RankedConfigurations, ...]:
         """The table of each network; this table itself for one network."""
         return self.networks or (self,)
 
@@ -108,7 +108,7 @@ class RankedConfigurations(RecordTable):
         Raises:
             IndexError: There is no such network.
         """
-        tables = self.single_tables
+        tables = self.per_network_tables
         if not -len(tables) <= index < len(tables):
             raise IndexError(f"the table has {len(tables)} networks, numbered from 0: there is no network {index}")
         return tables[index]
@@ -116,10 +116,10 @@ class RankedConfigurations(RecordTable):
     @property
     def baseline_warning(self) -> str | None:
         """A warning that no row has a lower loss than predicting the class frequencies; None where one has."""
-        return None if self._no_better_than_class_prior is None else baseline_warning(self._no_better_than_class_prior)
+        return None if self._class_prior_comparison is None else baseline_warning(self._class_prior_comparison)
 
     @cached_property
-    def _no_better_than_class_prior(self) -> NoBetterThanClassPrior | None:
+    def _class_prior_comparison(self) -> ArmsNoBetterThanPrior | None:
         return compare_with_class_prior(self.board, self.class_prior)
 
     @property
@@ -189,7 +189,7 @@ class RankedConfigurations(RecordTable):
 
         With one network it generalizes to other examples, with several also to other networks that were trained alike.
         """
-        ranked = [row.key for row in self.table.rows if row.rank is not None]
+        ranked = [row.key for row in self.distinct_board.rows if row.rank is not None]
         if len(ranked) < 2:
             return None
         split = self.board.ranked_on
@@ -203,7 +203,7 @@ class RankedConfigurations(RecordTable):
         """Outcomes of rows on the split that ranks, (networks, rows, examples); None for fewer than two examples."""
         split = self.board.ranked_on
         evaluations = [EvaluationKey(key.configuration, key.estimate, key.batch_size, split) for key in keys]
-        outcomes = [[table.outcomes[key] for key in evaluations] for table in self.single_tables]
+        outcomes = [[table.outcomes[key] for key in evaluations] for table in self.per_network_tables]
         if len(outcomes[0][0].losses) < 2:
             return None
         losses = np.stack([np.stack([outcome.losses for outcome in rows]) for rows in outcomes]).astype(np.float32)
@@ -221,7 +221,7 @@ class RankedConfigurations(RecordTable):
         Equal values keep the order of the loss; rows without a number are last. Ranks, groups and the recommendation
         stay those of the loss. Raises KeyError if there is no metric of this name.
         """
-        return rows_by_metric(self, name, self.higher_is_better, self.board.ranked_on)
+        return sort_rows_by_metric(self, name, self.higher_is_better, self.board.ranked_on)
 
     @overload
     def __getitem__(self, index: int | str | InferenceConfiguration) -> RankedConfiguration: ...
@@ -244,13 +244,13 @@ class RankedConfigurations(RecordTable):
 
     def _position(self, code: str) -> int:
         """The position of the first row with this configuration. Raises KeyError if there is none."""
-        codes = [str(row.configuration) for row in self.table.rows]
+        codes = [str(row.configuration) for row in self.distinct_board.rows]
         if code not in codes:
             raise KeyError(f"no row has the configuration {code}: there are {', '.join(sorted(set(codes)))}")
         return codes.index(code)
 
     def _row(self, position: int) -> RankedConfiguration:
-        return self.configured_row(self.table.rows[position])
+        return self.configured_row(self.distinct_board.rows[position])
 
     def configured_row(self, row: LeaderboardRow) -> RankedConfiguration:
         """A row with the population values that it reads."""
@@ -261,7 +261,7 @@ class RankedConfigurations(RecordTable):
             populations=populations,
             without_estimate=without_estimate,
             per_slot=self.per_slot,
-            metrics=split_values(self.metric_values, key, row.metrics),
+            metrics=row_values_by_split(self.metric_values, key, row.metrics),
             batch_sizes=self._distinct.batch_sizes.get(row.key, (row.batch_size,)),
             networks=tuple(table.configured_row(row) for table in self.networks),
             fingerprints=self.fingerprints,
@@ -269,7 +269,7 @@ class RankedConfigurations(RecordTable):
         )
 
     def __len__(self) -> int:
-        return len(self.table.rows)
+        return len(self.distinct_board.rows)
 
     def __iter__(self) -> Iterator[RankedConfiguration]:
         return (self._row(position) for position in range(len(self)))
@@ -291,7 +291,7 @@ class RankedConfigurations(RecordTable):
             MissingPackageError: plotly is not installed.
             ModelError: No row has a value, or there are fewer than two examples.
         """
-        keys = [row.key for row in self.table.rows if row.rank is not None][:MAX_COMPARED_ROWS]
+        keys = [row.key for row in self.distinct_board.rows if row.rank is not None][:MAX_COMPARED_ROWS]
         outcomes = self.outcome_table(keys) if keys else None
         if outcomes is None:
             raise ModelError("a chart needs a row with a value and at least two examples")
@@ -318,9 +318,9 @@ class RankedConfigurations(RecordTable):
             OutputError: The file cannot be written.
             StorageFullError: The disk is full.
         """
-        return write_tables([{None: table} for table in self.single_tables], path)
+        return write_tables([{None: table} for table in self.per_network_tables], path)
 
-    def external_results(self, name: str, **description: Unpack[Description]) -> ExternalResults:
+    def external_results(self, name: str, **description: Unpack[ExternalResultsArguments]) -> ExternalResults:
         """The results without population values, to submit them to a service: `Client.submit_results`.
 
         Values of `metrics=` are not part of them.
@@ -334,10 +334,10 @@ class RankedConfigurations(RecordTable):
         Raises:
             ModelError: The results cannot be submitted: the score has no correctness, or an argument is invalid.
         """
-        return external_results(self, name, **description)
+        return build_external_results(self, name, **description)
 
     def __repr__(self) -> str:
-        best = self.table.best
+        best = self.distinct_board.best
         loss = (
             "none ranked"
             if best is None
@@ -349,12 +349,12 @@ class RankedConfigurations(RecordTable):
         analysis = Analysis(
             comparison=self.comparison,
             recommendation=self.recommendation,
-            no_better_than_class_prior=self._no_better_than_class_prior,
+            no_better_than_class_prior=self._class_prior_comparison,
         )
         recommended = None if self.recommendation is None else self.recommendation.key
-        table = leaderboard_table(self.table, compared=compared_rows(analysis), recommended=recommended)
-        lines = [*unranked_reasons(self.table), *summarize(analysis, with_accuracy=self.has_accuracy).lines]
+        table = leaderboard_table(self.distinct_board, compared=compared_rows_by_key(analysis), recommended=recommended)
+        lines = [*unranked_reasons(self.distinct_board), *summarize(analysis, with_accuracy=self.has_accuracy).lines]
         table = with_metric_columns(table, list(self), self.higher_is_better, {key.split for key in self.metric_values})
-        sizes = [self._distinct.batch_sizes[row.key] for row in self.table.rows]
-        table = with_batch_sizes(table, sizes, {row.batch_size for row in self.board.rows})
+        sizes = [self._distinct.batch_sizes[row.key] for row in self.distinct_board.rows]
+        table = mark_rows_of_all_sizes(table, sizes, {row.batch_size for row in self.board.rows})
         return table if self.has_accuracy else drop_accuracy_columns(table), lines

@@ -49,7 +49,7 @@ class LedgerSource:
 
     def losses(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
         """Return the losses of every row on a split, by seed."""
-        return losses_by_row(self.ledger.results.list_scored(study.id), split)
+        return losses_by_row(self.ledger.results.list_ranking_inputs(study.id), split)
 
     def analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
         """Return the analysis; compute it if it is not stored."""

@@ -57,7 +57,7 @@ class ServiceSource:
 
     def losses(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
         """Return the losses of every row on a split, by seed."""
-        points = {trial.id: trial.point for trial in self.trials(study.id)}
+        points = {trial.id: trial.point_json for trial in self.trials(study.id)}
         losses: dict[RowKey, LossBySeed] = {}
         for evaluation in self.client.evaluations(study.id, split=split.value):
             is_clean = not evaluation.get("condition")  # earlier services have clean evaluations only
@@ -83,7 +83,7 @@ class ServiceSource:
             study_id: The study.
             after: Number of the last event that is known.
         """
-        for event in self.client.events(study_id, after):
+        for event in self.client.follow_events(study_id, after):
             yield _event_of_json(event)
             state = _WAITING_STATES.get(event["kind"])
             if state is not None and self.client.study(study_id)["state"] == state:

@@ -20,7 +20,7 @@ from bln_search.cli.output import Format, print_line, results
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import StudyFilter, open_source, study_fields
 from bln_search.core.states import StudyState
-from bln_search.core.tags import check_tags
+from bln_search.core.tags import normalize_tags
 from bln_search.specs.records import TrialRecord
 
 _STUDY_COLUMNS = ("id", "name", "owner", "state", "tags", "trials", "finished", "failed", "created")
@@ -67,7 +67,7 @@ def list_studies(
     output_format: FormatOption = Format.TABLE,
 ) -> None:
     """List the studies of the database, or of a service, newest first."""
-    study_filter = StudyFilter(tuple(state or ()), name, owner, check_tags(tags or ()), limit)
+    study_filter = StudyFilter(tuple(state or ()), name, owner, normalize_tags(tags or ()), limit)
     with open_source(database, server, token) as source:
         records = source.list_studies(study_filter)
     print_records(records, _STUDY_COLUMNS, output_format, optional=_OPTIONAL_STUDY_COLUMNS)
@@ -134,5 +134,5 @@ def _trial_fields(trial: TrialRecord) -> dict[str, object]:
         "state": trial.state.value,
         "reason": trial.reason,
         "checkpoint": checkpoint,
-        "point": trial.point,
+        "point": trial.point_json,
     }

@@ -91,7 +91,7 @@ def _follow_to_end(source: ServiceSource, study_id: int, output_format: Format, 
     for event in source.follow_events(study_id):
         if event.kind != EPOCH:  # epochs are too frequent
             print_line(event_line(event, labels))
-        line = progress.count(event)
+        line = progress.record_event(event)
         if line is not None:
             print_line(line)
     final = source.find(str(study_id))

@@ -34,11 +34,11 @@ def validate(file: StudyFileArgument, output_format: FormatOption = Format.TABLE
 def _arm_records(study: StudySpec) -> list[Record]:
     """Return a record for each arm. The trials of sampled points are not known before the study runs."""
     planned = list_planned_trials(study)
-    is_sampled = study.search is not None and study.sampled
+    is_sampled = study.search is not None and study.has_sampled_points
     records: list[Record] = []
     for trial in {trial.arm.label: trial for trial in boundary_trials(study)}.values():
         trials = [candidate for candidate in planned if candidate.arm.label == trial.arm.label]
-        evaluations = sum(candidate.evaluations_per_split for candidate in trials)
+        evaluations = sum(candidate.num_evaluations_per_split for candidate in trials)
         records.append(
             {
                 "arm": trial.arm.label,
@@ -56,7 +56,7 @@ def _arm_records(study: StudySpec) -> list[Record]:
 
 def _print_plan(study: StudySpec, records: list[Record]) -> None:
     print_table(records, _TABLE_COLUMNS, f"{study.name}: {study.title}")
-    if study.search is not None and study.sampled:
+    if study.search is not None and study.has_sampled_points:
         count = study.num_sampled_points * len(study.seeds)
         results.print(
             f"at most {count} trials, at points that {study.search.sampler} suggests, pruner {study.search.pruner}; "
@@ -66,11 +66,11 @@ def _print_plan(study: StudySpec, records: list[Record]) -> None:
     trial_count, evaluation_count = (sum(int(str(record[name])) for record in records) for name in _COLUMNS[-2:])
     results.print(
         f"{trial_count} trials, {evaluation_count} evaluations on each of validation and test"
-        f"{_added_by_conditions(study, evaluation_count)}; the file is valid"
+        f"{_added_evaluations_text(study, evaluation_count)}; the file is valid"
     )
 
 
-def _added_by_conditions(study: StudySpec, evaluations: int) -> str:
+def _added_evaluations_text(study: StudySpec, evaluations: int) -> str:
     """The part of the evaluations that the conditions of the study add; empty without conditions."""
     conditions = len(study.evaluation.conditions)
     if not conditions:

@@ -8,10 +8,10 @@ from bln_search.core.checkpoints.bucket import BucketStore
 from bln_search.core.checkpoints.folder import FolderStore
 from bln_search.core.checkpoints.store import CheckpointStore, StoredFile
 
-__all__ = ["BucketStore", "CheckpointStore", "FolderStore", "StoredFile", "checkpoint_store"]
+__all__ = ["BucketStore", "CheckpointStore", "FolderStore", "StoredFile", "open_checkpoint_store"]
 
 
-def checkpoint_store(location: Path | str) -> CheckpointStore:
+def open_checkpoint_store(location: Path | str) -> CheckpointStore:
     """The store at a path or URL, for example `kept`, `file:///srv/kept`, `s3://bucket/folder`."""
     text = str(location)
     if "://" not in text:

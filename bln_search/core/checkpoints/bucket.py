@@ -117,7 +117,7 @@ class BucketStore:
     def free_bytes(self) -> None:
         """None: fsspec does not report it."""
 
-    def check(self) -> None:
+    def check_access(self) -> None:
         """Raise CheckpointStoreError unless a file can be written, read and deleted."""
         name = f".check-{secrets.token_hex(8)}"
         self.write(name, _TEST_CONTENT)

@@ -66,5 +66,5 @@ class FolderStore:
         """Free bytes of its disk."""
         return disk_usage(self.path).free
 
-    def check(self) -> None:
+    def check_access(self) -> None:
         """Do nothing: writing reports the problems of a folder."""

@@ -51,7 +51,7 @@ class CheckpointStore(Protocol):
     def free_bytes(self) -> int | None:
         """Free bytes; None if they are unknown."""
 
-    def check(self) -> None:
+    def check_access(self) -> None:
         """Raise CheckpointStoreError unless a file can be written, read and deleted."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.data.corruptions.function import Generators, Images
-from bln_search.data.corruptions.jpeg_quantization import compress
+from bln_search.data.corruptions.jpeg_quantization import quantize_as_jpeg
 
 CONTRAST_FACTORS = (0.75, 0.5, 0.4, 0.3, 0.15)
 """Factor of the distance from the mean for severities 1 to 5."""
@@ -37,8 +37,8 @@ def pixelate(images: Images, severity: int, _: Generators) -> Images:
 
 
 def jpeg(images: Images, severity: int, _: Generators) -> Images:
-    """Quantize 8×8 blocks of discrete cosine coefficients as JPEG does. See `compress`."""
-    return compress(images, JPEG_QUALITIES[severity - 1])
+    """Quantize 8×8 blocks of discrete cosine coefficients as JPEG does. See `quantize_as_jpeg`."""
+    return quantize_as_jpeg(images, JPEG_QUALITIES[severity - 1])
 
 
 def _pixelation_weights(length: int, factor: float) -> NDArray[np.float64]:

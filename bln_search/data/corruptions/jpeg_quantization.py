@@ -47,7 +47,7 @@ CHROMINANCE: Matrix = np.array(
 """Quantization table of chrominance at quality 50: T.81, Table K.2."""
 
 
-def compress(images: Images, quality: int) -> Images:
+def quantize_as_jpeg(images: Images, quality: int) -> Images:
     """Return the images after quantization at a JPEG quality.
 
     Chrominance has the resolution of luminance (4:4:4), and values are not rounded to 8 bits. Images whose sides are
@@ -59,7 +59,7 @@ def compress(images: Images, quality: int) -> Images:
     """
     planes = to_luminance_chrominance(images * 255)
     planes[:, 0] -= 128  # the level shift; chrominance is centred at 0
-    tables = [scaled_table(LUMINANCE, quality), *[scaled_table(CHROMINANCE, quality)] * 2]
+    tables = [quantization_table(LUMINANCE, quality), *[quantization_table(CHROMINANCE, quality)] * 2]
     compressed = np.stack(
         [_quantize(planes[:, channel], tables[channel]) for channel in range(images.shape[1])], axis=1
     )
@@ -67,7 +67,7 @@ def compress(images: Images, quality: int) -> Images:
     return to_colours(compressed) / 255
 
 
-def scaled_table(table: Matrix, quality: int) -> Matrix:
+def quantization_table(table: Matrix, quality: int) -> Matrix:
     """Return the quantization table of a quality: divisors from 1 to 255."""
     scale = 5000 // quality if quality < 50 else 200 - 2 * quality
     return np.clip(np.floor((table * scale + 50) / 100), 1, 255)

@@ -45,14 +45,14 @@ class IllConditionedRows:
         self.double = double if is_single and not _uses_half_precision(evaluator, inputs) else None
         self.rows: set[int] = set()
 
-    def compare(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
+    def compare_with_double(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
         """Return the rows whose losses (rows, n) on a mini-batch differ from double precision, with descriptions."""
         if self.double is None:
             return {}
         inputs, targets = batch
         return self._different_rows(losses, self.double.fused_scores(BatchGroup(inputs, targets, 1, len(inputs)))[0])
 
-    def compare_plain(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
+    def compare_plain_with_double(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
         """Do the same as `compare` with plain forward passes."""
         if self.double is None:
             return {}

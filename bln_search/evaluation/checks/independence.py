@@ -96,14 +96,14 @@ def check_independence(network: nn.Module, inputs: Inputs, other: Inputs | None 
     with full_precision(), evaluation_mode(network):
         evaluator = RowEvaluator(network, [row], {layer: {} for layer in layers.values()})
         double = evaluator.copy_in_double_precision(inputs)
-        check_pair(
+        check_fused_passes(
             evaluator if double is None else double,
             pair if double is None else pair.in_double_precision(),
             scored=False,
         )
 
 
-def check_pair(evaluator: RowEvaluator, pair: BatchPair, *, scored: bool = True) -> None:
+def check_fused_passes(evaluator: RowEvaluator, pair: BatchPair, *, scored: bool = True) -> None:
     """Raise ModelError where fused passes of two mini-batches differ from plain ones in three of the rows.
 
     Use double precision if possible: rounding and TF32 may hide or mimic a difference.
@@ -169,7 +169,7 @@ def _difference_cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str
             "this network gives different outputs for the same mini-batch when it is called again, because it counts "
             "its calls, draws numbers or changes a buffer in evaluation mode"
         )
-    fixed = _deterministic_row(evaluator.rows)
+    fixed = _deterministic_row_index(evaluator.rows)
     if fixed is not None:
         separate = torch.cat([evaluator.plain_outputs(fixed, x) for x in pair.inputs])
         if output_distance(evaluator.plain_outputs(fixed, concatenate(pair.inputs)), separate) <= 1:
@@ -180,7 +180,7 @@ def _difference_cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str
     return "a layer of this network does not treat examples independently"
 
 
-def _deterministic_row(rows: Sequence[RowSpec]) -> int | None:
+def _deterministic_row_index(rows: Sequence[RowSpec]) -> int | None:
     return next((index for index, row in enumerate(rows) if row.configuration.is_deterministic), None)
 
 

@@ -48,7 +48,7 @@ class SpotChecks:
             ModelError: fused and plain losses differ for another reason.
         """
         rounded: dict[int, str] = {}
-        for index in self._drawn_batches(group):
+        for index in self._sampled_batch_indices(group):
             row = int(self._order[self._checked % len(self._order)])
             self._checked += 1
             if not self.matches_plain_pass(group, losses, index, row):
@@ -76,7 +76,7 @@ class SpotChecks:
         self._check_rounding(group, index, batch, row, fused, plain)
         return loss_distance(fused, plain, ROUNDING_TOLERANCE) <= 1
 
-    def _drawn_batches(self, group: BatchGroup) -> Iterator[int]:
+    def _sampled_batch_indices(self, group: BatchGroup) -> Iterator[int]:
         for index in range(group.groups):
             self._seen += 1
             if self._seen <= _FIRST or self._generator.integers(_EVERY) == 0:

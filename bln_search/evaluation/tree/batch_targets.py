@@ -21,15 +21,15 @@ class BatchTargets:
         is_integer = self.targets.ndim == 1 and not self.targets.is_floating_point()
         self.are_classes = is_integer and bool(self.targets.min() >= 0)
 
-    def repeated(self, paths: int) -> Tensor:
+    def repeat_for_paths(self, paths: int) -> Tensor:
         """Return the targets once for each path."""
         return self.targets.repeat(paths, *[1] * (self.targets.ndim - 1))
 
-    def by_mini_batch(self, paths: int) -> Tensor:
+    def repeat_by_mini_batch(self, paths: int) -> Tensor:
         """Return the targets once for each path, (paths·G, N)."""
         return self.targets.view(self.groups, self.size).repeat(paths, 1)
 
-    def by_path(self, values: Tensor) -> Tensor:
+    def reshape_by_path(self, values: Tensor) -> Tensor:
         """Return (rows, N, paths·G) as (rows, paths, G, N)."""
         return values.view(len(values), self.size, -1, self.groups).permute(0, 2, 3, 1)
 

@@ -45,23 +45,27 @@ class PerLayerEvaluator(Protocol):
     max_configurations: int
 
     @property
-    def examples_per_batch(self) -> list[int]:
+    def example_counts_by_batch(self) -> list[int]:
         """Number of examples with a target in each mini-batch, in the order of the data."""
 
     @property
-    def examples(self) -> int:
+    def num_examples(self) -> int:
         """Number of examples with a target."""
 
-    def enumerate(self, *, sums: LossSums | None = None, keep: Callable[[LossSums], None] | None = None) -> LossSums:
+    def evaluate_all_configurations(
+        self, *, sums: LossSums | None = None, keep: Callable[[LossSums], None] | None = None
+    ) -> LossSums:
         """Return mean loss and accuracy of every configuration."""
 
-    def check(self) -> None:
+    def check_against_plain_passes(self) -> None:
         """Raise ModelError where losses differ from those of plain forward passes."""
 
-    def sums(self, digits: Digits, batches: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def loss_and_correct_sums(
+        self, digits: Digits, batches: Sequence[int]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return sums of losses and numbers of correct answers, (configurations, mini-batches)."""
 
-    def outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
+    def per_example_outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
         """Return per-example losses and correctness of each of these configurations."""
 
     def with_network(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:

@@ -47,7 +47,9 @@ def make_evaluator(
         return _try_tree_evaluator(network, batches, populations, options, folds)
     except NotTraceableError as error:
         evaluator = PlainEvaluator(network, batches, populations, options, folds=folds)
-        evaluator.sums(_corner_configurations(evaluator.space)[:1], [0])  # an error of the network itself comes first
+        evaluator.loss_and_correct_sums(
+            _corner_configurations(evaluator.space)[:1], [0]
+        )  # an error of the network itself comes first
         warnings.warn(
             f"{error}. Its per-layer configurations are evaluated one by one with plain forward passes, which takes "
             "longer",
@@ -71,7 +73,7 @@ def _try_tree_evaluator(
         )
     try:
         evaluator = TreeEvaluator(network, batches, populations, options, folds=folds)
-        evaluator.sums(_corner_configurations(evaluator.space), range(min(2, len(batches))))
+        evaluator.loss_and_correct_sums(_corner_configurations(evaluator.space), range(min(2, len(batches))))
     except (DataError, NotTraceableError, torch.OutOfMemoryError):
         raise
     except Exception as error:

@@ -9,22 +9,22 @@ import torch
 from torch import Tensor, fx
 
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
-from bln_search.evaluation.tree.graph.shape_values import ScalesWithBatch, is_shape_value, scales_with_batch
+from bln_search.evaluation.tree.graph.shape_values import ScalesWithBatch, batch_scaling_flags, is_shape_value
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import mini_batch_statistics
+from bln_search.norms.network.layers import use_mini_batch_statistics
 
 _FASTEST_BYTES = {"cpu": 8 * 2**20, "cuda": 256 * 2**20}
 """Bytes of a chunk at which a traversal is fastest: on CPU what caches and the allocator reuse well."""
 
 
-def chunk_limit(memory_limit: int, device: torch.device) -> int:
+def chunk_size_in_bytes(memory_limit: int, device: torch.device) -> int:
     """Return the bytes of a chunk: the fastest size, at most `memory_limit`."""
     return min(memory_limit, _FASTEST_BYTES.get(device.type, memory_limit))
 
 
 @dataclass(frozen=True)
-class MemoryPlan:
+class SegmentMemory:
     """Memory of the segments of a network.
 
     Attributes:
@@ -38,7 +38,7 @@ class MemoryPlan:
 
 
 @torch.no_grad()
-def measure_segments(network: SegmentedNetwork, mini_batch: Tensor) -> MemoryPlan:
+def measure_segment_memory(network: SegmentedNetwork, mini_batch: Tensor) -> SegmentMemory:
     """Measure the segments by a forward pass of one mini-batch.
 
     Where segments pass numbers on, a second pass with twice as many examples shows which of them scale.
@@ -48,26 +48,26 @@ def measure_segments(network: SegmentedNetwork, mini_batch: Tensor) -> MemoryPla
     """
     largest, outputs = _measure(network, mini_batch)
     if not any(is_shape_value(value) for values in outputs for value in values):
-        return MemoryPlan(largest, tuple((False,) * len(values) for values in outputs))
+        return SegmentMemory(largest, tuple((False,) * len(values) for values in outputs))
     _, doubled_outputs = _measure(network, torch.cat([mini_batch, mini_batch]))
     try:
         flags = [
             tuple(
-                is_shape_value(value) and scales_with_batch(value, doubled_value)
+                is_shape_value(value) and batch_scaling_flags(value, doubled_value)
                 for value, doubled_value in zip(values, doubled_values, strict=True)
             )
             for values, doubled_values in zip(outputs, doubled_outputs, strict=True)
         ]
     except ValueError as error:
         raise NotTraceableError(f"a number that this network reads from a shape cannot be traced: {error}") from error
-    return MemoryPlan(largest, tuple(flags))
+    return SegmentMemory(largest, tuple(flags))
 
 
 def _measure(network: SegmentedNetwork, mini_batch: Tensor) -> tuple[tuple[int, ...], list[tuple[Any, ...]]]:
     """Return the bytes of the largest tensor of each segment, and the outputs of each segment."""
     largest, outputs = [], []
     values: tuple[Any, ...] = (mini_batch.clone(),)
-    with mini_batch_statistics(network.layers):
+    with use_mini_batch_statistics(network.layers):
         for segment in network.segments:
             interpreter = _MeasuringInterpreter(segment)
             values = interpreter.run(*values)

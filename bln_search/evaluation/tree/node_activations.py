@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bln_search.evaluation.tree.graph.segments import is_examples
+from bln_search.evaluation.tree.graph.segments import is_example_tensor
 
 Ids = NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class NodeActivations:
         num_nodes = len(self.ids)
 
         def slice_value(value: Any) -> Any:
-            if not is_examples(value):
+            if not is_example_tensor(value):
                 return value
             return value.view(num_nodes, -1, *value.shape[1:])[start:stop].flatten(0, 1)
 
@@ -41,14 +41,16 @@ class NodeActivations:
 
     def copy(self) -> NodeActivations:
         """Return a copy, for a segment that may change the values in place."""
-        return NodeActivations(self.ids, [value.clone() if is_examples(value) else value for value in self.values])
+        return NodeActivations(
+            self.ids, [value.clone() if is_example_tensor(value) else value for value in self.values]
+        )
 
     def select(self, positions: Ids) -> NodeActivations:
         """Return the nodes at these positions."""
         num_nodes = len(self.ids)
 
         def select_value(value: Any) -> Any:
-            if not is_examples(value):
+            if not is_example_tensor(value):
                 return value
             by_node = value.view(num_nodes, -1, *value.shape[1:])
             return by_node[torch.from_numpy(positions).to(value.device)].flatten(0, 1)

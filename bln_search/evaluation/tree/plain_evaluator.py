@@ -19,8 +19,8 @@ from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, refuse_n
 from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.evaluation.tree.space import TreeOptions, find_configuration_space
 from bln_search.evaluation.tree.trie import Digits
-from bln_search.evaluation.tree.verification import configured_layers
-from bln_search.norms.network.layers import evaluation_mode, find_norms, mini_batch_statistics
+from bln_search.evaluation.tree.verification import configure_layers_in_context
+from bln_search.norms.network.layers import evaluation_mode, find_norms, use_mini_batch_statistics
 from bln_search.norms.row_batching.row_tensor import Populations
 
 MAX_PLAIN_CONFIGURATIONS = 4_096
@@ -51,7 +51,7 @@ class PlainEvaluator:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
         self.network, self.populations, self.options = network, populations, options or TreeOptions()
         self.batches, self._folds = list(batches), list(folds or [0] * len(batches))
-        self.segmented = layers_in_call_order(network, batches[0][0])
+        self.segmented = unsegmented_network(network, batches[0][0])
         self.space, self.excluded = find_configuration_space(
             self.segmented,
             populations,
@@ -65,19 +65,21 @@ class PlainEvaluator:
         self._cache_bytes = 0
 
     @property
-    def examples_per_batch(self) -> list[int]:
+    def example_counts_by_batch(self) -> list[int]:
         """Number of examples with a target in each mini-batch."""
         return [len(targets) for _, targets in self.batches]
 
     @property
-    def examples(self) -> int:
+    def num_examples(self) -> int:
         """Number of examples with a target."""
-        return sum(self.examples_per_batch)
+        return sum(self.example_counts_by_batch)
 
-    def check(self) -> None:
+    def check_against_plain_passes(self) -> None:
         """Do nothing: plain forward passes are the reference."""
 
-    def enumerate(self, *, sums: LossSums | None = None, keep: Callable[[LossSums], None] | None = None) -> LossSums:
+    def evaluate_all_configurations(
+        self, *, sums: LossSums | None = None, keep: Callable[[LossSums], None] | None = None
+    ) -> LossSums:
         """Return mean loss and accuracy of every configuration, in the order of their indices; see `TreeEvaluator`.
 
         Raises:
@@ -90,25 +92,27 @@ class PlainEvaluator:
                 "in groups"
             )
         digits = np.array([self.space.digits_at(index) for index in range(self.space.size)], np.uint8)
-        total = sums if sums is not None else LossSums.empty(max(self._folds) + 1, len(digits))
+        total = sums if sums is not None else LossSums.zeros(max(self._folds) + 1, len(digits))
         total.total = len(self.batches)
         for batch in range(total.done, total.total):
-            losses, correct = self.sums(digits, [batch])
+            losses, correct = self.loss_and_correct_sums(digits, [batch])
             total.losses[self._folds[batch]] += losses[:, 0]
             total.correct[self._folds[batch]] += correct[:, 0]
-            total.examples[self._folds[batch]] += self.examples_per_batch[batch]
+            total.examples[self._folds[batch]] += self.example_counts_by_batch[batch]
             total.done = batch + 1
             if keep is not None:
                 keep(total)
         return total
 
-    def sums(self, digits: Digits, batches: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def loss_and_correct_sums(
+        self, digits: Digits, batches: Sequence[int]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return sums of losses and numbers of correct answers, (configurations, mini-batches), in the given orders."""
         rows = [list(self._scores_of_batches(row, batches)) for row in np.asarray(digits, np.uint8)]
         losses = [[losses.sum(dtype=np.float64) for losses, _ in row] for row in rows]
         return np.array(losses), np.array([[correct.sum() for _, correct in row] for row in rows], np.int64)
 
-    def outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
+    def per_example_outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
         """Return per-example losses and correctness of each of these configurations, in the order of the data."""
         outcomes = []
         for row in np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)):
@@ -130,7 +134,7 @@ class PlainEvaluator:
             configuration = self.space.configuration([int(digit) for digit in row])
             with (
                 evaluation_mode(self.network),
-                configured_layers(self.segmented, configuration, self.populations, self.options.estimate),
+                configure_layers_in_context(self.segmented, configuration, self.populations, self.options.estimate),
             ):
                 computed = {batch: self._forward_scores(batch) for batch in sorted(missing)}
         for batch in batches:
@@ -158,7 +162,7 @@ class PlainEvaluator:
 
 
 @torch.no_grad()
-def layers_in_call_order(network: nn.Module, mini_batch: Inputs) -> SegmentedNetwork:
+def unsegmented_network(network: nn.Module, mini_batch: Inputs) -> SegmentedNetwork:
     """Return the normalization layers of `network` in the order in which a forward pass calls them, without segments.
 
     Raises:
@@ -170,7 +174,7 @@ def layers_in_call_order(network: nn.Module, mini_batch: Inputs) -> SegmentedNet
     called: list[str] = []
     hooks = [layer.register_forward_pre_hook(lambda layer, _: called.append(names[layer])) for layer in layers.values()]
     try:
-        with evaluation_mode(network), mini_batch_statistics(layers.values()):
+        with evaluation_mode(network), use_mini_batch_statistics(layers.values()):
             network(mini_batch.clone())
     finally:
         for hook in hooks:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.evaluation.tree.graph.segments import is_examples
+from bln_search.evaluation.tree.graph.segments import is_example_tensor
 from bln_search.evaluation.tree.trie import Trie
 
 Prefix = tuple[int, ...]
@@ -27,7 +27,7 @@ class CachedActivations:
 
     def copy_values(self) -> list[Any]:
         """Return a copy of the values for a traversal, which may change them in place."""
-        return [value.clone() if is_examples(value) else value for value in self.values]
+        return [value.clone() if is_example_tensor(value) else value for value in self.values]
 
 
 class PrefixCache:
@@ -73,7 +73,7 @@ class CacheView:
         """Return whether the prefix is cached."""
         return self.cache.get((self.group, len(prefix), prefix)) is not None
 
-    def longest(self, trie: Trie) -> CachedActivations | None:
+    def find_longest_shared_prefix(self, trie: Trie) -> CachedActivations | None:
         """Return the longest cached prefix that all configurations of the tree share."""
         common = _common_prefix(trie)
         for depth in range(len(common), -1, -1):
@@ -84,7 +84,7 @@ class CacheView:
 
     def put(self, segment: int, depth: int, trie: Trie, node: int, values: Sequence[Any]) -> None:
         """Cache the values that enter `segment` at a node of the tree at `depth`."""
-        first = 0 if depth == 0 else int(trie.first[depth - 1][node])
+        first = 0 if depth == 0 else int(trie.first_leaf_of_nodes[depth - 1][node])
         prefix = tuple(int(digit) for digit in trie.digits[first, :depth])
         self.cache.put((self.group, depth, prefix), CachedActivations(segment, depth, list(values)))
 
@@ -97,4 +97,4 @@ def _common_prefix(trie: Trie) -> Prefix:
 
 
 def _num_bytes(activations: CachedActivations) -> int:
-    return sum(value.numel() * value.element_size() for value in activations.values if is_examples(value))
+    return sum(value.numel() * value.element_size() for value in activations.values if is_example_tensor(value))

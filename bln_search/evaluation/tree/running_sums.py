@@ -29,13 +29,13 @@ class LossSums:
     total: int = 0
 
     @staticmethod
-    def empty(folds: int, configurations: int) -> LossSums:
+    def zeros(folds: int, configurations: int) -> LossSums:
         """Return sums over no mini-batch."""
         shape = folds, configurations
         return LossSums(np.zeros(shape), np.zeros(shape, np.int64), np.zeros(folds, np.int64))
 
     @property
-    def as_layer_sums(self) -> FoldSums:
+    def to_fold_sums(self) -> FoldSums:
         """The sums of all configurations as a record."""
         return FoldSums(None, self.losses, self.correct, self.examples)
 
@@ -46,4 +46,4 @@ class LossSums:
 
     def accuracy(self) -> NDArray[np.float64]:
         """Return the fraction of correct answers of each configuration over all folds."""
-        return self.as_layer_sums.accuracy
+        return self.to_fold_sums.accuracy

@@ -49,7 +49,7 @@ class TreeOptions:
     memory_limit: int = MEMORY_LIMIT
 
 
-def layer_row(configuration: InferenceConfiguration, estimate: str | None, blend: Blend | None = None) -> RowSpec:
+def make_row_spec(configuration: InferenceConfiguration, estimate: str | None, blend: Blend | None = None) -> RowSpec:
     """Return the configuration of a layer with the estimate, where it uses one.
 
     Args:
@@ -89,7 +89,7 @@ def find_configuration_space(
     Raises:
         ModelError: a choice has no defined option, a pattern matches no layer, or a layer matches two groups.
     """
-    tied = _tied_layers(network.names, scope, groups or {}, others)
+    tied = _layer_indices_by_choice(network.names, scope, groups or {}, others)
     kept = set(ungrouped_layers(network.names, groups or {})) if others is OtherLayers.AS_IS else set()
     choices: list[ConfigurationChoice] = []
     excluded: dict[str, dict[str, str]] = {}
@@ -113,7 +113,7 @@ def max_space_size(
     network: SegmentedNetwork, scope: LayerScope, groups: Mapping[str, Sequence[str]] | None = None
 ) -> int:
     """Return the size of the space if all options are defined. Raises ModelError as `find_configuration_space`."""
-    tied = _tied_layers(network.names, scope, groups or {}).values()
+    tied = _layer_indices_by_choice(network.names, scope, groups or {}).values()
     choices = [{network.names[index]: network.layers[index] for index in indices} for indices in tied]
     return prod(len(all_configurations(network_method(layers))) for layers in choices)
 
@@ -131,7 +131,7 @@ def _undefined_reason(
             return "the network kept no memory of mini-batches"
         if code.uses_population and (estimate is None or estimate not in estimates):
             return "no population was estimated"
-        reason = undefined_reason(layer_row(code, estimate, layer.blend), {layer: estimates}, batch_size)
+        reason = undefined_reason(make_row_spec(code, estimate, layer.blend), {layer: estimates}, batch_size)
         if reason is not None:
             return reason
     return None
@@ -155,7 +155,7 @@ def ungrouped_layers(names: Iterable[str], groups: Mapping[str, Sequence[str]]) 
     return [name for name, group in _groups_of_layers(list(names), groups).items() if group is None]
 
 
-def _tied_layers(
+def _layer_indices_by_choice(
     names: Sequence[str],
     scope: LayerScope,
     groups: Mapping[str, Sequence[str]],

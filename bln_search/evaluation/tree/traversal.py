@@ -21,14 +21,14 @@ from bln_search.evaluation.inputs import single_tensor
 from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
 from bln_search.evaluation.tree.batch_targets import BatchTargets
 from bln_search.evaluation.tree.factored_cross_entropy import factored_cross_entropy
-from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, is_examples
+from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, is_example_tensor
 from bln_search.evaluation.tree.graph.shape_values import resolve_shape_values, wrap_shape_values
-from bln_search.evaluation.tree.memory_plan import MemoryPlan
+from bln_search.evaluation.tree.memory_plan import SegmentMemory
 from bln_search.evaluation.tree.node_activations import Ids, NodeActivations
 from bln_search.evaluation.tree.prefix_cache import CacheView
-from bln_search.evaluation.tree.space import layer_row
+from bln_search.evaluation.tree.space import make_row_spec
 from bln_search.evaluation.tree.trie import Trie
-from bln_search.norms.row_batching.dense_sum import DenseLinear
+from bln_search.norms.row_batching.dense_sum import DenseSumAfterLinear
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
     EnumerationPlan,
@@ -76,7 +76,7 @@ class TreeTraversal:
         estimate: str | None,
         *,
         score: Score,
-        memory_plan: MemoryPlan,
+        memory_plan: SegmentMemory,
         chunk_bytes: int,
         path_bytes: int,
     ) -> None:
@@ -96,7 +96,7 @@ class TreeTraversal:
             cache: activations after shared prefixes; None to use no cache.
         """
         context = _TraversalContext(BatchTargets(group), trie, on_losses, cache)
-        start = None if cache is None else cache.longest(trie)
+        start = None if cache is None else cache.find_longest_shared_prefix(trie)
         if start is not None:
             paths = NodeActivations(np.zeros(1, np.int64), start.copy_values())
             self._visit_subtree(start.segment, start.depth, paths, context)
@@ -110,9 +110,9 @@ class TreeTraversal:
         trie, groups = context.trie, context.targets.groups
         if context.cache is not None and len(paths.ids) == 1:
             context.cache.put(segment, depth, trie, int(paths.ids[0]), paths.values)
-        choice = self.space.choice_of[self.network.layer_of[segment - 1]]
+        choice = self.space.choice_index_per_layer[self.network.layer_of[segment - 1]]
         if choice < depth:  # the layer is tied to an earlier one or used again: each path already has its option
-            for digit_paths, digit in self._by_digit(paths, depth, choice, trie):
+            for digit_paths, digit in self._split_paths_by_option(paths, depth, choice, trie):
                 for chunk in self._split_into_chunks(digit_paths, segment, 1, groups):
                     self._run_segment(segment, depth, depth, chunk, (digit,), context)
             return
@@ -125,11 +125,11 @@ class TreeTraversal:
                 chunk_paths = chunk if is_last else chunk.copy()
                 self._run_segment(segment, depth, depth + 1, chunk_paths, rows[start : start + step], context)
 
-    def _by_digit(
+    def _split_paths_by_option(
         self, paths: NodeActivations, depth: int, choice: int, trie: Trie
     ) -> Iterator[tuple[NodeActivations, int]]:
         """Yield the paths of each option of an earlier choice, with that option."""
-        digits = trie.digits[trie.first[depth - 1][paths.ids], choice]
+        digits = trie.digits[trie.first_leaf_of_nodes[depth - 1][paths.ids], choice]
         for digit in np.unique(digits):
             yield paths.select(np.flatnonzero(digits == digit)), int(digit)
 
@@ -160,9 +160,9 @@ class TreeTraversal:
         """Run one segment for `paths` under each of the options `rows`, then visit their subtrees."""
         targets = context.targets
         layout = BatchLayout(self._enumeration_plan(segment, rows), len(paths.ids) * targets.groups, targets.size)
-        examples = len(rows) * layout.examples
+        examples = len(rows) * layout.examples_per_row
         values = [
-            tag_rows(value, layout, 1) if is_examples(value) else value
+            tag_rows(value, layout, 1) if is_example_tensor(value) else value
             for value in resolve_shape_values(paths.values, examples)
         ]
         outputs = self.network.segments[segment](*values)
@@ -186,25 +186,25 @@ class TreeTraversal:
         key = (segment, rows)
         if key not in self._plans:
             layer = self.network.layer_of[segment - 1]
-            choice = self.space.choices[self.space.choice_of[layer]]
+            choice = self.space.choices[self.space.choice_index_per_layer[layer]]
             position = choice.layers.index(layer)
             blend = self.network.layers[layer].blend
-            row_specs = tuple(layer_row(choice.options[row][position], self.estimate, blend) for row in rows)
+            row_specs = tuple(make_row_spec(choice.options[row][position], self.estimate, blend) for row in rows)
             self._plans[key] = EnumerationPlan(row_specs, self.populations)
         return self._plans[key]
 
     def _score_outputs(self, output: Any, targets: BatchTargets, paths: int) -> tuple[Tensor, Tensor]:
         """Return losses and correctness, (rows or 1, paths, G, N)."""
         factored = output.factored if isinstance(output, LazyRowTensor) and targets.are_classes else None
-        if self.score is cross_entropy and isinstance(factored, DenseLinear):
+        if self.score is cross_entropy and isinstance(factored, DenseSumAfterLinear):
             logits = factored.class_major()
             scores = (
                 None
                 if logits is None
-                else factored_cross_entropy(logits, targets.by_mini_batch(paths // output.copies))
+                else factored_cross_entropy(logits, targets.repeat_by_mini_batch(paths // output.copies))
             )
             if scores is not None:
-                return targets.by_path(scores[0]), targets.by_path(scores[1])
+                return targets.reshape_by_path(scores[0]), targets.reshape_by_path(scores[1])
         if not isinstance(output, Tensor):
             raise ModelError(f"the network returns {type(output).__name__}: wrap it so that it returns one tensor")
         outputs = untag(output) if isinstance(output, RowBatchedTensor) else output
@@ -213,7 +213,7 @@ class TreeTraversal:
                 f"the network's output has {outputs.shape[0]} entries on its first axis for "
                 f"{paths * targets.examples} examples: the network must treat each example independently"
             )
-        losses, correct = score_examples(self.score, outputs, targets.repeated(paths))
+        losses, correct = score_examples(self.score, outputs, targets.repeat_for_paths(paths))
         shape = 1, paths, targets.groups, targets.size
         return losses.view(shape), correct.view(shape)
 

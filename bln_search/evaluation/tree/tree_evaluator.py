@@ -17,13 +17,13 @@ from bln_search.evaluation.batches import MiniBatch, group_adjacent_batches
 from bln_search.evaluation.chunking import retain_freed_memory
 from bln_search.evaluation.inputs import have_same_shape, single_tensor
 from bln_search.evaluation.tree.graph.segments import split_at_norms
-from bln_search.evaluation.tree.memory_plan import chunk_limit, measure_segments
+from bln_search.evaluation.tree.memory_plan import chunk_size_in_bytes, measure_segment_memory
 from bln_search.evaluation.tree.node_activations import Ids
 from bln_search.evaluation.tree.prefix_cache import PrefixCache
 from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.evaluation.tree.space import TreeOptions, find_configuration_space
 from bln_search.evaluation.tree.traversal import OnLosses, TreeTraversal
-from bln_search.evaluation.tree.trie import Digits, Trie, all_digits, build_trie, unique_rows
+from bln_search.evaluation.tree.trie import Digits, Trie, build_trie, digits_of_all_configurations, unique_rows
 from bln_search.evaluation.tree.verification import check_against_plain
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import Populations
@@ -77,7 +77,7 @@ class TreeEvaluator:
         example = single_tensor(batches[0][0])
         with evaluation_mode(network):
             self.segmented = split_at_norms(network)
-            self._memory_plan = measure_segments(self.segmented, example)
+            self._memory_plan = measure_segment_memory(self.segmented, example)
         whole_space, self.excluded = find_configuration_space(
             self.segmented,
             populations,
@@ -88,7 +88,7 @@ class TreeEvaluator:
             others=self.options.others,
         )
         self.space = whole_space if space is None else space
-        self._chunk_bytes = chunk_limit(self.options.memory_limit, example.device)
+        self._chunk_bytes = chunk_size_in_bytes(self.options.memory_limit, example.device)
         self._is_checked = False
         self._cache = PrefixCache(self.options.memory_limit)
         self._traversal = TreeTraversal(
@@ -103,16 +103,18 @@ class TreeEvaluator:
         )
 
     @property
-    def examples_per_batch(self) -> list[int]:
+    def example_counts_by_batch(self) -> list[int]:
         """Number of examples with a target in each mini-batch, in the order of the data."""
         return [len(self.batches[position][1]) for position in np.argsort(self._order)]
 
     @property
-    def examples(self) -> int:
+    def num_examples(self) -> int:
         """Number of examples with a target."""
         return sum(len(targets) for _, targets in self.batches)
 
-    def enumerate(self, *, sums: LossSums | None = None, keep: Callable[[LossSums], None] | None = None) -> LossSums:
+    def evaluate_all_configurations(
+        self, *, sums: LossSums | None = None, keep: Callable[[LossSums], None] | None = None
+    ) -> LossSums:
         """Return mean loss and accuracy of every configuration, in the order of their indices.
 
         Args:
@@ -127,9 +129,9 @@ class TreeEvaluator:
                 f"there are {self.space.size:,} per-layer configurations, more than the {MAX_CONFIGURATIONS:,} that "
                 "are enumerated: search them (beam, coordinate, tpe or racing), or tie layers together in groups"
             )
-        self.check()
-        trie = build_trie(all_digits(self.space))
-        total = sums if sums is not None else LossSums.empty(max(self._folds) + 1, len(trie))
+        self.check_against_plain_passes()
+        trie = build_trie(digits_of_all_configurations(self.space))
+        total = sums if sums is not None else LossSums.zeros(max(self._folds) + 1, len(trie))
         total.total = len(self.batches)
         retain_freed_memory()
         for fold in sorted(set(self._folds)):
@@ -145,13 +147,15 @@ class TreeEvaluator:
                     keep(total)
         return total
 
-    def check(self) -> None:
+    def check_against_plain_passes(self) -> None:
         """Compare a few configurations with plain forward passes, once. Raises ModelError where they differ."""
         if not self._is_checked:
             check_against_plain(self)
             self._is_checked = True
 
-    def sums(self, digits: Digits, batches: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def loss_and_correct_sums(
+        self, digits: Digits, batches: Sequence[int]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return sums of losses and numbers of correct answers of these configurations in each of these mini-batches.
 
         Both are (configurations, mini-batches), in the given orders. Activations after prefixes that configurations
@@ -164,7 +168,7 @@ class TreeEvaluator:
         start = 0
         for group in self._group_batches([int(positions[batch]) for batch in batches]):
             columns = slice(start, start + len(group))
-            for part, rows in self._by_cached_prefix(unique, group):
+            for part, rows in self._group_by_cached_prefix(unique, group):
                 batch_sums = _BatchSums(len(part), len(group), single_tensor(self.batches[0][0]).device)
                 self._run(build_trie(part), group, batch_sums, use_cache=True)
                 losses[rows, columns] = batch_sums.losses.cpu().numpy()
@@ -172,10 +176,10 @@ class TreeEvaluator:
             start += len(group)
         return losses[inverse], correct[inverse]
 
-    def outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
+    def per_example_outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
         """Return per-example losses and correctness of each of these configurations, in the order of the data."""
         unique, inverse = unique_rows(np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)))
-        scores = _ExampleScores(len(unique), self.examples, next(self.network.parameters()).dtype)
+        scores = _ExampleScores(len(unique), self.num_examples, next(self.network.parameters()).dtype)
         trie = build_trie(unique)
         for group in self._group_batches(range(len(self.batches))):
             self._run(trie, group, scores)
@@ -222,7 +226,9 @@ class TreeEvaluator:
         if group:
             yield group
 
-    def _by_cached_prefix(self, digits: Digits, group: Sequence[int]) -> Iterator[tuple[Digits, NDArray[np.int64]]]:
+    def _group_by_cached_prefix(
+        self, digits: Digits, group: Sequence[int]
+    ) -> Iterator[tuple[Digits, NDArray[np.int64]]]:
         """Yield configurations grouped by their longest cached prefix, with their positions in `digits`."""
         cache = self._cache.view(tuple(group))
         parts: dict[tuple[int, ...], list[int]] = {}

@@ -33,7 +33,7 @@ class Trie:
         return len(self.digits)
 
     @cached_property
-    def first(self) -> tuple[NDArray[np.int64], ...]:
+    def first_leaf_of_nodes(self) -> tuple[NDArray[np.int64], ...]:
         """For each depth from 1, the index of the first configuration of each node."""
         return tuple(_prefix_starts(self.digits, depth) for depth in range(1, self.digits.shape[1] + 1))
 
@@ -49,7 +49,7 @@ def build_trie(digits: Digits) -> Trie:
     return Trie(digits, nodes, children)
 
 
-def all_digits(space: ConfigurationSpace) -> Digits:
+def digits_of_all_configurations(space: ConfigurationSpace) -> Digits:
     """Return the digits of all configurations of a space, in the order of their indices."""
     grids = np.indices(space.radices, dtype=np.uint8)
     return np.ascontiguousarray(grids.reshape(len(space.radices), -1).T)

@@ -18,7 +18,7 @@ from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
-from bln_search.evaluation.tree.space import layer_row
+from bln_search.evaluation.tree.space import make_row_spec
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.norms.statistics import select_population
@@ -30,7 +30,7 @@ _SINGLE_TOLERANCE = 2e-3
 
 
 @contextmanager
-def configured_layers(
+def configure_layers_in_context(
     network: SegmentedNetwork,
     configuration: PerLayerConfiguration,
     populations: Populations,
@@ -40,7 +40,7 @@ def configured_layers(
     saved = {layer: layer.layer_state() for layer in network.layers}
     try:
         for layer, code in zip(network.layers, configuration.configurations, strict=True):
-            row = layer_row(code, estimate, layer.blend)
+            row = make_row_spec(code, estimate, layer.blend)
             layer.configure(code, select_population(code, row.estimate, populations.get(layer, {})))
         yield
     finally:
@@ -56,7 +56,7 @@ def plain_pass_losses(
     network, options = evaluator.network, evaluator.options
     with (
         evaluation_mode(network),
-        configured_layers(evaluator.segmented, configuration, evaluator.populations, options.estimate),
+        configure_layers_in_context(evaluator.segmented, configuration, evaluator.populations, options.estimate),
     ):
         return torch.cat([score_examples(options.score, network(x.clone())[: len(y)], y)[0] for x, y in batches])
 
@@ -95,7 +95,7 @@ def _checked_digits(space: ConfigurationSpace) -> list[tuple[int, ...]]:
 def _describe_difference(evaluator: PerLayerEvaluator) -> str | None:
     """Return how the evaluator's losses differ from those of plain forward passes; None where they agree."""
     digits = _checked_digits(evaluator.space)
-    for row, outcomes in zip(digits, evaluator.outcomes(digits), strict=True):
+    for row, outcomes in zip(digits, evaluator.per_example_outcomes(digits), strict=True):
         plain = plain_pass_losses(evaluator, evaluator.space.configuration(row), evaluator.batches).cpu()
         losses = torch.from_numpy(outcomes.losses)
         tolerance = _DOUBLE_TOLERANCE if plain.dtype == torch.float64 else _SINGLE_TOLERANCE

@@ -11,7 +11,7 @@ import torch
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
-def available_cores() -> int:
+def num_available_cores() -> int:
     """Cores that this process may use: its CPU affinity, bounded by the CPU quota of its control groups."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(count, cgroup_cpu_quota(_own_cgroup(), _CGROUP_ROOT) or count)
@@ -51,7 +51,7 @@ def devices_for(device: str) -> list[str]:
     return [f"cuda:{index}" for index in range(count)] if count > 1 else [device]
 
 
-def choose_workers(device: str, trials: int, available: int) -> int:
+def choose_workers_per_device(device: str, trials: int, available: int) -> int:
     """The number of processes on one device: 1 on a GPU, otherwise one for each of `available` cores.
 
     With fewer than twice as many trials as cores every trial gets a process: three trials on two cores end earlier side

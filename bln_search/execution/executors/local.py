@@ -16,7 +16,7 @@ from bln_search.core.states import FailureClass
 from bln_search.evaluation.chunking import release_freed_memory
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick, classify_failure
-from bln_search.execution.executors.cpu_limits import available_cores, choose_workers, devices_for
+from bln_search.execution.executors.cpu_limits import choose_workers_per_device, devices_for, num_available_cores
 from bln_search.execution.executors.lost_processes import LostProcessCounter
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
@@ -84,7 +84,7 @@ class LocalExecutor:
                 no_task_left = self._assign_tasks(live, next_task, on_message)
                 busy = [worker for worker in live if worker.task is not None]
                 if not busy:
-                    self.losses.check()
+                    self.losses.raise_if_exhausted()
                     if no_task_left:
                         return
                 sources = [worker.connection for worker in busy] + [worker.process.sentinel for worker in busy]
@@ -100,14 +100,14 @@ class LocalExecutor:
         if self.requested_workers is not None:
             return self.requested_workers
         device = self.environment.device
-        side_by_side = max(1, available_cores() // self.environment.threads)
-        return len(devices_for(device)) * choose_workers(device, trials, side_by_side)
+        side_by_side = max(1, num_available_cores() // self.environment.threads)
+        return len(devices_for(device)) * choose_workers_per_device(device, trials, side_by_side)
 
     def _assign_tasks(self, live: list[_Worker], next_task: NextTask, on_message: OnMessage) -> bool:
         """Assign a trial to every process that can take one; returns whether `next_task` has none left."""
         _remove_ended(live)
         idle = [worker for worker in live if worker.task is None]
-        while idle or (len(live) < self.workers and not self.losses.pausing and not self.losses.exhausted):
+        while idle or (len(live) < self.workers and not self.losses.is_pausing and not self.losses.is_exhausted):
             task = next_task()
             if task is None:
                 return True
@@ -231,7 +231,7 @@ def _end_processes(live: list[_Worker]) -> None:
 def _worker_main(connection: Connection, environment: ExecutionEnvironment) -> None:
     """Main function of a worker process: receives tasks and sends messages until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the driver handles it
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_when_parent_ends, daemon=True).start()
     with suppress(OSError):  # the driver has just ended; recv() below raises EOFError
         connection.send(_READY)
     while True:
@@ -256,7 +256,7 @@ def _run_prunable_task(task: Task, environment: ExecutionEnvironment, connection
             return
 
 
-def _end_with_parent() -> None:
+def _exit_when_parent_ends() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -21,10 +21,10 @@ class LostProcessCounter:
     def record(self, reason: str) -> None:
         """Record a process that did not start, or ended before its first trial."""
         self.reason = reason
-        if self.pausing:
+        if self.is_pausing:
             return
         self.count += 1
-        if not self.exhausted:
+        if not self.is_exhausted:
             self.next_start = time.monotonic() + PAUSES[self.count - 1]
 
     def reset(self) -> None:
@@ -32,18 +32,18 @@ class LostProcessCounter:
         self.count = 0
 
     @property
-    def pausing(self) -> bool:
+    def is_pausing(self) -> bool:
         """Is it too early to start another process?"""
         return time.monotonic() < self.next_start
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Are there too many consecutive losses?"""
         return self.count > len(PAUSES)
 
-    def check(self) -> None:
+    def raise_if_exhausted(self) -> None:
         """Raise LostProcessError if there are too many consecutive losses."""
-        if self.exhausted:
+        if self.is_exhausted:
             raise LostProcessError(
                 f"{self.count} times in a row a process for trials was lost as it started, the last time: "
                 f"{self.reason}; the machine may be short of memory, processes or open files"

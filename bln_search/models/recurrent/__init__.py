@@ -2,7 +2,7 @@
 
 from bln_search.models.recurrent.cells import NormalizedGRU, NormalizedLSTM, NormalizedRNN
 from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
-from bln_search.models.recurrent.network import Recurrent
+from bln_search.models.recurrent.network import RecurrentNetwork
 from bln_search.models.recurrent.stepwise import GRU, RNN
 from bln_search.models.recurrent.time_step_norms import TimeStepNorms
 
@@ -13,7 +13,7 @@ __all__ = [
     "NormalizedGRU",
     "NormalizedLSTM",
     "NormalizedRNN",
-    "Recurrent",
     "RecurrentLayer",
+    "RecurrentNetwork",
     "TimeStepNorms",
 ]

@@ -41,7 +41,7 @@ class NormalizedRNN(RNN):
         super().__init__(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout, bias=False)
         self.norm = TimeStepNorms(norm, units, steps, gain=gain)
 
-    def summed_inputs(self, input_part: Tensor, hidden_part: Tensor, time_step: int) -> Tensor:
+    def preactivation(self, input_part: Tensor, hidden_part: Tensor, time_step: int) -> Tensor:
         """Return the normalized summed inputs (N, units)."""
         normalized: Tensor = self.norm(input_part + hidden_part, time_step)
         return normalized
@@ -80,7 +80,7 @@ class NormalizedLSTM(StepwiseLayer):
         super().initialize(generator)
         set_forget_gate_bias(self.bias, self.units)
 
-    def input_parts(self, x: Tensor) -> Tensor:
+    def project_inputs(self, x: Tensor) -> Tensor:
         """Return W_x x_t of every step, (N, T, 4·units); b is added after the norms."""
         return F.linear(x, self.weight_input)
 
@@ -121,9 +121,11 @@ class NormalizedGRU(GRU):
         self.norm_candidate = TimeStepNorms(norm, units, steps, gain=gain)
         self.norm_recalled = TimeStepNorms(norm, units, steps, gain=gain)
 
-    def summed_inputs(self, input_part: Tensor, hidden_part: Tensor, time_step: int) -> tuple[Tensor, Tensor, Tensor]:
+    def gates_and_candidate_terms(
+        self, input_part: Tensor, hidden_part: Tensor, time_step: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return z_t and r_t (N, 2·units), W x_t and U h_{t-1} (N, units), with each product normalized."""
-        input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_parts(input_part, hidden_part)
+        input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_gates(input_part, hidden_part)
         return (
             self.norm_hidden(hidden_gates, time_step) + self.norm_input(input_gates, time_step),
             self.norm_candidate(input_candidate, time_step),

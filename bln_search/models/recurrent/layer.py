@@ -57,7 +57,7 @@ class RecurrentLayer(nn.Module):
         if x.ndim != 3 or x.shape[2] != self.inputs or x.shape[1] < 1:
             raise ModelError(f"this layer takes sequences (N, T, {self.inputs}), not an input of {tuple(x.shape)}")
 
-    def drop_inputs(self, x: Tensor) -> Tensor:
+    def apply_input_dropout(self, x: Tensor) -> Tensor:
         """Apply dropout to the input (N, T, inputs), with the same mask at every step."""
         if not (self.training and self.dropout):
             return x
@@ -98,7 +98,7 @@ class LSTM(RecurrentLayer):
         """Return all hidden states (N, T, units); for an input with a row tag, those of all rows."""
         self.check_input(x)
         mask = self.draw_recurrent_mask(x)
-        projected = F.linear(self.drop_inputs(x), self.weight_input, self.bias)
+        projected = F.linear(self.apply_input_dropout(x), self.weight_input, self.bias)
         if isinstance(projected, RowBatchedTensor):
             return tag_rows(self._run(untag(projected), mask), projected.batch_layout, projected.copies)
         return self._run(projected, mask)

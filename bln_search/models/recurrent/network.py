@@ -21,7 +21,7 @@ from bln_search.models.recurrent.time_step_norms import Norm
 _DEFAULT_DROPOUT = 0.2
 
 
-class _Cell(NamedTuple):
+class _CellLayerClasses(NamedTuple):
     """The two layers of a kind of recurrent cell: without and with normalization inside."""
 
     plain: type[RecurrentLayer]
@@ -29,14 +29,14 @@ class _Cell(NamedTuple):
 
 
 _CELLS = {
-    "lstm": _Cell(LSTM, NormalizedLSTM),
-    "gru": _Cell(GRU, NormalizedGRU),
-    "rnn": _Cell(RNN, NormalizedRNN),
+    "lstm": _CellLayerClasses(LSTM, NormalizedLSTM),
+    "gru": _CellLayerClasses(GRU, NormalizedGRU),
+    "rnn": _CellLayerClasses(RNN, NormalizedRNN),
 }
 _NORM_PLACEMENTS = ("layers", "cells")
 
 
-class Recurrent(nn.Module):
+class RecurrentNetwork(nn.Module):
     """Embedding, recurrent layers each with a normalization layer, dense, tanh, norm, dense to the classes.
 
     The defaults are those of the paper: embedding 512, LSTM 128, norm on its sequence (N, T, 128), LSTM 64, norm on its

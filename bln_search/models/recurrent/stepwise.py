@@ -37,7 +37,7 @@ class StepwiseLayer(RecurrentLayer):
         """Return all hidden states (N, T, units)."""
         self.check_input(x)
         mask = self.draw_recurrent_mask(x)
-        input_parts = self.input_parts(self.drop_inputs(x))
+        input_parts = self.project_inputs(self.apply_input_dropout(x))
         state = (x.new_zeros(x.shape[0], self.units),) * self.num_states
         hidden_states: list[Tensor] = []
         for time_step, input_part in enumerate(input_parts.unbind(1)):
@@ -46,7 +46,7 @@ class StepwiseLayer(RecurrentLayer):
             hidden_states.append(state[0])
         return torch.stack(hidden_states, 1)
 
-    def input_parts(self, x: Tensor) -> Tensor:
+    def project_inputs(self, x: Tensor) -> Tensor:
         """Return W_x x_t + b of every step, (N, T, num_gates·units)."""
         return F.linear(x, self.weight_input, self.bias)
 
@@ -67,9 +67,9 @@ class RNN(StepwiseLayer):
         time_step: int,
     ) -> tuple[Tensor, ...]:
         """Return h_t."""
-        return (torch.tanh(self.summed_inputs(input_part, hidden_part, time_step)),)
+        return (torch.tanh(self.preactivation(input_part, hidden_part, time_step)),)
 
-    def summed_inputs(
+    def preactivation(
         self,
         input_part: Tensor,
         hidden_part: Tensor,
@@ -95,22 +95,22 @@ class GRU(StepwiseLayer):
         self, input_part: Tensor, hidden_part: Tensor, state: tuple[Tensor, ...], time_step: int
     ) -> tuple[Tensor, ...]:
         """Return h_t."""
-        gates, input_candidate, hidden_candidate = self.summed_inputs(input_part, hidden_part, time_step)
+        gates, input_candidate, hidden_candidate = self.gates_and_candidate_terms(input_part, hidden_part, time_step)
         update, reset = torch.sigmoid(gates).chunk(2, 1)
         candidate = torch.tanh(input_candidate + reset * hidden_candidate)
         return (torch.lerp(state[0], candidate, update),)
 
-    def summed_inputs(
+    def gates_and_candidate_terms(
         self,
         input_part: Tensor,
         hidden_part: Tensor,
         time_step: int,  # noqa: ARG002 - only a norm depends on the step
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return z_t and r_t (N, 2·units), W x_t and U h_{t-1} (N, units)."""
-        input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_parts(input_part, hidden_part)
+        input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_gates(input_part, hidden_part)
         return input_gates + hidden_gates, input_candidate, hidden_candidate
 
-    def split_parts(self, input_part: Tensor, hidden_part: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def split_gates(self, input_part: Tensor, hidden_part: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Split the input part, then the hidden part, into gates (N, 2·units) and candidate (N, units)."""
         sizes = [2 * self.units, self.units]
         input_gates, input_candidate = torch.split(input_part, sizes, 1)

@@ -109,7 +109,7 @@ def layer_estimates(
     return complete
 
 
-def row_before_conversion(layers: Mapping[str, Normalization], reached: Container[str]) -> RowSpec | None:
+def row_matching_original_outputs(layers: Mapping[str, Normalization], reached: Container[str]) -> RowSpec | None:
     """Return the row in which a converted network gives the outputs of the original one.
 
     The row uses running statistics where a layer has them, else the mini-batch. None where a layer was trained further,
@@ -125,7 +125,7 @@ def row_before_conversion(layers: Mapping[str, Normalization], reached: Containe
     from_batch = mini_batch_configuration(network_method(layers))
     if not any(layer.configuration.uses_population for layer in used):
         return RowSpec(from_batch, None)
-    running = {statistic for layer in used for statistic in population_statistics(layer.configuration)}
+    running = {statistic for layer in used for statistic in statistics_from_population(layer.configuration)}
     letters = [
         str(Source.POPULATION) if statistic in running else letter
         for statistic, letter in zip(Statistic, from_batch.code, strict=True)
@@ -133,7 +133,7 @@ def row_before_conversion(layers: Mapping[str, Normalization], reached: Containe
     return RowSpec(InferenceConfiguration("".join(letters)), PopulationEstimate.MOVING)
 
 
-def population_statistics(configuration: InferenceConfiguration) -> set[Statistic]:
+def statistics_from_population(configuration: InferenceConfiguration) -> set[Statistic]:
     """Return the statistics that come from the population, alone or blended."""
     return {statistic for statistic, source in configuration.sources.items() if source.reads_population}
 
@@ -151,7 +151,7 @@ def evaluation_mode(network: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def history_recording(layers: Iterable[Normalization], enabled: bool) -> Iterator[None]:  # noqa: FBT001
+def set_history_recording(layers: Iterable[Normalization], enabled: bool) -> Iterator[None]:  # noqa: FBT001
     """Enable or disable in this context the recording of training passes in the layers' history."""
     layers = list(layers)
     for layer in layers:
@@ -164,7 +164,7 @@ def history_recording(layers: Iterable[Normalization], enabled: bool) -> Iterato
 
 
 @contextmanager
-def mini_batch_statistics(layers: Iterable[Normalization]) -> Iterator[None]:
+def use_mini_batch_statistics(layers: Iterable[Normalization]) -> Iterator[None]:
     """Take all statistics from the mini-batch in this context, as in training."""
     saved = {layer: layer.configuration for layer in layers}
     for layer in saved:

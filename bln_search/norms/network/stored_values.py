@@ -9,7 +9,7 @@ from bln_search.norms.base import NormalizationBase
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
 
-def missing_values(layer: NormalizationBase) -> list[Statistic]:
+def missing_statistics(layer: NormalizationBase) -> list[Statistic]:
     """Return the statistics whose stored value the configuration of `layer` reads and the layer does not have."""
     sources = {statistic: layer.configuration.source(statistic) for statistic in layer.method.statistics}
     return [

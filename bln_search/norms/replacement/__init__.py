@@ -3,7 +3,7 @@
 from bln_search.norms.replacement.factory import OTHER_STATISTICS, NormFactory, ReplaceFunction
 from bln_search.norms.replacement.libraries import KEPT
 from bln_search.norms.replacement.registry import (
-    NotReplaced,
+    NotReplacedReason,
     class_path,
     register_norm_layer,
     registered_class,
@@ -17,7 +17,7 @@ __all__ = [
     "MergedAxesNorm",
     "NormFactory",
     "NormWithActivation",
-    "NotReplaced",
+    "NotReplacedReason",
     "ReplaceFunction",
     "class_path",
     "register_norm_layer",

@@ -66,7 +66,7 @@ def registered_class(layer: nn.Module) -> type[nn.Module] | None:
 
 
 @dataclass(frozen=True)
-class NotReplaced:
+class NotReplacedReason:
     """Why a layer is not replaced.
 
     Attributes:
@@ -78,7 +78,7 @@ class NotReplaced:
     has_counterpart: bool = True
 
 
-def replace_layer(layer: nn.Module, factory: NormFactory) -> nn.Module | NotReplaced:
+def replace_layer(layer: nn.Module, factory: NormFactory) -> nn.Module | NotReplacedReason:
     """Return the replacement of a layer, or the reason why it cannot be replaced.
 
     Raises:
@@ -86,19 +86,21 @@ def replace_layer(layer: nn.Module, factory: NormFactory) -> nn.Module | NotRepl
     """
     kind = registered_class(layer)
     if kind is None:
-        return NotReplaced("no replacement is registered for it")
+        return NotReplacedReason("no replacement is registered for it")
     if getattr(layer.forward, "__func__", None) is not kind.forward:
         stays_anyway = issubclass(kind, nn.modules.instancenorm._InstanceNorm)
-        return NotReplaced(f"its forward pass is not that of {class_path(kind)}", has_counterpart=not stays_anyway)
+        return NotReplacedReason(
+            f"its forward pass is not that of {class_path(kind)}", has_counterpart=not stays_anyway
+        )
     path = class_path(kind)
     try:
         replacement = _load_function(path)(layer, factory)
     except ModelError as error:
-        return NotReplaced(str(error))
+        return NotReplacedReason(str(error))
     except Exception as error:
         raise ModelError(f"the function registered for {path} failed: {type(error).__name__}: {error}") from error
     if isinstance(replacement, str):
-        return NotReplaced(replacement, has_counterpart=False)
+        return NotReplacedReason(replacement, has_counterpart=False)
     modules = replacement.modules() if isinstance(replacement, nn.Module) else ()
     if not any(isinstance(module, Normalization) for module in modules):
         raise ModelError(

@@ -51,12 +51,12 @@ class DenseSum:
 
     def apply(
         self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> DenseSum | DenseLinear | None:
+    ) -> DenseSum | DenseSumAfterLinear | None:
         """Return the outputs after a linear layer; None where `func` is not one."""
         if func in (torch.flatten, Tensor.flatten) and not kwargs and tuple(args) in ((1,), (1, -1), (1, 1)):
             return self
         if func is F.linear:
-            return DenseLinear(self, *args, **kwargs)
+            return DenseSumAfterLinear(self, *args, **kwargs)
         return None
 
     def materialize(self) -> Tensor:
@@ -110,7 +110,7 @@ class DenseVariants:
 
 
 @dataclass(frozen=True)
-class DenseLinear:
+class DenseSumAfterLinear:
     """A `DenseSum` with a linear layer after it; K outputs."""
 
     dense: DenseSum

@@ -21,7 +21,7 @@ from bln_search.norms.row_batching.row_tensor import (
 from bln_search.norms.row_batching.scale_offset_variants import BatchMoments, ScaleOffsetVariants
 
 
-def enumerate_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedTensor:
+def normalize_all_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedTensor:
     """Return the layer's output under all rows: expanded from one common input, or each row from its own input."""
     axes = layer.axes(x.ndim)
     check_features(x, axes, layer.num_features)
@@ -29,7 +29,7 @@ def enumerate_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedT
     sources = x.batch_layout.plan.layer_sources.get(layer)
     if sources is None:
         sources = x.batch_layout.plan.layer_sources[layer] = resolve_sources(layer, x.batch_layout.plan, x)
-    is_factored = axes.example == (axes.feature,)
+    is_factored = axes.feature_reduction_axes == (axes.feature,)
     if x.copies == 1 and is_factored:
         return LazyRowTensor.of(_normalize_shared_input(layer, untag(x), x.batch_layout, sources), x.batch_layout)
     copies = len(x.batch_layout.plan.rows)
@@ -38,7 +38,7 @@ def enumerate_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedT
 
 
 def _check_layout(x: RowBatchedTensor) -> None:
-    expected = x.copies * x.batch_layout.examples
+    expected = x.copies * x.batch_layout.examples_per_row
     if x.shape[0] != expected:
         raise RowBatchingError(
             f"a normalization layer got {x.shape[0]} examples instead of {expected}: a layer before it moved or merged "
@@ -50,16 +50,16 @@ def _normalize_each_row(layer: NormalizationBase, x: Tensor, layout: BatchLayout
     """Normalize each row from its own input (K·G·N, ...), each branch as (x − E)·r with the mean E of the row."""
     axes = layer.axes(x.ndim)
     rows = x.reshape(-1, layout.groups, layout.size, *x.shape[1:])
-    shape = axes.features_shape(layer.num_features)
+    shape = axes.broadcast_shape(layer.num_features)
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
     batch_weight, feature_weight = layer.branch_weights(layer.batch_size or layout.size)
     total: Tensor | None = None
     if sources.batch is not None:
-        batch_axes = tuple(axis + 2 for axis in axes.batch)
+        batch_axes = tuple(axis + 2 for axis in axes.batch_reduction_axes)
         centred, deviation = _centred_and_deviation(layer, rows, batch_axes, sources.batch)
         total = torch.addcmul(beta, centred, gamma * (batch_weight / deviation))
     if sources.feature is not None:
-        feature_axes = tuple(axis + 2 for axis in axes.example)
+        feature_axes = tuple(axis + 2 for axis in axes.feature_reduction_axes)
         centred, deviation = _centred_and_deviation(layer, rows, feature_axes, sources.feature)
         branch = centred.mul_(feature_weight / deviation)
         total = torch.addcmul(beta, branch, gamma) if total is None else total.addcmul_(branch, gamma)
@@ -124,14 +124,14 @@ def _normalize_shared_input(
     batch = feature = None
     row_batch = row_feature = [0] * len(layout.plan.rows)
     if sources.batch is not None:
-        moments = BatchMoments.of(groups, tuple(axis + 1 for axis in axes.batch))
+        moments = BatchMoments.of(groups, tuple(axis + 1 for axis in axes.batch_reduction_axes))
         batch = ScaleOffsetVariants(layer.formula_variant, moments, sources.batch, batch_weight)
         row_batch = batch.row_variant
     if sources.feature is not None:
         moments = BatchMoments.of(groups, (axes.feature + 1,))
         feature = ScaleOffsetVariants(layer.formula_variant, moments, sources.feature, feature_weight)
         row_feature = feature.row_variant
-    shape = axes.features_shape(layer.num_features)[1:]
+    shape = axes.broadcast_shape(layer.num_features)[1:]
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
     positions = tuple(1 if axis == axes.feature else x.shape[axis] for axis in range(1, x.ndim))
     offset_batch = beta.view(1, 1, 1, *shape)

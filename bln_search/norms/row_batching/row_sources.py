@@ -102,17 +102,18 @@ def _pair_sources(
             return PopulationEstimate.MEMORY
         if not source.reads_population:
             return None
-        if row.population is None:
+        if row.population_name is None:
             raise ModelError(f"configuration {row.configuration} uses population values, but the row names no estimate")
         if source is Source.BLEND and row.blend is None:
             raise ModelError(f"configuration {row.configuration} blends values, but {row.estimate} names no weight")
-        if row.population not in pairs:
+        if row.population_name not in pairs:
             return None
-        return row.estimate if source is Source.BLEND else row.population
+        return row.estimate if source is Source.BLEND else row.population_name
 
     populations = {
         name: PopulationPair(
-            _broadcastable(pair.mean, like), None if pair.deviation is None else _broadcastable(pair.deviation, like)
+            _reshape_to_broadcast(pair.mean, like),
+            None if pair.deviation is None else _reshape_to_broadcast(pair.deviation, like),
         )
         for name, pair in pairs.items()
     }
@@ -137,7 +138,7 @@ def _pair_sources(
     )
 
 
-def _broadcastable(value: Tensor, like: Tensor) -> Tensor:
+def _reshape_to_broadcast(value: Tensor, like: Tensor) -> Tensor:
     """Return a population value with the device, the dtype and the number of axes of `like`."""
     return value.to(like.device, like.dtype).view(*value.shape, *[1] * (like.ndim - value.ndim))
 

@@ -40,7 +40,7 @@ class RowSpec:
     estimate: str | None
 
     @property
-    def population(self) -> str | None:
+    def population_name(self) -> str | None:
         """Name of the population; None where no statistic reads one."""
         return None if self.estimate is None else parse_estimate(self.estimate)[0]
 
@@ -87,7 +87,7 @@ class BatchLayout:
     lazy_tensors: list[weakref.ref[LazyRowTensor]] = field(default_factory=list, compare=False, repr=False)
 
     @property
-    def examples(self) -> int:
+    def examples_per_row(self) -> int:
         """Number of examples of one row."""
         return self.groups * self.size
 
@@ -163,7 +163,7 @@ class LazyRowTensor(RowBatchedTensor):
     def of(factored: FactoredOutput, layout: BatchLayout) -> LazyRowTensor:
         """Make a tensor of the shape and dtype of the sum without storage."""
         copies = len(layout.plan.rows)
-        shape = (copies * layout.examples, *factored.feature_shape)
+        shape = (copies * layout.examples_per_row, *factored.feature_shape)
         tensor = Tensor._make_wrapper_subclass(LazyRowTensor, shape, dtype=factored.dtype, device=factored.device)
         assert isinstance(tensor, LazyRowTensor)
         tensor.batch_layout, tensor.copies, tensor.factored, tensor.value = layout, copies, factored, None
@@ -266,10 +266,10 @@ def _repeat_rows(value: RowBatchedTensor, copies: int) -> Tensor:
     data = value.as_subclass(Tensor)
     if data.ndim == 0:
         return data
-    if data.shape[0] != value.batch_layout.examples:
+    if data.shape[0] != value.batch_layout.examples_per_row:
         raise RowBatchingError(
             f"a tensor of shape {tuple(data.shape)} from before the first normalization layer is combined with one "
-            f"from after it, but its first axis does not hold the {value.batch_layout.examples} examples"
+            f"from after it, but its first axis does not hold the {value.batch_layout.examples_per_row} examples"
         )
     return data.unsqueeze(0).expand(copies, *data.shape).reshape(copies * data.shape[0], *data.shape[1:])
 

@@ -44,7 +44,7 @@ class BatchMoments:
         """Compute the statistics of an input (G, N, ...) over `axes`."""
         return BatchMoments(groups, axes, *centred_moments(groups, axes), groups.shape[1])
 
-    def population(self, value: Tensor) -> Tensor:
+    def broadcast_population(self, value: Tensor) -> Tensor:
         """Return a population value (slots or 1, ...), cut to the mini-batch size, in the shape of these statistics."""
         value = value[: self.slots]
         return value.unsqueeze(1) if self.samples_first else value
@@ -99,7 +99,7 @@ class ScaleOffsetVariants:
         if source is None:
             return self._moments.mean
         name, blend = parse_estimate(source)
-        value = self._moments.population(self._populations[name].mean)
+        value = self._moments.broadcast_population(self._populations[name].mean)
         return value if blend is None else torch.lerp(self._moments.mean, value, blend.weight(self._moments.slots))
 
     def centred(self, source: EstimateOrBatch) -> Tensor:
@@ -135,7 +135,7 @@ class ScaleOffsetVariants:
         name, blend = (None, None) if key.source is None else parse_estimate(key.source)
         deviation = None if name is None else self._populations[name].deviation
         if deviation is not None:
-            deviation = self._moments.population(deviation)
+            deviation = self._moments.broadcast_population(deviation)
             if blend is None:
                 return deviation
         variance = self._moments.variance

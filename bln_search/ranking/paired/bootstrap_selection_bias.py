@@ -53,7 +53,7 @@ def _noise_draws(table: OutcomeTable, best: int, draws: int, generator: np.rando
     """
     of_seed, of_example = _seed_and_example_effects(table, best)
     noise = _draw_contrasts(of_example, draws, generator)
-    return noise if table.seeds == 1 else noise + _draw_contrasts(of_seed, draws, generator)
+    return noise if table.num_seeds == 1 else noise + _draw_contrasts(of_seed, draws, generator)
 
 
 def _seed_and_example_effects(table: OutcomeTable, best: int) -> tuple[Floats, Floats]:
@@ -61,8 +61,8 @@ def _seed_and_example_effects(table: OutcomeTable, best: int) -> tuple[Floats, F
 
     Both contain residual variance; effects of examples are scaled so that it counts once.
     """
-    of_seed, of_example = np.empty((table.seeds, table.rows)), np.empty((table.examples, table.rows))
-    for row in range(table.rows):
+    of_seed, of_example = np.empty((table.num_seeds, table.num_rows)), np.empty((table.num_examples, table.num_rows))
+    for row in range(table.num_rows):
         cells = table.losses[:, row].astype(np.float64) - table.losses[:, best]
         cells -= cells.mean()
         of_seed[:, row], of_example[:, row] = cells.mean(axis=1), cells.mean(axis=0)

@@ -25,7 +25,7 @@ from bln_search.ranking.paired.bootstrap import (
 )
 from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
 from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.ranking.paired.friedman import MeanRanks, friedman
+from bln_search.ranking.paired.friedman import FriedmanResult, friedman
 from bln_search.ranking.paired.per_seed_tests import FLIPS, per_seed_tests
 from bln_search.ranking.paired.required_seeds import required_seeds
 from bln_search.ranking.paired.table import Floats, OutcomeTable
@@ -72,8 +72,8 @@ def compare_rows(
     ranks = friedman(table.losses.mean(axis=2, dtype=np.float64))
     return Comparison(
         split=split,
-        seeds=table.seeds,
-        examples=table.examples,
+        seeds=table.num_seeds,
+        examples=table.num_examples,
         not_compared=not_compared,
         rows=_compared_rows([keys[row] for row in order], table, pairs, ranks, bootstrap["loss"], not_compared),
         pairs=pairs,
@@ -97,7 +97,7 @@ def _required_seeds(table: OutcomeTable, pairs: Sequence[ComparedPair]) -> Requi
 
 def _pairwise_differences(table: OutcomeTable, metric: str, bootstrap: BootstrapMeans) -> list[MeanDifference]:
     crossed = crossed_differences(table, metric)
-    low, high = difference_intervals(bootstrap, crossed, table.pairs, table.seeds)
+    low, high = difference_intervals(bootstrap, crossed, table.pairs, table.num_seeds)
     p_values = crossed.p.tolist()
     columns = crossed.mean.tolist(), low.tolist(), high.tolist(), p_values, holm(p_values)
     return [
@@ -115,15 +115,15 @@ def _compared_rows(
     keys: Sequence[RowKey],
     table: OutcomeTable,
     pairs: Sequence[ComparedPair],
-    ranks: MeanRanks | None,
+    ranks: FriedmanResult | None,
     bootstrap: BootstrapMeans,
     not_compared: int,
 ) -> tuple[ComparedRow, ...]:
     different = {(pair.first, pair.second) for pair in pairs if pair.loss.adjusted < ALPHA}
-    letters = compact_letter_display(table.rows, different)
-    intervals = rank_intervals(table.rows, different)
+    letters = compact_letter_display(table.num_rows, different)
+    intervals = rank_intervals(table.num_rows, different)
     first_shares = first_place_shares(bootstrap).tolist()
-    top_group_size = min((second for first, second in different if first == 0), default=table.rows)
+    top_group_size = min((second for first, second in different if first == 0), default=table.num_rows)
     accuracies = table.correct.mean(axis=(0, 2)).tolist()
     return tuple(
         ComparedRow(

@@ -60,7 +60,7 @@ def compare_conditions(tables: Sequence[OutcomeTable]) -> ConditionComparison:
     Raises:
         DataError: The tables have different rows or seeds.
     """
-    check_conditions(tables)
+    check_equal_table_shapes(tables)
     by_condition = tuple(crossed_differences(table, "loss") for table in tables)
     mean = by_condition[0] if len(tables) == 1 else _mean_differences(tables)
     families = by_condition if len(tables) == 1 else (mean, *by_condition)
@@ -73,14 +73,14 @@ def compare_conditions(tables: Sequence[OutcomeTable]) -> ConditionComparison:
         mean_adjusted=adjusted[0],
         by_condition=by_condition,
         by_condition_adjusted=tuple(adjusted[-len(tables) :]),
-        letters=compact_letter_display(tables[0].rows, different),
-        clustered=are_clusters([table.examples for table in tables]),
+        letters=compact_letter_display(tables[0].num_rows, different),
+        clustered=are_clusters([table.num_examples for table in tables]),
     )
 
 
-def check_conditions(tables: Sequence[OutcomeTable]) -> None:
+def check_equal_table_shapes(tables: Sequence[OutcomeTable]) -> None:
     """Raise DataError unless all tables have the same numbers of seeds and rows."""
-    shapes = {(table.seeds, table.rows) for table in tables}
+    shapes = {(table.num_seeds, table.num_rows) for table in tables}
     if len(shapes) != 1:
         raise DataError(f"conditions are compared over the same seeds and rows; they have (seeds, rows) {shapes}")
 
@@ -89,7 +89,7 @@ def _mean_differences(tables: Sequence[OutcomeTable]) -> PairDifferences:
     """Differences of the means over conditions, of all pairs."""
     first, second = tables[0].pairs
     count = len(tables)
-    step = max(1, _MAX_VALUES_IN_MEMORY // sum(table.losses.shape[0] * table.examples for table in tables))
+    step = max(1, _MAX_VALUES_IN_MEMORY // sum(table.losses.shape[0] * table.num_examples for table in tables))
     parts = [
         compare_sum_of_means(
             [

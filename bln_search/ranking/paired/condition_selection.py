@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.ranking.paired.condition_comparison import check_conditions
+from bln_search.ranking.paired.condition_comparison import check_equal_table_shapes
 from bln_search.ranking.paired.crossed_anova import PairDifferences
 from bln_search.ranking.paired.sum_of_means import compare_sum_of_means
 from bln_search.ranking.paired.table import Floats, OutcomeTable
@@ -79,7 +79,7 @@ def select_over_conditions(
     Raises:
         DataError: The tables have different rows or seeds.
     """
-    check_conditions(tables)
+    check_equal_table_shapes(tables)
     losses = np.stack([table.losses.mean(axis=(0, 2), dtype=np.float64) for table in tables], axis=1)
     values = criterion_by_row(losses, criterion)
     best = int(values.argmin())

@@ -52,7 +52,7 @@ def crossed_differences(table: OutcomeTable, metric: str) -> PairDifferences:
     """
     values_of_rows = table.metric_values(metric)
     first, second = table.pairs
-    seeds, examples = table.seeds, table.examples
+    seeds, examples = table.num_seeds, table.num_examples
     step = max(1, _MAX_DIFFERENCES_IN_MEMORY // (seeds * examples))
     chunks = [slice(start, start + step) for start in range(0, len(first), step)]
     squares = [_sums_of_squares(values_of_rows[:, first[chunk]], values_of_rows[:, second[chunk]]) for chunk in chunks]

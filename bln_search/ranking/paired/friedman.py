@@ -13,7 +13,7 @@ from bln_search.ranking.statistics.intervals import ALPHA
 
 
 @dataclass(frozen=True)
-class MeanRanks:
+class FriedmanResult:
     """Friedman's statistic and p value, mean rank of every row (K,), and critical difference of two mean ranks."""
 
     statistic: float
@@ -22,7 +22,7 @@ class MeanRanks:
     critical_difference: float
 
 
-def friedman(means: Floats) -> MeanRanks | None:
+def friedman(means: Floats) -> FriedmanResult | None:
     """Friedman's test with seeds as blocks.
 
     The critical difference is q·√(K(K+1)/6S), with q the quantile of the studentized range over √2 (Nemenyi 1963;
@@ -43,7 +43,9 @@ def friedman(means: Floats) -> MeanRanks | None:
     else:
         test = stats.friedmanchisquare(*means.T)
         statistic, p = float(test.statistic), float(test.pvalue)
-    return MeanRanks(statistic, p, ranks, float(_nemenyi_quantile(rows) * np.sqrt(rows * (rows + 1) / (6 * seeds))))
+    return FriedmanResult(
+        statistic, p, ranks, float(_nemenyi_quantile(rows) * np.sqrt(rows * (rows + 1) / (6 * seeds)))
+    )
 
 
 @lru_cache(maxsize=64)

@@ -72,10 +72,10 @@ def wilcoxon(table: OutcomeTable) -> Floats:
         differences = losses[first] - losses[second]
         rows.append(
             _exact_wilcoxon(differences)
-            if table.examples <= _MAX_EXACT_EXAMPLES
+            if table.num_examples <= _MAX_EXACT_EXAMPLES
             else _approximate_wilcoxon(differences)
         )
-    return np.stack(rows) if len(first) else np.empty((table.seeds, 0))
+    return np.stack(rows) if len(first) else np.empty((table.num_seeds, 0))
 
 
 def _exact_wilcoxon(differences: NDArray[np.float32]) -> Floats:
@@ -133,7 +133,7 @@ def permutation_test(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0
     centred = table.losses - table.losses[:, best : best + 1]
     flat = centred.reshape(seeds * rows, examples)
     total = flat.sum(axis=1, dtype=np.float64).astype(np.float32)
-    observed = _pairs_of(total.reshape(1, seeds, rows), first, second)[0]
+    observed = _pair_differences(total.reshape(1, seeds, rows), first, second)[0]
     norms = np.linalg.norm(flat.astype(np.float64), axis=1).reshape(seeds, rows)
     threshold = np.abs(observed) * (1 - 1e-5) - _ROUNDING_TOLERANCE * (norms[:, first] + norms[:, second])
     generator = np.random.default_rng(random)
@@ -143,11 +143,13 @@ def permutation_test(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0
         count = min(step, flips - start)
         bits = np.frombuffer(generator.bytes(count * ((examples + 7) // 8)), np.uint8).reshape(count, -1)
         positive = np.unpackbits(bits, axis=1, count=examples).astype(np.float32)
-        flipped = _pairs_of((2 * (positive @ flat.T) - total).reshape(count, seeds, rows), first, second)
+        flipped = _pair_differences((2 * (positive @ flat.T) - total).reshape(count, seeds, rows), first, second)
         extreme += (np.abs(flipped) >= threshold).sum(axis=0)
     p: Floats = (1 + extreme) / (1 + flips)
     return p
 
 
-def _pairs_of(sums: NDArray[np.float32], first: NDArray[np.intp], second: NDArray[np.intp]) -> NDArray[np.float32]:
+def _pair_differences(
+    sums: NDArray[np.float32], first: NDArray[np.intp], second: NDArray[np.intp]
+) -> NDArray[np.float32]:
     return sums[:, :, first] - sums[:, :, second]

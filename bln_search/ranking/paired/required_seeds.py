@@ -31,19 +31,19 @@ def required_seeds(table: OutcomeTable, level: float) -> RequiredSeeds | None:
     Returns:
         None for one seed, one row, or rows that differ by nothing.
     """
-    if table.seeds < 2 or table.rows < 2:
+    if table.num_seeds < 2 or table.num_rows < 2:
         return None
     differences = table.losses[:, 0].astype(np.float64) - table.losses[:, 1]
     mean, of_seeds = float(differences.mean()), float(differences.mean(axis=1).var(ddof=1))
     of_examples = float(example_variance(differences[:, None])[0])
     if mean == 0 or of_seeds + of_examples == 0:
         return None
-    if _limit_power(mean, of_examples, level, table.examples) < POWER:
+    if _max_power_over_seeds(mean, of_examples, level, table.num_examples) < POWER:
         return RequiredSeeds(seeds=None, level=level, limited_by_examples=True)
     low, high = 1, MAX_REQUIRED_SEEDS + 1  # too few seeds, and enough or too many to name
     while high - low > 1:
         middle = (low + high) // 2
-        is_enough = crossed_test_power(mean, of_seeds, of_examples, level, middle, table.examples) >= POWER
+        is_enough = crossed_test_power(mean, of_seeds, of_examples, level, middle, table.num_examples) >= POWER
         low, high = (low, middle) if is_enough else (middle, high)
     return RequiredSeeds(seeds=None if high > MAX_REQUIRED_SEEDS else high, level=level)
 
@@ -69,7 +69,7 @@ def crossed_test_power(
     return float(_probability_outside(critical, mean, deviation).mean())
 
 
-def _limit_power(mean: float, of_examples: float, level: float, examples: int) -> float:
+def _max_power_over_seeds(mean: float, of_examples: float, level: float, examples: int) -> float:
     """Power for any number of seeds at most."""
     if of_examples == 0:
         return 1.0

@@ -33,30 +33,32 @@ class OutcomeTable:
                 "outcomes are compared as (seeds, rows, examples), losses and correctness alike; these have the shapes "
                 f"{self.losses.shape} and {self.correct.shape}"
             )
-        if self.seeds < 1 or self.examples < 2:
-            raise DataError(f"{self.seeds} seeds and {self.examples} examples: at least 1 and 2 are needed to compare")
+        if self.num_seeds < 1 or self.num_examples < 2:
+            raise DataError(
+                f"{self.num_seeds} seeds and {self.num_examples} examples: at least 1 and 2 are needed to compare"
+            )
         if not np.isfinite(self.losses).all():
             raise DataError("a loss is not a finite number: leave rows that diverged out of the comparison")
 
     @property
-    def seeds(self) -> int:
+    def num_seeds(self) -> int:
         """Number of seeds S."""
         return int(self.losses.shape[0])
 
     @property
-    def rows(self) -> int:
+    def num_rows(self) -> int:
         """Number of rows K."""
         return int(self.losses.shape[1])
 
     @property
-    def examples(self) -> int:
+    def num_examples(self) -> int:
         """Number of examples N."""
         return int(self.losses.shape[2])
 
     @cached_property
     def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """First and second row of every pair, (P,) each, with first < second."""
-        first, second = np.triu_indices(self.rows, 1)
+        first, second = np.triu_indices(self.num_rows, 1)
         return first, second
 
     def metric_values(self, metric: str) -> NDArray[np.float32]:

@@ -34,7 +34,7 @@ def certainty(recommendation: Recommendation, comparison: Comparison) -> Certain
     return Certainty.LIKELY
 
 
-def additional_seeds(comparison: Comparison) -> int | None:
+def num_additional_seeds(comparison: Comparison) -> int | None:
     """Number of further seeds that would separate the first two rows; None where it is unknown or too large to name."""
     required = comparison.required_seeds
     if required is None or required.seeds is None or required.seeds <= comparison.seeds:

@@ -27,7 +27,7 @@ _MAX_RELATIVE_EXCESS = 0.1
 _NEGLIGIBLE_RELATIVE_EXCESS = 0.01
 
 
-def near_best(comparison: Comparison) -> list[ComparedRow]:
+def rows_near_best(comparison: Comparison) -> list[ComparedRow]:
     """The best row and the rows near it."""
     best = comparison.rows[0]
     near = [best]
@@ -63,7 +63,7 @@ def is_near_best(*, excess: float, excess_upper: float, p: float, lowest: float)
     )
 
 
-def sizes_near_best(
+def batch_sizes_near_best(
     row: ComparedRow, losses_by_size: Mapping[int, Mapping[RowKey, LossBySeed]], seeds: int
 ) -> tuple[int, ...]:
     """The mini-batch size at which the row was ranked, and others at which it is near the best row of that size.

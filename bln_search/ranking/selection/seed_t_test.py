@@ -14,7 +14,7 @@ MAX_TESTED_ROWS = 2_000
 """Number of rows, from the best one down, that are compared with the best one."""
 
 
-def top_group_by_seeds(losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] | None:
+def top_group_p_values(losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] | None:
     """The best row and the rows below it, up to the first that differs significantly from it, each with its p value.
 
     The best row is that of lowest mean loss. Every other row is compared with it by Student's paired t test over seeds,
@@ -35,8 +35,8 @@ def top_group_by_seeds(losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] 
 
 
 def leaderboard_top_group(board: Leaderboard, losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] | None:
-    """`top_group_by_seeds` of the ranked rows. losses: on the split that decides the ranking."""
-    return top_group_by_seeds({row.key: losses[row.key] for row in board.rows if row.rank is not None})
+    """`top_group_p_values` of the ranked rows. losses: on the split that decides the ranking."""
+    return top_group_p_values({row.key: losses[row.key] for row in board.rows if row.rank is not None})
 
 
 def _p_value(losses: LossBySeed, best: LossBySeed) -> float:

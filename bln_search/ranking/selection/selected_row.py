@@ -35,7 +35,7 @@ class SelectedRowPerformance(AnalysisPart):
     accuracy_regret: float
 
     @property
-    def gap(self) -> float:
+    def loss_gap(self) -> float:
         """Mean loss on `reported_on` minus that on `chosen_on`."""
         return self.other_loss - self.loss
 

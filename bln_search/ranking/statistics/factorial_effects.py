@@ -40,7 +40,7 @@ class FactorialEffect:
         return " × ".join(self.switches)
 
     @property
-    def loss(self) -> ConfidenceInterval:
+    def loss_effect(self) -> ConfidenceInterval:
         """`size`, where the metric is the loss."""
         return self.size
 

@@ -47,7 +47,7 @@ class Chart:
         return out.getvalue()
 
 
-def layout(x: str = "", y: str = "", **options: Any) -> dict[str, Any]:
+def plotly_layout(x: str = "", y: str = "", **options: Any) -> dict[str, Any]:
     """Layout for Plotly with titled axes. Colours of text and lines come from the page."""
     return {
         "xaxis": {"title": {"text": x}, "automargin": True, **options.pop("xaxis", {})},
@@ -86,10 +86,12 @@ def condition_label(condition: EvaluationSetting, conditions: Sequence[Evaluatio
 def condition_labels(conditions: Iterable[EvaluationSetting]) -> dict[EvaluationSetting, str]:
     """A unique label for each condition."""
     listed = list(conditions)
-    return dict(zip(listed, number_duplicates(condition_label(condition, listed) for condition in listed), strict=True))
+    return dict(
+        zip(listed, make_labels_unique(condition_label(condition, listed) for condition in listed), strict=True)
+    )
 
 
-def number_duplicates(labels: Iterable[str]) -> list[str]:
+def make_labels_unique(labels: Iterable[str]) -> list[str]:
     """The labels, with a number after each repeated one: rounded points may have equal labels."""
     counts: Counter[str] = Counter()
     numbered = []
@@ -99,6 +101,6 @@ def number_duplicates(labels: Iterable[str]) -> list[str]:
     return numbered
 
 
-def configuration_order(configuration: InferenceConfiguration | str) -> str:
+def configuration_sort_key(configuration: InferenceConfiguration | str) -> str:
     """Sort key of a configuration or of some of its letters: T before B before M before F."""
     return str(configuration).translate(str.maketrans("TBMF-", "01234"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bln_search.ranking.comparison import ComparedRow, Comparison
-from bln_search.reports.charts.chart import COLOURS, Chart, layout, number_duplicates
+from bln_search.reports.charts.chart import COLOURS, Chart, make_labels_unique, plotly_layout
 from bln_search.specs.sections.space import format_point_json
 
 
@@ -30,7 +30,7 @@ def row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) -> list[s
         if len({other.batch_size for other in rows}) > 1:
             parts.append(str(row.batch_size))
         labels.append(" ".join(part for part in parts if part))
-    return number_duplicates(labels)
+    return make_labels_unique(labels)
 
 
 def differences_chart(comparison: Comparison) -> Chart:
@@ -74,7 +74,7 @@ def differences_chart(comparison: Comparison) -> Chart:
     }
     figure = {
         "data": [trace],
-        "layout": layout(
+        "layout": plotly_layout(
             f"mean {comparison.split} loss above the best row's",
             "",
             yaxis={"type": "category", "autorange": "reversed", "dtick": 1},
@@ -132,7 +132,7 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
     bottom = -1.6 - 0.6 * len(groups)
     figure = {
         "data": traces,
-        "layout": layout(
+        "layout": plotly_layout(
             "mean rank over seeds",
             "",
             yaxis={

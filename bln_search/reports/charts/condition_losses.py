@@ -6,7 +6,7 @@ from typing import Any
 
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import MeanStd
-from bln_search.reports.charts.chart import DASHES, SYMBOLS, Chart, layout, number_duplicates, series_colour
+from bln_search.reports.charts.chart import DASHES, SYMBOLS, Chart, make_labels_unique, plotly_layout, series_colour
 from bln_search.reports.leaderboard_columns import metric_of
 from bln_search.specs.sections.condition import CLEAN
 
@@ -18,7 +18,7 @@ def condition_losses_chart(board: Leaderboard) -> Chart | None:
     ranked = [row for row in board.rows if row.rank is not None and row.conditions is not None][:_MAX_ROWS]
     if not ranked:
         return None
-    labels = number_duplicates(_label(row, ranked) for row in ranked)
+    labels = make_labels_unique(_label(row, ranked) for row in ranked)
     names = (CLEAN, *board.conditions)
     traces, rows = [], []
     for position, (label, row) in enumerate(zip(labels, ranked, strict=True)):
@@ -29,7 +29,7 @@ def condition_losses_chart(board: Leaderboard) -> Chart | None:
             for name, loss in zip(names, losses, strict=True)
             if loss is not None
         ]
-    figure = {"data": traces, "layout": layout("", f"{board.ranked_on} loss (nats)", xaxis={"type": "category"})}
+    figure = {"data": traces, "layout": plotly_layout("", f"{board.ranked_on} loss (nats)", xaxis={"type": "category"})}
     caption = (
         f"Mean {board.ranked_on} loss over seeds of the first {len(ranked)} rows, on clean images and under each "
         "condition; bars are one standard deviation over seeds."

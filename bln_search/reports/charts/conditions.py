@@ -15,7 +15,9 @@ from bln_search.reports.charts.search import PointResult, flatten_parameters
 _MAX_POINTS = 8
 
 
-def best_points(conditions: Mapping[EvaluationSetting, ByConfiguration]) -> dict[EvaluationSetting, ByConfiguration]:
+def settings_of_best_points(
+    conditions: Mapping[EvaluationSetting, ByConfiguration],
+) -> dict[EvaluationSetting, ByConfiguration]:
     """The conditions of the best points of a search space, best first; all conditions of a study without a space.
 
     Only rows with the largest number of seeds count, because a row that diverged under some seeds is not the best.

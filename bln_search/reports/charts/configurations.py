@@ -16,8 +16,8 @@ from bln_search.reports.charts.chart import (
     SYMBOLS,
     Chart,
     condition_labels,
-    configuration_order,
-    layout,
+    configuration_sort_key,
+    plotly_layout,
     series_colour,
 )
 
@@ -36,8 +36,8 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
     means = {configuration: statistics.fmean(values.values()) for configuration, values in losses.items()}
     if not means:
         return None
-    batch_letters = sorted({str(configuration)[:2] for configuration in means}, key=configuration_order)
-    feature_letters = sorted({str(configuration)[2:] for configuration in means}, key=configuration_order)
+    batch_letters = sorted({str(configuration)[:2] for configuration in means}, key=configuration_sort_key)
+    feature_letters = sorted({str(configuration)[2:] for configuration in means}, key=configuration_sort_key)
     cells = {str(configuration): value for configuration, value in means.items()}
     z = [[cells.get(row + column) for column in feature_letters] for row in batch_letters]
     text = [["" if value is None else f"{value:.4f}" for value in row] for row in z]
@@ -55,7 +55,7 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
                 "hovertemplate": "%{y}%{x}: loss %{z:.5f}<extra></extra>",
             }
         ],
-        "layout": layout(
+        "layout": plotly_layout(
             "feature mean and deviation (E_F, Std_F)",
             "mini-batch mean and deviation (E_B, Std_B)",
             xaxis={"type": "category"},
@@ -64,7 +64,7 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
     }
     rows = [
         {"configuration": str(configuration), "loss": means[configuration], "seeds": len(losses[configuration])}
-        for configuration in sorted(means, key=configuration_order)
+        for configuration in sorted(means, key=configuration_sort_key)
     ]
     sources = {source for configuration in means for source in configuration.sources.values()} & _LEGEND.keys()
     legend = ", ".join(f"{source.value}: {_LEGEND[source]}" for source in sorted(sources, key=list(_LEGEND).index))
@@ -80,36 +80,36 @@ def effects_chart(losses: ByConfiguration) -> Chart | None:
     rows = [
         {
             "effect": effect.name,
-            "loss": effect.loss.mean,
-            "low": effect.loss.low,
-            "high": effect.loss.high,
-            "seeds": effect.loss.n,
+            "loss": effect.loss_effect.mean,
+            "low": effect.loss_effect.low,
+            "high": effect.loss_effect.high,
+            "seeds": effect.loss_effect.n,
         }
         for effect in effects
     ]
-    has_intervals = effects[0].loss.half is not None
+    has_intervals = effects[0].loss_effect.half is not None
     trace: dict[str, Any] = {
         "type": "scatter",
         "mode": "markers",
-        "x": [effect.loss.mean for effect in effects],
+        "x": [effect.loss_effect.mean for effect in effects],
         "y": [effect.name for effect in effects],
         "marker": {
             "size": 10,
-            "color": [COLOURS[0] if effect.loss.excludes_zero else COLOURS[7] for effect in effects],
-            "symbol": ["circle" if effect.loss.excludes_zero else "circle-open" for effect in effects],
+            "color": [COLOURS[0] if effect.loss_effect.excludes_zero else COLOURS[7] for effect in effects],
+            "symbol": ["circle" if effect.loss_effect.excludes_zero else "circle-open" for effect in effects],
         },
         "hovertemplate": "%{y}: %{x:+.5f}<extra></extra>",
     }
     if has_intervals:
         trace["error_x"] = {
             "type": "data",
-            "array": [effect.loss.half for effect in effects],
+            "array": [effect.loss_effect.half for effect in effects],
             "thickness": 1.5,
             "color": COLOURS[7],
         }
     figure = {
         "data": [trace],
-        "layout": layout(
+        "layout": plotly_layout(
             "loss under T minus loss under F",
             "",
             yaxis={"type": "category", "autorange": "reversed"},
@@ -152,7 +152,7 @@ def rank_chart_by_label(conditions: Mapping[str, ByConfiguration]) -> Chart | No
     if len(conditions) < 2:
         return None
     ranks = {label: _rank_by_mean(losses) for label, losses in conditions.items()}
-    configurations = sorted({key for by_key in ranks.values() for key in by_key}, key=configuration_order)
+    configurations = sorted({key for by_key in ranks.values() for key in by_key}, key=configuration_sort_key)
     traces = [
         {
             "type": "scatter",
@@ -172,7 +172,7 @@ def rank_chart_by_label(conditions: Mapping[str, ByConfiguration]) -> Chart | No
     ]
     figure = {
         "data": traces,
-        "layout": layout(
+        "layout": plotly_layout(
             "",
             "rank by mean loss",
             yaxis={"range": [len(configurations) + 0.5, 0.5], "dtick": 1},
@@ -197,5 +197,5 @@ def rank_chart_by_label(conditions: Mapping[str, ByConfiguration]) -> Chart | No
 
 def _rank_by_mean(losses: ByConfiguration) -> dict[InferenceConfiguration, int]:
     means = {configuration: statistics.fmean(values.values()) for configuration, values in losses.items()}
-    ordered = sorted(means, key=lambda configuration: (means[configuration], configuration_order(configuration)))
+    ordered = sorted(means, key=lambda configuration: (means[configuration], configuration_sort_key(configuration)))
     return {configuration: rank for rank, configuration in enumerate(ordered, start=1)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.ranking.statistics.intervals import t_interval
-from bln_search.reports.charts.chart import Chart, layout, series_colour, with_opacity
+from bln_search.reports.charts.chart import Chart, plotly_layout, series_colour, with_opacity
 
 _AXIS_QUANTILE, _AXIS_FACTOR = 0.9, 2.0
 """The axis ends at this multiple of this quantile of all values, if any value is larger."""
@@ -84,7 +84,7 @@ def curves_chart(curves: Sequence[TrialCurve], trial_count: int, metric: Metric 
         epochs["dtick"] = 1  # ticks at whole epochs
     figure = {
         "data": traces,
-        "layout": layout("epoch", metric.name, hovermode="closest", xaxis=epochs, yaxis=axis),
+        "layout": plotly_layout("epoch", metric.name, hovermode="closest", xaxis=epochs, yaxis=axis),
     }
     rows = [
         {"arm": curve.arm, "parameters": curve.point, "seed": curve.seed, **epoch}

@@ -9,7 +9,7 @@ from typing import Any
 from bln_search.core.configuration import Statistic
 from bln_search.core.records import Drift
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
-from bln_search.reports.charts.chart import SYMBOLS, Chart, layout, series_colour
+from bln_search.reports.charts.chart import SYMBOLS, Chart, plotly_layout, series_colour
 
 _REFERENCE_ESTIMATE = "frozen"
 
@@ -50,7 +50,9 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
                 traces.append(_marker_trace(statistic, estimate, shifts, series_colour(position), SYMBOLS[index + 1]))
     figure = {
         "data": traces,
-        "layout": layout("layer", "in standard deviations of the layer", barmode="group", xaxis={"type": "category"}),
+        "layout": plotly_layout(
+            "layer", "in standard deviations of the layer", barmode="group", xaxis={"type": "category"}
+        ),
     }
     rows = [
         {

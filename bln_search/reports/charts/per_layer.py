@@ -7,7 +7,7 @@ from typing import Any
 from bln_search.core.configuration import Statistic
 from bln_search.ranking.per_layer import LayerSwitchEffect, PerLayerResult
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.charts.chart import COLOURS, Chart, layout
+from bln_search.reports.charts.chart import COLOURS, Chart, plotly_layout
 from bln_search.reports.formatting import format_signed_interval
 from bln_search.reports.sentences.per_layer import effects_heading
 
@@ -65,7 +65,7 @@ def layer_switches_chart(result: PerLayerResult) -> Chart | None:
     }
     figure = {
         "data": [trace],
-        "layout": layout(
+        "layout": plotly_layout(
             xaxis={"type": "category", "side": "top"},
             yaxis={"type": "category", "autorange": "reversed", "dtick": 1},
             margin={"l": 60, "r": 20, "t": 50, "b": 20},

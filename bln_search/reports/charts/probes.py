@@ -9,14 +9,22 @@ from bln_search.core.enums import ProbeKind
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import MeasuredLatency
 from bln_search.ranking.probe_results import (
-    AxisPoint,
     BatchDependence,
     CurveKey,
+    CurvePoint,
     TrialProbe,
     best_row_changes,
     probe_curves,
 )
-from bln_search.reports.charts.chart import COLOURS, DASHES, SYMBOLS, Chart, configuration_order, layout, series_colour
+from bln_search.reports.charts.chart import (
+    COLOURS,
+    DASHES,
+    SYMBOLS,
+    Chart,
+    configuration_sort_key,
+    plotly_layout,
+    series_colour,
+)
 
 _AXES = {
     ProbeKind.SIZE: ("Loss at other batch sizes", "inference mini-batch size", "log"),
@@ -24,7 +32,9 @@ _AXES = {
 }
 
 
-def axis_chart(probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: str, estimate: str) -> Chart | None:
+def probe_curve_chart(
+    probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: str, estimate: str
+) -> Chart | None:
     """Mean validation loss of every configuration along batch sizes or epochs; None if it was not probed."""
     curves = {
         key: points
@@ -34,12 +44,12 @@ def axis_chart(probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: s
     if not curves:
         return None
     title, axis, scale = _AXES[kind]
-    ordered = sorted(curves, key=lambda key: configuration_order(key.configuration))
+    ordered = sorted(curves, key=lambda key: configuration_sort_key(key.configuration))
     traces = [_line_trace(key, curves[key], position) for position, key in enumerate(ordered)]
     ticks = sorted({point.at for points in curves.values() for point in points})
     figure = {
         "data": traces,
-        "layout": layout(
+        "layout": plotly_layout(
             axis,
             "validation loss",
             xaxis={
@@ -65,7 +75,7 @@ def axis_chart(probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: s
     return Chart(title, _caption_text(curves), figure, rows)
 
 
-def _line_trace(key: CurveKey, points: Sequence[AxisPoint], position: int) -> dict[str, Any]:
+def _line_trace(key: CurveKey, points: Sequence[CurvePoint], position: int) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -82,7 +92,7 @@ def _line_trace(key: CurveKey, points: Sequence[AxisPoint], position: int) -> di
     }
 
 
-def _caption_text(curves: Mapping[CurveKey, Sequence[AxisPoint]]) -> str:
+def _caption_text(curves: Mapping[CurveKey, Sequence[CurvePoint]]) -> str:
     changes = best_row_changes({key: list(points) for key, points in curves.items()})
     if not changes:
         return "Means over seeds. The same configuration has the lowest loss everywhere."
@@ -105,12 +115,12 @@ def batch_dependence_chart(
     }
     if not by_configuration:
         return None
-    names = sorted(by_configuration, key=configuration_order)
+    names = sorted(by_configuration, key=configuration_sort_key)
     traces = [
         _bar_trace(0, "shuffled mini-batches", names, [by_configuration[name].flips for name in names]),
         _bar_trace(1, "mini-batches of one class", names, [by_configuration[name].skewed_flips for name in names]),
     ]
-    figure = {"data": traces, "layout": layout("", "predictions that change (%)", xaxis={"type": "category"})}
+    figure = {"data": traces, "layout": plotly_layout("", "predictions that change (%)", xaxis={"type": "category"})}
     rows = [
         {
             "configuration": name,
@@ -153,7 +163,7 @@ def latency_chart(latencies: Sequence[MeasuredLatency], device: str | None, thre
     for position, size in enumerate(sizes):
         of_size = sorted(
             (latency for latency in latencies if latency.batch_size == size),
-            key=lambda latency: configuration_order(latency.configuration),
+            key=lambda latency: configuration_sort_key(latency.configuration),
         )
         traces.append(
             {
@@ -175,7 +185,7 @@ def latency_chart(latencies: Sequence[MeasuredLatency], device: str | None, thre
         )
     figure = {
         "data": traces,
-        "layout": layout("", "milliseconds", xaxis={"type": "category"}, yaxis={"rangemode": "tozero"}),
+        "layout": plotly_layout("", "milliseconds", xaxis={"type": "category"}, yaxis={"rangemode": "tozero"}),
     }
     rows = [
         {

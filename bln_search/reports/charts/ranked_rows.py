@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.reports.charts.chart import COLOURS, DASHES, SYMBOLS, Chart, layout, series_colour
+from bln_search.reports.charts.chart import COLOURS, DASHES, SYMBOLS, Chart, plotly_layout, series_colour
 
 _ROW_HEIGHT, _FRAME_HEIGHT = 22, 160
 """Pixels of a row, and of axes and margins."""
@@ -55,7 +55,7 @@ def loss_chart(rows: Sequence[RowLoss], *, split: str, scope: str) -> Chart:
     ]
     figure = {
         "data": traces,
-        "layout": layout(
+        "layout": plotly_layout(
             f"{split} loss",
             "",
             yaxis={
@@ -108,7 +108,7 @@ def condition_heat_map(labels: Sequence[str], conditions: Sequence[str], losses:
                 "hovertemplate": "%{y}, %{x}: loss %{text}, regret %{z:.5f}<extra></extra>",
             }
         ],
-        "layout": layout(
+        "layout": plotly_layout(
             "condition",
             "",
             xaxis={"type": "category"},
@@ -148,7 +148,7 @@ def batch_size_chart(batch_sizes: Sequence[int], values: Mapping[str, Sequence[f
     ]
     figure = {
         "data": traces,
-        "layout": layout(
+        "layout": plotly_layout(
             "mini-batch size at inference",
             name,
             xaxis={"type": "log", "tickvals": list(batch_sizes), "ticktext": list(map(str, batch_sizes))},

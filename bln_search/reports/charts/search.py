@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.ranking.statistics.importance import parameter_importance
-from bln_search.reports.charts.chart import COLOURS, Chart, layout
+from bln_search.reports.charts.chart import COLOURS, Chart, plotly_layout
 
 _MAX_LINES = 150
 
@@ -58,7 +58,7 @@ def importance_chart(points: Sequence[PointResult]) -> Chart | None:
                 "hovertemplate": "%{y}: %{x:.1%}<extra></extra>",
             }
         ],
-        "layout": layout(
+        "layout": plotly_layout(
             "share of the variance of the loss",
             "",
             xaxis={"range": [0, 1], "tickformat": ".0%"},
@@ -109,7 +109,7 @@ def parallel_coordinates_chart(points: Sequence[PointResult]) -> Chart | None:
     ]
     figure = {
         "data": traces,
-        "layout": layout(
+        "layout": plotly_layout(
             "",
             "",
             xaxis={"type": "category", "range": [-0.4, len(axes) - 0.3]},
@@ -204,7 +204,7 @@ def pareto_chart(points: Sequence[PointResult]) -> Chart | None:
                 "hoverinfo": "skip",
             },
         ],
-        "layout": layout("seconds per 1,000 examples", "loss"),
+        "layout": plotly_layout("seconds per 1,000 examples", "loss"),
     }
     rows = [
         {"arm": point.arm, **point.parameters, "seconds": point.seconds, "loss": point.loss, "front": point in front}

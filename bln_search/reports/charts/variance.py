@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bln_search.ranking.study_effects import VarianceShares
-from bln_search.reports.charts.chart import Chart, layout, series_colour
+from bln_search.reports.charts.chart import Chart, plotly_layout, series_colour
 
 
 def variance_chart(variance_shares: Sequence[VarianceShares], arm: str, point: str) -> Chart | None:
@@ -31,7 +31,7 @@ def variance_chart(variance_shares: Sequence[VarianceShares], arm: str, point: s
     ]
     figure = {
         "data": traces,
-        "layout": layout("", "share of the variance (%)", barmode="stack", xaxis={"type": "category"}),
+        "layout": plotly_layout("", "share of the variance (%)", barmode="stack", xaxis={"type": "category"}),
     }
     rows = [
         {"split": metric_shares.split.value, "metric": metric_shares.metric, "factor": name, "share": share}

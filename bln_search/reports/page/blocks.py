@@ -34,7 +34,7 @@ class Column:
 SWITCHES = tuple(Column(statistic.value, ColumnKind.SWITCH) for statistic in Statistic)
 """A column for each of the four statistics."""
 
-SOURCE_STYLES = {source.value: "" if source is Source.ABSENT else source.style for source in Source}
+SOURCE_STYLES = {source.value: "" if source is Source.ABSENT else source.css_name for source in Source}
 """Class of the style sheet by letter."""
 
 
@@ -71,7 +71,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Facts:
+class DefinitionList:
     """Names with their values."""
 
     template: ClassVar[str] = "facts"
@@ -98,7 +98,7 @@ class Table:
     folded: bool = False
 
     @property
-    def shown(self) -> Sequence[Row]:
+    def shown_rows(self) -> Sequence[Row]:
         """The rows that are shown."""
         return self.rows[:MAX_TABLE_ROWS]
 
@@ -125,7 +125,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Picture:
+class ChartFigure:
     """A chart drawn by the script, with its data as a table.
 
     Attributes:
@@ -151,12 +151,12 @@ class Picture:
         return Table(f"Data of: {self.title}", columns, rows, folded=True)
 
 
-def pictures_of(*charts: Chart | None, label: str = "") -> list[Picture]:
+def pictures_of(*charts: Chart | None, label: str = "") -> list[ChartFigure]:
     """The pictures of the charts that exist."""
-    return [Picture(chart, label) for chart in charts if chart is not None]
+    return [ChartFigure(chart, label) for chart in charts if chart is not None]
 
 
-Block = Paragraph | Facts | Table | Code | Picture
+Block = Paragraph | DefinitionList | Table | Code | ChartFigure
 
 
 @dataclass(frozen=True)

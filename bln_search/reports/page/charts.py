@@ -12,7 +12,7 @@ from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.search import importance_chart, parallel_coordinates_chart, pareto_chart
-from bln_search.reports.page.blocks import Block, Paragraph, Picture, Section, pictures_of
+from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, pictures_of
 from bln_search.reports.page.context import ReportContext
 
 _MAX_CONDITIONS = 6
@@ -29,7 +29,7 @@ def charts_section(context: ReportContext) -> Section | None:
         *_condition_pictures(context),
         *pictures_of(
             condition_losses_chart(context.board),
-            best_point_rank_chart(context.conditions, _MAX_RANKED_CONDITIONS),
+            best_point_rank_chart(context.losses_by_setting, _MAX_RANKED_CONDITIONS),
             importance_chart(points),
             parallel_coordinates_chart(points),
             pareto_chart(points),
@@ -37,7 +37,7 @@ def charts_section(context: ReportContext) -> Section | None:
     ]
     if not pictures:
         return None
-    blocks: list[Block] = [Paragraph(f"Losses of configurations are those on {context.split}."), *pictures]
+    blocks: list[Block] = [Paragraph(f"Losses of configurations are those on {context.ranking_split}."), *pictures]
     return Section("charts", "Charts", blocks)
 
 
@@ -49,14 +49,16 @@ def drift_section(context: ReportContext) -> Section | None:
     return Section("drift", "Drift of the batch statistics by layer", blocks) if blocks else None
 
 
-def _condition_pictures(context: ReportContext) -> Iterable[Picture]:
+def _condition_pictures(context: ReportContext) -> Iterable[ChartFigure]:
     """Pictures of the conditions with the lowest losses: the best one of every arm, then the second, and so on."""
-    labels = condition_labels(context.conditions)
+    labels = condition_labels(context.losses_by_setting)
     count_by_arm: Counter[str] = Counter()
     position_in_arm = {}
-    for condition in sorted(context.conditions, key=lambda condition: lowest_mean_loss(context.conditions[condition])):
+    for condition in sorted(
+        context.losses_by_setting, key=lambda condition: lowest_mean_loss(context.losses_by_setting[condition])
+    ):
         position_in_arm[condition] = count_by_arm[condition.arm]
         count_by_arm[condition.arm] += 1
     for condition in sorted(position_in_arm, key=position_in_arm.__getitem__)[:_MAX_CONDITIONS]:
-        losses = context.conditions[condition]
+        losses = context.losses_by_setting[condition]
         yield from pictures_of(heat_map(losses), effects_chart(losses), label=labels[condition])

@@ -10,11 +10,11 @@ from typing import Any
 from bln_search.core.enums import Split
 from bln_search.core.records import Drift, RowKey
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.grouping import EvaluationSetting, LossBySeed, losses_by_condition, losses_by_row
+from bln_search.ranking.grouping import EvaluationSetting, LossBySeed, losses_by_row, losses_by_setting
 from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank_rows
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
-from bln_search.reports.charts.conditions import best_points
+from bln_search.reports.charts.conditions import settings_of_best_points
 from bln_search.reports.charts.configurations import ByConfiguration
 from bln_search.reports.charts.curves import TrialCurve
 from bln_search.specs.records import StudyRecord, TrialRecord
@@ -57,10 +57,10 @@ class ReportContext:
     @cached_property
     def losses_by_row(self) -> dict[RowKey, LossBySeed]:
         """Mean losses by seed of every row, on the split that decides the ranking."""
-        return losses_by_row(self.evaluations, self.split)
+        return losses_by_row(self.evaluations, self.ranking_split)
 
     @cached_property
-    def top_group_by_seeds(self) -> dict[RowKey, float] | None:
+    def t_test_top_group_p_values(self) -> dict[RowKey, float] | None:
         """Top group by paired t tests over seeds, with p values; None where no test is possible."""
         return leaderboard_top_group(self.board, self.losses_by_row)
 
@@ -69,14 +69,14 @@ class ReportContext:
         """Top group of the comparison; without one, by paired t tests over seeds."""
         if self.analysis is not None and self.analysis.comparison is not None:
             return {row.key for row in self.analysis.comparison.top_group}
-        return self.top_group_by_seeds or {}
+        return self.t_test_top_group_p_values or {}
 
     @cached_property
-    def conditions(self) -> dict[EvaluationSetting, ByConfiguration]:
+    def losses_by_setting(self) -> dict[EvaluationSetting, ByConfiguration]:
         """Losses of every configuration by condition; of a search, the conditions of its best points."""
-        return best_points(losses_by_condition(self.losses_by_row))
+        return settings_of_best_points(losses_by_setting(self.losses_by_row))
 
     @property
-    def split(self) -> Split:
+    def ranking_split(self) -> Split:
         """Split that decides the ranking."""
         return self.board.ranked_on

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.version import VERSION
-from bln_search.reports.page.blocks import SOURCE_STYLES, Picture, Section
+from bln_search.reports.page.blocks import SOURCE_STYLES, ChartFigure, Section
 from bln_search.reports.page.context import ReportContext
 from bln_search.reports.page.sections import SECTIONS
 
@@ -35,7 +35,7 @@ def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContex
     """
     page_sections = [section for make in sections if (section := make(context)) is not None]
     scripts = [_read_as_script("report.js")]
-    if any(isinstance(block, Picture) for section in page_sections for block in section.blocks):
+    if any(isinstance(block, ChartFigure) for section in page_sections for block in section.blocks):
         scripts.insert(0, plotly_script())
     return (
         _template_environment()

@@ -16,13 +16,13 @@ from bln_search.reports.charts.per_layer import (
     switchable_statistics,
 )
 from bln_search.reports.formatting import format_interval, format_signed_interval
-from bln_search.reports.page.blocks import Block, Column, ColumnKind, Paragraph, Picture, Row, Section, Table
+from bln_search.reports.page.blocks import Block, ChartFigure, Column, ColumnKind, Paragraph, Row, Section, Table
 from bln_search.reports.page.context import ReportContext
 from bln_search.reports.sentences.per_layer import (
-    accuracy_of,
+    accuracy_interval,
     effects_heading,
     excluded_option_sentences,
-    loss_of,
+    loss_interval,
     per_layer_sentences,
     result_label,
 )
@@ -62,7 +62,7 @@ def _result_blocks(result: PerLayerResult, *, several: bool) -> list[Block]:
         blocks.append(networks_table(result, label))
     chart = layer_switches_chart(result)
     if chart is not None:
-        blocks += [Picture(chart, label), layer_effects_table(result, label)]
+        blocks += [ChartFigure(chart, label), layer_effects_table(result, label)]
     return blocks + [Paragraph(text) for text in excluded_option_sentences(result)]
 
 
@@ -149,7 +149,7 @@ def _effect_cell(effect: LayerSwitchEffect) -> str:
 
 
 def _metric_cells(row: PerLayerRow) -> Sequence[str]:
-    return format_interval(loss_of(row)), format_interval(accuracy_of(row), 100, 2)
+    return format_interval(loss_interval(row)), format_interval(accuracy_interval(row), 100, 2)
 
 
 def _caption_with_label(caption: str, label: str) -> str:

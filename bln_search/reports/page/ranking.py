@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.reports.formatting import confidence_interval_over_seeds, format_interval
-from bln_search.reports.leaderboard_columns import MetricColumn, identity_columns, metric_columns, scale_of
+from bln_search.reports.leaderboard_columns import (
+    MetricColumn,
+    display_factor_and_decimals,
+    identity_columns,
+    metric_columns,
+)
 from bln_search.reports.page.blocks import (
     SWITCHES,
     Block,
@@ -42,14 +47,14 @@ def leaderboard_section(context: ReportContext) -> Section:
 
 
 def _significance_text(context: ReportContext) -> str:
-    text = f"{len(context.board.rows):,} rows, ranked by mean {context.split} loss over seeds. "
-    size = len(context.top_group_by_seeds or ())
+    text = f"{len(context.board.rows):,} rows, ranked by mean {context.ranking_split} loss over seeds. "
+    size = len(context.t_test_top_group_p_values or ())
     by_seeds = "by seeds alone (paired t test, 5 %, Holm). "
     if context.board.best is None:
         text += "No row has all its seeds: there are no ranks. "
     elif context.analysis is not None and context.analysis.comparison is not None:
         text += "The next section says which rows differ significantly. "
-    elif context.top_group_by_seeds is None:
+    elif context.t_test_top_group_p_values is None:
         text += "With one seed neither confidence intervals nor significance are known. "
     elif size > 1:
         text += f"No significant difference among the first {size} rows (marked =) {by_seeds}"
@@ -91,4 +96,6 @@ def _table_row(
 
 
 def _metric_cell(row: LeaderboardRow, column: MetricColumn) -> str:
-    return format_interval(confidence_interval_over_seeds(column.value(row), row.seeds), *scale_of(column.metric))
+    return format_interval(
+        confidence_interval_over_seeds(column.value(row), row.seeds), *display_factor_and_decimals(column.metric)
+    )

@@ -50,9 +50,9 @@ def per_layer_sentences(result: PerLayerResult, *, unit: str = "nats") -> list[s
     unit = f" {unit}" if unit else ""
     sentences = [
         _significance_sentence(result, unit),
-        *_selection_bias(result.networks, unit),
-        *_test_loss(result.networks, unit),
-        _search_extent(result),
+        *_selection_bias_sentences(result.networks, unit),
+        *_test_loss_sentences(result.networks, unit),
+        _search_extent_text(result),
     ]
     if result.pending_seeds:
         seeds = ", ".join(map(str, result.pending_seeds))
@@ -76,12 +76,12 @@ def excluded_option_sentences(result: PerLayerResult) -> list[str]:
     ]
 
 
-def loss_of(row: PerLayerRow) -> ConfidenceInterval:
+def loss_interval(row: PerLayerRow) -> ConfidenceInterval:
     """Mean loss over networks."""
     return ConfidenceInterval(row.loss, row.loss_half, row.networks)
 
 
-def accuracy_of(row: PerLayerRow) -> ConfidenceInterval:
+def accuracy_interval(row: PerLayerRow) -> ConfidenceInterval:
     """Mean accuracy over networks."""
     return ConfidenceInterval(row.accuracy, row.accuracy_half, row.networks)
 
@@ -144,7 +144,7 @@ def _count_without_finite_loss_text(count: int) -> str:
     return f"{_network_count_text(count)} {'has' if count == 1 else 'have'} no finite loss"
 
 
-def _selection_bias(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
+def _selection_bias_sentences(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
     biases = _finite_values(network.selection_bias for network in networks)
     if not biases:
         return []
@@ -159,7 +159,7 @@ def _selection_bias(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
     return [f"{subject} is optimistic by {format_interval(bias)}{unit} (selection bias)."]
 
 
-def _test_loss(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
+def _test_loss_sentences(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
     tested = [network for network in networks if network.test_accuracy is not None]
     pairs = [
         (network.test_loss, network.test_uniform_loss)
@@ -180,7 +180,7 @@ def _test_loss(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
     ]
 
 
-def _search_extent(result: PerLayerResult) -> str:
+def _search_extent_text(result: PerLayerResult) -> str:
     """Size of the space, number of evaluated configurations, and data."""
     return (
         f"{_scope_of_choices(result)}: {format_count(result.size)} configurations{_evaluated_text(result)}. "

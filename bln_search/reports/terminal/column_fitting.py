@@ -45,7 +45,7 @@ def _reduce_columns(columns: Sequence[Column], width: int, fold_width: int) -> F
     """Apply reductions in their order until the columns fit, then undo those that were not necessary."""
 
     def fits(reductions: Sequence[_Reduction]) -> bool:
-        shown = [column for column in _apply(columns, reductions) if column is not None]
+        shown = [column for column in _apply_reductions(columns, reductions) if column is not None]
         return table_width(shown, fold_width) <= width
 
     applied: list[_Reduction] = []
@@ -57,21 +57,21 @@ def _reduce_columns(columns: Sequence[Column], width: int, fold_width: int) -> F
         fewer = [other for other in applied if other != reduction]
         if fits(fewer):
             applied = fewer
-    shown = _apply(columns, applied)
+    shown = _apply_reductions(columns, applied)
     changed = [(before, after) for before, after in zip(columns, shown, strict=True) if after is not before]
     return FittedColumns(
         columns=[column for column in shown if column is not None],
         omitted=[before for before, _ in changed],
-        omissions=[_omission(before) if after is None else before.short_note for before, after in changed],
+        omissions=[_omitted_column_text(before) if after is None else before.short_note for before, after in changed],
     )
 
 
-def _omission(column: Column) -> str:
+def _omitted_column_text(column: Column) -> str:
     """Name of a dropped column, with the value that all rows share."""
-    return column.name if column.constant is None else f"{column.name} ({column.constant})"
+    return column.name if column.shared_value is None else f"{column.name} ({column.shared_value})"
 
 
-def _apply(columns: Sequence[Column], reductions: Sequence[_Reduction]) -> list[Column | None]:
+def _apply_reductions(columns: Sequence[Column], reductions: Sequence[_Reduction]) -> list[Column | None]:
     """Columns after reductions; None for a dropped one."""
     shown: list[Column | None] = list(columns)
     for index, is_drop in reductions:
@@ -87,7 +87,7 @@ def _ordered_reductions(columns: Sequence[Column]) -> list[_Reduction]:
     """All reductions in their order: first columns whose rows have the same value are dropped."""
     steps = [(True, column.shorten_order, index, False) for index, column in enumerate(columns) if column.short_cells]
     steps += [
-        (column.constant is None, column.drop_order, index, True)
+        (column.shared_value is None, column.drop_order, index, True)
         for index, column in enumerate(columns)
         if column.drop_order is not None
     ]

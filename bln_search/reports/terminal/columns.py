@@ -66,7 +66,7 @@ class Column:
         return bool(self.cells) and all(_plain_text(cell) in EMPTY_CELLS for cell in self.cells)
 
     @property
-    def constant(self) -> str | None:
+    def shared_value(self) -> str | None:
         """The value of all rows, in a column of codes of all rows that have one; None for a single row or no value."""
         cells = {_plain_text(cell) for cell in self.cells}
         if self.kind is CellKind.CODE:

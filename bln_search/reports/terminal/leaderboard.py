@@ -150,8 +150,8 @@ def unranked_reasons(board: Leaderboard) -> list[str]:
         reason = unranked_reason(row)
         if row.rank is None and reason:
             rows_by_reason.setdefault(f"{row.state}: {reason}", []).append(row)
-    return [f"no rank for {_configuration_list(rows)}: {reason}" for reason, rows in rows_by_reason.items()]
+    return [f"no rank for {_configurations_text(rows)}: {reason}" for reason, rows in rows_by_reason.items()]
 
 
-def _configuration_list(rows: list[LeaderboardRow]) -> str:
+def _configurations_text(rows: list[LeaderboardRow]) -> str:
     return ", ".join(dict.fromkeys(str(row.configuration) for row in rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bln_search.core.per_layer import SEPARATOR
 from bln_search.ranking.per_layer import PerLayerResult, PerLayerRow
 from bln_search.reports.formatting import format_interval
-from bln_search.reports.sentences.per_layer import accuracy_of, loss_of
+from bln_search.reports.sentences.per_layer import accuracy_interval, loss_interval
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 
@@ -33,8 +33,10 @@ def layer_table(result: PerLayerResult, top: int = 10, title: str = "", score: s
             "configuration",
             [*map(_wrap_configuration, best), *(f"{row.configuration} in {searched}" for row in uniform)],
         ),
-        Column("validation loss", [format_interval(loss_of(row)) for row in rows], CellKind.NUMBER, legend=legend),
-        Column("accuracy %", [format_interval(accuracy_of(row), 100, 2) for row in rows], CellKind.NUMBER),
+        Column(
+            "validation loss", [format_interval(loss_interval(row)) for row in rows], CellKind.NUMBER, legend=legend
+        ),
+        Column("accuracy %", [format_interval(accuracy_interval(row), 100, 2) for row in rows], CellKind.NUMBER),
     ]
     return FittedTable(columns, title, row_styles=[*(None for _ in best), *("bold" for _ in uniform)])
 

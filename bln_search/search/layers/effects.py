@@ -34,7 +34,7 @@ def marginal_effects(space: ConfigurationSpace, means: Floats) -> Effects:
     return effects
 
 
-def flips(space: ConfigurationSpace, digits: Sequence[int]) -> list[tuple[int, ...]]:
+def flipped_configurations(space: ConfigurationSpace, digits: Sequence[int]) -> list[tuple[int, ...]]:
     """The configurations that differ from `digits` in one switch of one choice."""
     return [
         (*digits[:index], option, *digits[index + 1 :]) for index, _, _, option in _flippable_switches(space, digits)
@@ -48,7 +48,7 @@ def local_effects(space: ConfigurationSpace, digits: Sequence[int], loss: float,
         space: The configurations.
         digits: The configuration.
         loss: Its mean loss.
-        flipped: Mean losses of its `flips`, in their order.
+        flipped: Mean losses of its `flipped_configurations`, in their order.
     """
     effects = {}
     for (index, statistic, at_population, _), flipped_loss in zip(

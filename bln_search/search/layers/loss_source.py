@@ -26,7 +26,7 @@ class LossSource(Protocol):
     space: ConfigurationSpace
     examples: NDArray[np.int64]
 
-    def losses(self, digits: Digits, batches: Sequence[int]) -> Floats:
+    def sum_losses(self, digits: Digits, batches: Sequence[int]) -> Floats:
         """Sums of losses of these configurations in these mini-batches, (configurations, mini-batches)."""
         ...
 
@@ -36,10 +36,10 @@ class NetworkLossSource:
 
     def __init__(self, evaluator: PerLayerEvaluator) -> None:
         self.evaluator, self.space = evaluator, evaluator.space
-        self.examples = np.array(evaluator.examples_per_batch)
+        self.examples = np.array(evaluator.example_counts_by_batch)
         self._cache: dict[bytes, tuple[Floats, NDArray[np.int64]]] = {}
 
-    def losses(self, digits: Digits, batches: Sequence[int]) -> Floats:
+    def sum_losses(self, digits: Digits, batches: Sequence[int]) -> Floats:
         """Sums of losses, (configurations, mini-batches)."""
         self._evaluate_missing(digits, batches)
         return np.stack([self._cache[row.tobytes()][0][list(batches)] for row in digits])
@@ -74,7 +74,9 @@ class NetworkLossSource:
                 keys_by_missing.setdefault(missing, []).append(key)
         for missing, duplicated_keys in keys_by_missing.items():
             keys = list(dict.fromkeys(duplicated_keys))
-            losses, correct = self.evaluator.sums(np.stack([np.frombuffer(key, np.uint8) for key in keys]), missing)
+            losses, correct = self.evaluator.loss_and_correct_sums(
+                np.stack([np.frombuffer(key, np.uint8) for key in keys]), missing
+            )
             for key, loss_sums, correct_counts in zip(keys, losses, correct, strict=True):
                 self._cache[key][0][list(missing)] = np.where(np.isnan(loss_sums), np.inf, loss_sums)
                 self._cache[key][1][list(missing)] = correct_counts

@@ -56,7 +56,7 @@ class BudgetedObjective:
         return self.improvements[-1]
 
     @property
-    def remaining(self) -> float:
+    def remaining_evaluations(self) -> float:
         """Evaluations that are not spent yet."""
         return self.budget - self.spent
 
@@ -64,17 +64,17 @@ class BudgetedObjective:
         """Draw configurations uniformly, (count, choices)."""
         return np.stack([rng.integers(radix, size=count) for radix in self.space.radices], axis=1).astype(np.uint8)
 
-    def losses(self, digits: Digits | Sequence[Sequence[int]]) -> Floats:
+    def mean_losses(self, digits: Digits | Sequence[Sequence[int]]) -> Floats:
         """Mean losses, (configurations,).
 
         Raises BudgetSpentError if the budget does not cover all of them; those that it covers are evaluated.
         """
         rows = np.asarray(digits, np.uint8)
         new = list(dict.fromkeys(key for key in (row.tobytes() for row in rows) if key not in self._losses))
-        affordable = new[: max(0, int(self.remaining + 1e-9))]
+        affordable = new[: max(0, int(self.remaining_evaluations + 1e-9))]
         if affordable:
             new_rows = np.stack([np.frombuffer(key, np.uint8) for key in affordable])
-            means = self.source.losses(new_rows, self.batches).sum(1) / self._examples
+            means = self.source.sum_losses(new_rows, self.batches).sum(1) / self._examples
             self.spent += len(affordable)
             for key, row, loss in zip(affordable, new_rows, means, strict=True):
                 self._record(key, row, float(loss))
@@ -94,16 +94,16 @@ class BudgetedObjective:
             if row.tobytes() not in self._losses and (row.tobytes(), batch) not in self._evaluated_parts
         }
         cost = sum(int(self.source.examples[batch]) for _, batch in new) / self._examples
-        if cost > self.remaining + 1e-9:
+        if cost > self.remaining_evaluations + 1e-9:
             raise BudgetSpentError
-        sums = self.source.losses(digits, batches)
+        sums = self.source.sum_losses(digits, batches)
         self.spent += cost
         self._evaluated_parts |= new
         return sums
 
-    def commit(self, digits: Digits) -> None:
+    def record_mean_losses(self, digits: Digits) -> None:
         """Record the mean losses of configurations whose partial losses in all mini-batches were paid for."""
-        means = self.source.losses(digits, self.batches).sum(1) / self._examples
+        means = self.source.sum_losses(digits, self.batches).sum(1) / self._examples
         for row, loss in zip(digits, means, strict=True):
             if row.tobytes() not in self._losses:
                 self._record(row.tobytes(), row, float(loss))

@@ -54,9 +54,9 @@ def run_race(objective: BudgetedObjective, candidates: Digits, rng: np.random.Ge
         if len(remaining) == 1 and count < len(order):
             continue
         means = objective.losses_by_mini_batch(remaining, order[:count]) / objective.source.examples[order[:count]]
-        remaining = remaining[_not_worse(means)]
-    objective.commit(remaining)
-    return remaining[np.argsort(objective.losses(remaining), kind="stable")[:_SURVIVORS]]
+        remaining = remaining[_not_worse_mask(means)]
+    objective.record_mean_losses(remaining)
+    return remaining[np.argsort(objective.mean_losses(remaining), kind="stable")[:_SURVIVORS]]
 
 
 def _test_schedule(batches: int) -> list[int]:
@@ -65,7 +65,7 @@ def _test_schedule(batches: int) -> list[int]:
     return sorted({*np.linspace(first, batches, _TESTS).astype(int).tolist(), batches})
 
 
-def _not_worse(means: Floats) -> NDArray[np.bool_]:
+def _not_worse_mask(means: Floats) -> NDArray[np.bool_]:
     """Which candidates are not significantly worse than the leader.
 
     Args:

@@ -17,7 +17,7 @@ from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.evaluation.tree.trie import Digits
-from bln_search.search.layers.effects import flips, local_effects, marginal_effects
+from bln_search.search.layers.effects import flipped_configurations, local_effects, marginal_effects
 from bln_search.search.layers.loss_source import NetworkLossSource
 from bln_search.search.layers.objective import BudgetedObjective
 from bln_search.search.layers.strategies import SearchOptions, search_configurations
@@ -89,23 +89,23 @@ def search_network(
             "no uniform configuration (the same in all layers) is defined, so there is no baseline to compare with"
         )
     if plan.kind is LayerSearch.EXACT:
-        enumerated = evaluator.enumerate(sums=resume_from, keep=on_progress)
-        sums = enumerated.as_layer_sums
+        enumerated = evaluator.evaluate_all_configurations(sums=resume_from, keep=on_progress)
+        sums = enumerated.to_fold_sums
         chosen = [
             space.digits_at(int(np.argmin(sums.mean_loss_without_fold(fold))))
             for fold in range(len(enumerated.examples))
         ]
         evaluations = float(space.size)
     else:
-        evaluator.check()
+        evaluator.check_against_plain_passes()
         sums, chosen, evaluations = _search_each_fold(evaluator, folds, plan)
     if not np.isfinite(sums.mean_loss).any():
         raise ModelError("no per-layer configuration of this network has a finite loss")
     kept = _best_configurations(evaluator, sums, plan.keep)
     best = tuple(int(digit) for digit in kept[0])
     needed = np.concatenate([kept, uniform, np.array([best, *chosen], np.uint8)])
-    outcomes = dict(zip((row.tobytes() for row in needed), evaluator.outcomes(needed), strict=True))
-    fold_of_example = np.repeat(np.asarray(folds), evaluator.examples_per_batch)
+    outcomes = dict(zip((row.tobytes() for row in needed), evaluator.per_example_outcomes(needed), strict=True))
+    fold_of_example = np.repeat(np.asarray(folds), evaluator.example_counts_by_batch)
     uniform_outcomes = [outcomes[row.tobytes()] for row in uniform]
     chosen_uniform = [_best_on(uniform, uniform_outcomes, fold_of_example != fold) for fold in range(len(chosen))]
     best_uniform = _best_on(uniform, uniform_outcomes, np.ones(len(fold_of_example), bool))
@@ -127,7 +127,7 @@ def search_network(
         sums=sums,
         kept=kept,
         outcomes=tuple(outcomes[row.tobytes()] for row in kept),
-        test=None if test is None else _test_figures(evaluator, test, [best, best_uniform]),
+        test=None if test is None else _test_metrics(evaluator, test, [best, best_uniform]),
     )
 
 
@@ -211,13 +211,13 @@ def _switch_effects(
     space = evaluator.space
     if sums.digits is None:
         return dict(marginal_effects(space, sums.mean_loss)), True
-    around = [best, *flips(space, best)]
-    losses, _ = evaluator.sums(np.array(around, np.uint8), range(len(evaluator.batches)))
-    means = losses.sum(1) / evaluator.examples
+    around = [best, *flipped_configurations(space, best)]
+    losses, _ = evaluator.loss_and_correct_sums(np.array(around, np.uint8), range(len(evaluator.batches)))
+    means = losses.sum(1) / evaluator.num_examples
     return dict(local_effects(space, best, float(means[0]), [float(mean) for mean in means[1:]])), False
 
 
-def _test_figures(
+def _test_metrics(
     evaluator: PerLayerEvaluator, test: Sequence[MiniBatch], chosen: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Loss and accuracy of two configurations; None with a warning if one is undefined at this mini-batch size."""
@@ -231,6 +231,6 @@ def _test_figures(
         return None
     first, second = (
         (float(outcome.losses.mean(dtype=np.float64)), float(outcome.correct.mean()))
-        for outcome in test_evaluator.outcomes(digits)
+        for outcome in test_evaluator.per_example_outcomes(digits)
     )
     return first, second

@@ -39,7 +39,7 @@ def search_configurations(
     try:
         uniform = objective.space.uniform_digits().values()
         if uniform:
-            objective.losses(np.array(list(uniform), np.uint8))
+            objective.mean_losses(np.array(list(uniform), np.uint8))
         _SEARCHES[kind](objective, options)
     except BudgetSpentError:
         return
@@ -57,7 +57,7 @@ def run_beam_search(objective: BudgetedObjective, options: SearchOptions) -> Non
         prefixes: list[tuple[int, ...]] = [()]
         for index, radix in enumerate(objective.space.radices):
             extended = [(*prefix, digit) for prefix in prefixes for digit in range(radix)]
-            losses = objective.losses(
+            losses = objective.mean_losses(
                 np.array([(*prefix, *later_digits[index + 1 :]) for prefix in extended], np.uint8)
             )
             prefixes = [extended[position] for position in np.argsort(losses, kind="stable")[: options.width]]
@@ -73,7 +73,7 @@ def run_coordinate_search(objective: BudgetedObjective, options: SearchOptions) 
     """
     space = objective.space
     uniform = np.array(list(space.uniform_digits().values()), np.uint8).reshape(-1, len(space.radices))
-    order = np.argsort(objective.losses(uniform), kind="stable") if len(uniform) else np.array([], np.int64)
+    order = np.argsort(objective.mean_losses(uniform), kind="stable") if len(uniform) else np.array([], np.int64)
     starts = [tuple(int(digit) for digit in uniform[position]) for position in order[: options.restarts]]
     rng = np.random.default_rng(options.seed)
     while len(starts) < options.restarts:
@@ -89,7 +89,7 @@ def _coordinate_descent(objective: BudgetedObjective, start: tuple[int, ...]) ->
         radix = objective.space.radices[index]
         candidates = np.array([present] * radix, np.uint8)
         candidates[:, index] = np.arange(radix)
-        best = int(np.argmin(objective.losses(candidates)))
+        best = int(np.argmin(objective.mean_losses(candidates)))
         unchanged = unchanged + 1 if best == present[index] else 1
         present[index] = best
         index = (index + 1) % choices
@@ -101,7 +101,7 @@ def run_random_search(objective: BudgetedObjective, options: SearchOptions) -> N
     size, drawn = objective.space.size, 0
     while drawn < 20 * size:
         drawn += _RANDOM_BATCH
-        objective.losses(objective.draw_configurations(rng, _RANDOM_BATCH))
+        objective.mean_losses(objective.draw_configurations(rng, _RANDOM_BATCH))
 
 
 _SEARCHES: Mapping[LayerSearch, Callable[[BudgetedObjective, SearchOptions], None]] = {

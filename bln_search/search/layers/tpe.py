@@ -24,7 +24,7 @@ def run_tpe_search(objective: BudgetedObjective, seed: int) -> None:
         str(index): CategoricalDistribution(tuple(range(radix))) for index, radix in enumerate(objective.space.radices)
     }
     for uniform in objective.space.uniform_digits().values():
-        loss = float(objective.losses([uniform])[0])
+        loss = float(objective.mean_losses([uniform])[0])
         parameters = {str(index): digit for index, digit in enumerate(uniform)}
         value = loss if np.isfinite(loss) else _INFINITE_LOSS
         study.add_trial(optuna.trial.create_trial(params=parameters, distributions=dict(distributions), value=value))
@@ -34,7 +34,7 @@ def run_tpe_search(objective: BudgetedObjective, seed: int) -> None:
         digits = np.array(
             [[trial.params[str(index)] for index in range(len(distributions))] for trial in trials], np.uint8
         )
-        for trial, loss in zip(trials, objective.losses(digits), strict=True):
+        for trial, loss in zip(trials, objective.mean_losses(digits), strict=True):
             study.tell(trial, float(loss) if np.isfinite(loss) else _INFINITE_LOSS)
         unchanged = unchanged + _BATCH if objective.spent == spent else 0
         spent = objective.spent

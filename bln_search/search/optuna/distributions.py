@@ -33,9 +33,9 @@ def point_of(space: Space, parameters: Mapping[str, Any]) -> Point:
     point: Point = {}
     for key, dimension in space.items():
         if isinstance(dimension, ScheduleDimension) and dimension.values is None:
-            numbers = [parameters[_coordinate_name(key, name)] for name in dimension.coordinates]
+            numbers = [parameters[_coordinate_name(key, name)] for name in dimension.coordinate_names]
             point[key] = dimension.schedule(numbers)
-        elif _is_json(dimension):
+        elif _passes_choices_as_json(dimension):
             point[key] = json.loads(parameters[key])
         else:
             point[key] = parameters[key]
@@ -49,10 +49,10 @@ def parameters_of(space: Space, point: Mapping[str, Any]) -> dict[str, Any]:
         value = point[key]
         if isinstance(dimension, ScheduleDimension) and dimension.values is None:
             numbers = value["steps"].values() if "steps" in value else (value["initial"], value["final"])
-            names = [_coordinate_name(key, name) for name in dimension.coordinates]
+            names = [_coordinate_name(key, name) for name in dimension.coordinate_names]
             parameters.update(zip(names, numbers, strict=True))
         else:
-            parameters[key] = _to_json(value) if _is_json(dimension) else value
+            parameters[key] = _to_json(value) if _passes_choices_as_json(dimension) else value
     return parameters
 
 
@@ -65,14 +65,19 @@ def _make_distributions(space: Space) -> Iterator[tuple[str, BaseDistribution]]:
         elif isinstance(dimension, ScheduleDimension) and dimension.values is None:
             assert dimension.low is not None
             assert dimension.high is not None
-            for name in dimension.coordinates:
+            for name in dimension.coordinate_names:
                 yield _coordinate_name(key, name), FloatDistribution(dimension.low, dimension.high)
         else:
-            values = dimension.bounds
-            yield key, CategoricalDistribution([_to_json(value) if _is_json(dimension) else value for value in values])
+            values = dimension.boundary_values
+            yield (
+                key,
+                CategoricalDistribution(
+                    [_to_json(value) if _passes_choices_as_json(dimension) else value for value in values]
+                ),
+            )
 
 
-def _is_json(dimension: object) -> bool:
+def _passes_choices_as_json(dimension: object) -> bool:
     """Are the choices passed as JSON? Optuna takes only plain values."""
     if isinstance(dimension, ScheduleDimension):
         return dimension.values is not None

@@ -23,14 +23,14 @@ from bln_search.core import states
 from bln_search.core.errors import LedgerError
 from bln_search.search.optuna.distributions import distributions_of, parameters_of, point_of
 from bln_search.search.optuna.samplers import make_pruner, make_sampler
-from bln_search.specs.sections.search import Objective, Pruner, SearchSpec
+from bln_search.specs.sections.search import Objective, PrunerKind, SearchSpec
 from bln_search.specs.sections.space import Point, Space
 
 TRIAL_KEY_ATTR = "cell"
 """User attribute of an Optuna trial: the key of its first trial in the ledger. Stored in Optuna's records."""
 
 
-class PointRecord(Protocol):
+class PointTrialRecord(Protocol):
     """A trial of a point in the ledger."""
 
     @property
@@ -132,14 +132,14 @@ class OptunaSampler:
     def should_stop(self, key: str, epoch: int, loss: float) -> bool:
         """Report the loss of the trial `key` after an epoch; returns whether the pruner stops it."""
         trial = self.live.get(key)
-        if self.spec.pruner is Pruner.NONE or trial is None:
+        if self.spec.pruner is PrunerKind.NONE or trial is None:
             return False
         with self._translate_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a retried trial reports its epochs again
             trial.report(loss, epoch)
             return epoch >= self.spec.min_epochs and trial.should_prune()
 
-    def tell(self, records: Sequence[PointRecord]) -> None:
+    def tell(self, records: Sequence[PointTrialRecord]) -> None:
         """Tell Optuna the result of a point; do nothing while one of its trials is open."""
         outcome = self._point_outcome(records)
         if outcome is None:
@@ -154,7 +154,7 @@ class OptunaSampler:
                 trial.set_user_attr("reason", reason)
             self.study.tell(trial, values, state)
 
-    def synchronize(self, points: Sequence[Sequence[PointRecord]]) -> None:
+    def synchronize(self, points: Sequence[Sequence[PointTrialRecord]]) -> None:
         """Update Optuna's records from the points of the ledger.
 
         A running trial of Optuna without a point in the ledger becomes failed. A point that Optuna lacks is added.
@@ -177,7 +177,7 @@ class OptunaSampler:
                 self._add_point(records, failed_before=frozen is not None)
         self._reseed_sampler()
 
-    def _add_point(self, records: Sequence[PointRecord], *, failed_before: bool) -> None:
+    def _add_point(self, records: Sequence[PointTrialRecord], *, failed_before: bool) -> None:
         """Add a point of the ledger: open, or with its result."""
         outcome = self._point_outcome(records)
         if outcome is None:
@@ -187,7 +187,7 @@ class OptunaSampler:
                 self._add_finished(records, *outcome)
 
     def _add_finished(
-        self, records: Sequence[PointRecord], state: TrialState, values: list[float] | None, reason: str | None
+        self, records: Sequence[PointTrialRecord], state: TrialState, values: list[float] | None, reason: str | None
     ) -> None:
         """Add an Optuna trial with the result of a point."""
         first = records[0]
@@ -197,13 +197,13 @@ class OptunaSampler:
             values=values,
             params=params,
             distributions=self.distributions,
-            intermediate_values=dict(first.losses) if self.spec.pruner is not Pruner.NONE else {},
+            intermediate_values=dict(first.losses) if self.spec.pruner is not PrunerKind.NONE else {},
             user_attrs={TRIAL_KEY_ATTR: first.key, **({"reason": reason} if reason else {})},
         )
         self.study.add_trial(frozen)
 
     def _point_outcome(
-        self, records: Sequence[PointRecord]
+        self, records: Sequence[PointTrialRecord]
     ) -> tuple[TrialState, list[float] | None, str | None] | None:
         """State, mean value of each objective over seeds, and reason of a failure; None while a trial is open."""
         present = {record.state for record in records}

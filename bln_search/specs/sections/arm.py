@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
-from bln_search.core.configuration import InferenceConfiguration, Method, paper_selection_configuration
+from bln_search.core.configuration import InferenceConfiguration, Method, epoch_selection_configuration
 from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.specs.base import Spec, require_unique
 from bln_search.specs.sections.schedule import Constant, Ramp, Schedule, Steps
@@ -89,7 +89,7 @@ class ArmSpec(Spec):
     @property
     def selection_configuration(self) -> InferenceConfiguration:
         """The configuration whose validation loss selects the epoch."""
-        return self.judged_under or paper_selection_configuration(self.method)
+        return self.judged_under or epoch_selection_configuration(self.method)
 
     @property
     def norm_options(self) -> dict[str, Any]:
@@ -117,12 +117,12 @@ class ArmSpec(Spec):
         if self.selection_configuration.uses_blend:
             raise ValueError(
                 f"judged_under {self.selection_configuration} blends statistics, which have no weight in training: use "
-                f"T or F instead of B, as in {paper_selection_configuration(self.method)}"
+                f"T or F instead of B, as in {epoch_selection_configuration(self.method)}"
             )
         if not self.selection_configuration.fits(self.method):
             raise ValueError(
                 f"judged_under {self.selection_configuration} does not name the statistics of {self.method}: "
-                f"write it like {paper_selection_configuration(self.method)}"
+                f"write it like {epoch_selection_configuration(self.method)}"
             )
         return self
 

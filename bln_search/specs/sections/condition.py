@@ -40,7 +40,7 @@ class ConditionSpec(Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, value: Any) -> Any:
+    def _expand_shorthand(cls, value: Any) -> Any:
         """Convert a text to a mapping, and add the name, so that a condition is stored in one form."""
         if isinstance(value, str):
             value = _split_severity(value)

@@ -59,7 +59,7 @@ class FloatDimension(Spec):
         return self
 
     @property
-    def bounds(self) -> list[Any]:
+    def boundary_values(self) -> list[Any]:
         """The bounds, and an arbitrary value between them."""
         return [self.low, self.low + (self.high - self.low) * _GOLDEN, self.high]
 
@@ -98,7 +98,7 @@ class IntDimension(Spec):
         return range(self.low, self.high + 1, self.step)
 
     @property
-    def bounds(self) -> list[Any]:
+    def boundary_values(self) -> list[Any]:
         """The lowest and the highest value."""
         return [self.low, self.values[-1]]
 
@@ -122,7 +122,7 @@ class ChoiceDimension(Spec):
         return self
 
     @property
-    def bounds(self) -> list[Any]:
+    def boundary_values(self) -> list[Any]:
         """Every value."""
         return list(self.values)
 
@@ -170,22 +170,24 @@ class ScheduleDimension(Spec):
         return [TypeAdapter(Schedule).dump_json(value).decode() for value in self.values or ()]
 
     @property
-    def coordinates(self) -> tuple[str, ...]:
+    def coordinate_names(self) -> tuple[str, ...]:
         """Names of the varying numbers."""
         return tuple(repr(at).removesuffix(".0") for at in self.at) if self.at else ("initial", "final")
 
     def schedule(self, numbers: list[float]) -> Any:
         """The schedule with these numbers, as a study file has it."""
         if self.form == "steps":
-            return {"kind": "steps", "steps": dict(zip(self.coordinates, numbers, strict=True))}
+            return {"kind": "steps", "steps": dict(zip(self.coordinate_names, numbers, strict=True))}
         return {"kind": self.form, "initial": numbers[0], "final": numbers[1]}
 
     @property
-    def bounds(self) -> list[Any]:
+    def boundary_values(self) -> list[Any]:
         """Every listed schedule, or the constant schedules at the bounds."""
         if self.values is not None:
             return [json.loads(text) for text in self.values_json]
-        return [self.schedule([bound] * len(self.coordinates)) for bound in (self.low, self.high) if bound is not None]
+        return [
+            self.schedule([bound] * len(self.coordinate_names)) for bound in (self.low, self.high) if bound is not None
+        ]
 
 
 Dimension = Annotated[FloatDimension | IntDimension | ChoiceDimension | ScheduleDimension, Field(discriminator="kind")]
@@ -198,7 +200,7 @@ def finite_values(
     if isinstance(dimension, IntDimension):
         return dimension.values
     if isinstance(dimension, ChoiceDimension) or (isinstance(dimension, ScheduleDimension) and dimension.values):
-        return dimension.bounds
+        return dimension.boundary_values
     return None
 
 
@@ -210,7 +212,7 @@ def grid_size(space: Space) -> int:
     return prod(len(finite_values(dimension) or ()) for dimension in space.values())
 
 
-def grid(space: Space) -> Iterator[Point]:
+def iterate_grid_points(space: Space) -> Iterator[Point]:
     """Every point of a space whose dimensions are all finite; the last key varies fastest."""
     values = [finite_values(dimension) or [] for dimension in space.values()]
     for combination in product(*values):
@@ -222,7 +224,7 @@ def format_point(point: Point) -> str:
     return " ".join(f"{name}={format_value(value)}" for name, value in _named_values(point))
 
 
-def point_parameters(point_json: str) -> dict[str, Any]:
+def parse_point_json(point_json: str) -> dict[str, Any]:
     """Value by name of the parameters of a point that is stored as JSON; empty for no point."""
     return dict(_named_values(json.loads(point_json))) if point_json else {}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bln_search.core.checkpoints import CheckpointStore, FolderStore, checkpoint_store
+from bln_search.core.checkpoints import CheckpointStore, FolderStore, open_checkpoint_store
 from bln_search.core.errors import BackupError
 from bln_search.storage.backups.manifest import FORMAT, Manifest
 
@@ -28,13 +28,13 @@ class BackupArchive:
     """
 
     def __init__(self, location: Path | str) -> None:
-        self.top = checkpoint_store(location)
-        self.files: CheckpointStore = checkpoint_store(f"{str(location).rstrip('/')}/checkpoints")
+        self.top = open_checkpoint_store(location)
+        self.files: CheckpointStore = open_checkpoint_store(f"{str(location).rstrip('/')}/checkpoints")
 
     def __str__(self) -> str:
         return str(self.top)
 
-    def list_moments(self) -> list[str]:
+    def list_timestamps(self) -> list[str]:
         """The moments of the finished backups, oldest first."""
         return sorted(match[1] for file in self.top.files() if (match := _MANIFEST.fullmatch(file.name)))
 
@@ -44,7 +44,7 @@ class BackupArchive:
         Raises:
             BackupError: There is no such backup, or a newer version of bln-search created it.
         """
-        moments = self.list_moments()
+        moments = self.list_timestamps()
         if not moments:
             unfinished = " (one is unfinished)" if self._has_unfinished() else ""
             raise BackupError(f"{self} has no backup{unfinished}; `bln-search backup {self}` creates one")
@@ -69,8 +69,8 @@ class BackupArchive:
 
     def remove_oldest(self, keep: int, now: datetime, on_progress: Callable[[str], None]) -> None:
         """Remove all finished backups except the newest `keep`, and the files that none of these needs."""
-        manifests = [self.read_manifest(moment) for moment in self.list_moments()[-keep:]]
-        for moment in self.list_moments()[:-keep]:
+        manifests = [self.read_manifest(moment) for moment in self.list_timestamps()[-keep:]]
+        for moment in self.list_timestamps()[:-keep]:
             self.top.delete(f"backup-{moment}.json")  # first, so that no manifest names removed files
             on_progress(f"removed the backup of {moment}")
         databases = {manifest.database.name for manifest in manifests}
@@ -91,7 +91,7 @@ class BackupArchive:
         return checkpoints in (self.files, self.top)
 
 
-def format_moment(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """A moment as part of a file name; names sort in the order of time."""
     utc = moment.astimezone(UTC)
     return f"{utc:%Y%m%dT%H%M%S}.{utc.microsecond // 1000:03}Z"

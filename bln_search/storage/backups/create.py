@@ -15,9 +15,9 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError, BlnSearchError
 from bln_search.core.files.atomic import file_sha256
 from bln_search.core.version import VERSION
-from bln_search.storage.backups.archive import BackupArchive, format_moment
+from bln_search.storage.backups.archive import BackupArchive, format_timestamp
 from bln_search.storage.backups.copy_rows import copy_rows, sequence_values, set_sequences
-from bln_search.storage.backups.manifest import FORMAT, BackedFile, Manifest
+from bln_search.storage.backups.manifest import FORMAT, BackedUpFile, Manifest
 from bln_search.storage.checkpoints.needed_files import find_needed_files
 from bln_search.storage.database import Database
 from bln_search.storage.engine import make_engine, schema_transaction, snapshot_connection
@@ -68,14 +68,14 @@ def create_backup(
     """
     _check_arguments(database, checkpoints, archive)
     absent_before = _absent_before(archive)
-    moment = format_moment(now)
+    moment = format_timestamp(now)
     name = f"ledger-{moment}.sqlite3"
     scratch.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(scratch, now)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".backup-") as folder:
         copy = Path(folder) / name
         rows, needed = _copy_database(database, copy)
-        file = BackedFile(name=name, size=copy.stat().st_size, sha256=file_sha256(copy))
+        file = BackedUpFile(name=name, size=copy.stat().st_size, sha256=file_sha256(copy))
         try:
             archive.top.upload_file(name, copy)
             files, absent, copied = _copy_files(needed, checkpoints, archive.files, on_progress)
@@ -143,7 +143,7 @@ def _copy_database(database: Database, file: Path) -> tuple[dict[str, int], dict
 
 def _copy_files(
     needed: Mapping[str, str], checkpoints: CheckpointStore, target: CheckpointStore, on_progress: OnProgress
-) -> tuple[list[BackedFile], list[str], int]:
+) -> tuple[list[BackedUpFile], list[str], int]:
     """Copy the files that the archive does not have by name and size; their content is verified at restoration.
 
     For a file that is missing or damaged in the store, an intact copy of the archive is kept.
@@ -167,7 +167,7 @@ def _copy_files(
                 target.write(name, content)
                 copied += 1
             size = len(content)
-        files.append(BackedFile(name=name, size=size, sha256=sha256))
+        files.append(BackedUpFile(name=name, size=size, sha256=sha256))
     return files, absent, copied
 
 
@@ -175,7 +175,7 @@ def _find_lost(database: Database, absent: Sequence[str]) -> frozenset[str]:
     """The absent files that a study still needs, because studies may have been deleted or freed meanwhile."""
     if not absent:
         return frozenset()
-    with database.reading() as session:
+    with database.read_session() as session:
         return frozenset(absent) & find_needed_files(session).keys()
 
 

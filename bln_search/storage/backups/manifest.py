@@ -10,7 +10,7 @@ FORMAT = 1
 """Version of the files of a backup; later versions are rejected."""
 
 
-class BackedFile(BaseModel):
+class BackedUpFile(BaseModel):
     """A file of a backup: its name, size in bytes and SHA-256."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -42,7 +42,7 @@ class Manifest(BaseModel):
     schema_revision: str
     made_at: datetime
     source: str
-    database: BackedFile
+    database: BackedUpFile
     rows: dict[str, NonNegativeInt]
-    checkpoints: tuple[BackedFile, ...]
+    checkpoints: tuple[BackedUpFile, ...]
     absent: tuple[str, ...]

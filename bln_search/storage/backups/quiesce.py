@@ -23,7 +23,7 @@ def reset_running_studies(database: Database) -> int:
         The number of studies that were running.
     """
     attempts = AttemptRepository(database)
-    with database.writing() as session:
+    with database.write_session() as session:
         session.execute(delete(WorkerRow))
         complete = update(StudyRow).where(StudyRow.state == StudyState.COMPLETE)
         session.execute(complete.values(runner=None, runner_until=None))

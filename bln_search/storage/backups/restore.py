@@ -18,7 +18,7 @@ from bln_search.core.names import count_noun
 from bln_search.storage.backups.archive import BackupArchive
 from bln_search.storage.backups.copy_rows import copy_rows, delete_rows, sequence_values, set_sequences
 from bln_search.storage.backups.create import OnProgress
-from bln_search.storage.backups.manifest import BackedFile, Manifest
+from bln_search.storage.backups.manifest import BackedUpFile, Manifest
 from bln_search.storage.backups.quiesce import reset_running_studies
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.database import Database
@@ -94,7 +94,7 @@ def verify_backup(
         yield VerifiedBackup(archive, _exclude(manifest, damaged), database, running)
 
 
-def _fetch(archive: BackupArchive, file: BackedFile, target: Path) -> None:
+def _fetch(archive: BackupArchive, file: BackedUpFile, target: Path) -> None:
     """Copy the database of a backup to `target`. Raises BackupError where it is missing or damaged."""
     try:
         archive.top.download_file(file.name, target)
@@ -136,7 +136,7 @@ def check_restore_target(database: Database, *, overwrite: bool) -> int:
         return 0
     if present not in revisions():
         migrate(database.engine)  # raises an error that names the newer version
-    with database.reading() as session:
+    with database.read_session() as session:
         studies = session.scalar(select(func.count()).select_from(StudyRow)) or 0
     if studies and not overwrite:
         raise BackupError(
@@ -217,7 +217,7 @@ def _write_removed_files(backup: VerifiedBackup, checkpoints: CheckpointStore, o
             on_progress(f"{name} is not in the backup: an unfinished trial is trained again")
 
 
-def _has_intact(checkpoints: CheckpointStore, file: BackedFile) -> bool:
+def _has_intact(checkpoints: CheckpointStore, file: BackedUpFile) -> bool:
     stored = checkpoints.find(file.name)
     if stored is None or stored.size != file.size:
         return False

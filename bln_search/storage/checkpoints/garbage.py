@@ -15,7 +15,7 @@ from bln_search.core.states import AttemptState
 from bln_search.storage.checkpoints.needed_files import find_needed_files
 from bln_search.storage.checkpoints.ownership import is_ownership_marker, list_other_owners
 from bln_search.storage.database import Database
-from bln_search.storage.studies.version import read_version
+from bln_search.storage.studies.version import read_study_list_version
 from bln_search.storage.tables import AttemptRow, CheckpointRow, SnapshotRow, StudyRow
 
 MIN_AGE = timedelta(hours=1)
@@ -65,7 +65,7 @@ class GarbageReport:
     cutoff: datetime
 
     @property
-    def size(self) -> int:
+    def total_bytes(self) -> int:
         """Bytes of the files that may be removed."""
         return sum(file.size for file in self.files)
 
@@ -97,7 +97,7 @@ class GarbageCollector:
         # first: a row that is added later belongs to a file that is too recent, or is read below
         stored = [file for file in checkpoints.files() if not is_ownership_marker(file.name)]
         cutoff = self._find_cutoff(age)
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             if stored and not session.scalar(select(func.count()).select_from(StudyRow)):
                 raise LedgerError(
                     f"the database {self.database} has no study, but {checkpoints} has files: they may belong to "
@@ -121,7 +121,7 @@ class GarbageCollector:
         for name in candidates:
             too_recent = self._is_too_recent(checkpoints, name)  # first: an attempt that ended has written its row
             with self.database.connect() as connection:
-                current = read_version(connection)
+                current = read_study_list_version(connection)
             if current != version:
                 version, referenced = current, self._find_referenced(candidates)
             if not too_recent and name not in referenced:
@@ -137,7 +137,7 @@ class GarbageCollector:
 
     def _is_too_recent(self, checkpoints: CheckpointStore, name: str) -> bool:
         """Whether a running attempt may have written the file but not yet its row."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             oldest: datetime | None = session.scalar(_oldest_running_attempt(self.database.now(session)))
         file = None if oldest is None else checkpoints.find(name)
         return oldest is not None and file is not None and file.written_at > oldest - _CLOCK_SKEW
@@ -145,7 +145,7 @@ class GarbageCollector:
     def _find_referenced(self, names: Sequence[str]) -> set[str]:
         """The files among `names` that a row of a study names."""
         referenced: set[str] = set()
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             for batch in (names[start : start + _BATCH] for start in range(0, len(names), _BATCH)):
                 for table in (CheckpointRow, SnapshotRow):
                     referenced.update(session.scalars(select(table.file).where(table.file.in_(batch))))
@@ -157,7 +157,7 @@ class GarbageCollector:
         An attempt whose lease ended longer ago than `age` does not run any more, although its row says so.
         """
         now = self.database.now()
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             oldest: datetime | None = session.scalar(_oldest_running_attempt(now - age))
         return min(now, oldest or now) - age
 

@@ -37,7 +37,7 @@ class NetworkPruner:
         The networks of an arm and point are kept, for every seed, if the recommended row or one of the `best` first
         rows has that arm and point. A study without a recommendation keeps all networks.
         """
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             freed = find_freed_files(session)
             rows = session.execute(
                 select(StudyRow.id, StudyRow.name, StudyRow.spec)
@@ -77,6 +77,6 @@ class NetworkPruner:
         for trial in self._trials.list_trials(study_id):
             if trial.checkpoint is not None:
                 files = {trial.checkpoint.file, *(snapshot.file for snapshot in trial.checkpoint.snapshots)}
-                is_kept = trial.state is TrialState.FINISHED and (trial.arm, trial.point) in arm_points
+                is_kept = trial.state is TrialState.FINISHED and (trial.arm, trial.point_json) in arm_points
                 (kept_files if is_kept else other_files).update(files)
         return other_files - kept_files

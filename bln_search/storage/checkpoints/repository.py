@@ -17,7 +17,7 @@ from bln_search.storage.events import append_event
 from bln_search.storage.freed_files import find_freed_files, record_freed_files
 from bln_search.storage.tables import CheckpointRow, EventRow, StudyRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
-from bln_search.storage.trials.records import make_checkpoint, read_trials, select_trials
+from bln_search.storage.trials.records import make_checkpoint_record, read_trials, select_trials
 
 _CHECKPOINT_DAMAGED = "checkpoint_damaged"
 """Kind of the event that the content of a file has changed; its data has the name of the file in `file`."""
@@ -31,30 +31,30 @@ class CheckpointRepository:
 
     def find(self, study_id: int, checkpoint_id: int) -> CheckpointRecord | None:
         """A checkpoint of a study; None where the study has none of that id."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             query = select(CheckpointRow).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
             row = session.scalar(
                 query.where(
                     TrialRow.study_id == study_id, CheckpointRow.id == checkpoint_id, CheckpointRow.file != NO_FILE
                 )
             )
-            return None if row is None else make_checkpoint(row)
+            return None if row is None else make_checkpoint_record(row)
 
     def list_trials_with_checkpoint(self, study_id: int, arm: str, point: str) -> list[TrialRecord]:
         """The trials of an arm at a point that have a checkpoint, lowest validation loss first."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             query = select_trials(study_id, TrialRow.arm == arm, CheckpointRow.file != NO_FILE)
             trials = read_trials(session, query.order_by(CheckpointRow.validation_loss))
-            return [trial for trial in trials if trial.point == point]
+            return [trial for trial in trials if trial.point_json == point]
 
     def find_freed_at(self, study_id: int, file: str) -> datetime | None:
         """When the file of a study was freed; None if it was not."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return find_freed_files(session, study_id).get((study_id, file))
 
     def mark_freed(self, study_id: int, files: Iterable[str]) -> None:
         """Record that a complete study frees these files; does nothing if the study is not complete any more."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
             if study is not None and study.state == StudyState.COMPLETE:
                 record_freed_files(session, study_id, files, self.database.now(session))
@@ -64,7 +64,7 @@ class CheckpointRepository:
         recorded = select(EventRow.id).where(
             EventRow.study_id == study_id, EventRow.trial_id == trial_id, EventRow.kind == _CHECKPOINT_DAMAGED
         )
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
             if study is None or session.scalar(recorded.limit(1)) is not None:
                 return

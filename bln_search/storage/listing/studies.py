@@ -50,7 +50,7 @@ class StudyListItem:
     tags: tuple[str, ...] = ()
 
     @property
-    def ended_trials(self) -> int:
+    def num_ended_trials(self) -> int:
         """Trials that have a result."""
         return sum(self.trials.get(state, 0) for state in ENDED)
 
@@ -107,7 +107,7 @@ def list_studies(
     if name:
         query = query.where(StudyRow.name.contains(name, autoescape=True))
     if text:
-        query = query.where(_contains(text))
+        query = query.where(_text_filter(text))
     for tag in tags:
         query = query.where(StudyRow.id.in_(select(StudyTagRow.study_id).where(StudyTagRow.tag == tag)))
     if ids is not None:
@@ -116,7 +116,7 @@ def list_studies(
     return [StudyListItem(**values) for values in _read_values(session, rows)]
 
 
-def _contains(text: str) -> ColumnElement[bool]:
+def _text_filter(text: str) -> ColumnElement[bool]:
     """Whether name, title or a tag of a study contains a text."""
     tagged = select(StudyTagRow.study_id).where(StudyTagRow.tag.contains(text.lower(), autoescape=True))
     return or_(

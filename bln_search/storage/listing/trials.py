@@ -15,7 +15,7 @@ from bln_search.specs.records import TrialRecord, point_json
 from bln_search.storage.pagination import Page, Sorts, equality_filters, limit_to_page
 from bln_search.storage.results.evaluations import EvaluationRecord, make_evaluation
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, TrialRow
-from bln_search.storage.trials.records import make_trial, read_trials, select_trials
+from bln_search.storage.trials.records import make_trial_record, read_trials, select_trials
 
 _TRIAL_SORTS: Sorts = {"position": TrialRow.position}
 _EVALUATION_SORTS: Sorts = {"id": EvaluationRow.id}
@@ -106,7 +106,7 @@ def list_curves(session: Session, study_id: int, page: Page, equal: Mapping[str,
     for trial_id, data in session.execute(events.order_by(EventRow.number)):
         epochs[trial_id or 0][data["epoch"]] = data
     return [
-        LearningCurve(make_trial(trial, None), [data for _, data in sorted(epochs[trial.id].items())])
+        LearningCurve(make_trial_record(trial, None), [data for _, data in sorted(epochs[trial.id].items())])
         for trial in trials
     ]
 

@@ -34,13 +34,13 @@ class AnalysisRepository:
 
     def find_timestamp(self, study_id: int) -> datetime | None:
         """When the study's current analysis was computed; None where there is none."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             query = select(AnalysisRow.made_at).join(StudyRow, StudyRow.id == AnalysisRow.study_id)
             return session.scalar(query.where(AnalysisRow.study_id == study_id, *_IS_CURRENT))
 
     def find(self, study_id: int) -> StoredAnalysis | None:
         """The study's current analysis; None where there is none, or only one in another format."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             query = select(AnalysisRow).join(StudyRow, StudyRow.id == AnalysisRow.study_id)
             row = session.scalar(query.where(AnalysisRow.study_id == study_id, *_IS_CURRENT))
             if row is None:
@@ -58,7 +58,7 @@ class AnalysisRepository:
             results: Number of results that the analysis is based on.
             analysis: The analysis.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             if session.get(StudyRow, study_id, with_for_update=True) is None:
                 return
             body, now = analysis.model_dump_json(), self.database.now(session)
@@ -68,7 +68,7 @@ class AnalysisRepository:
 
     def count_results(self, study_id: int) -> int:
         """The number of trials of the study that have a result."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return session.scalar(select(StudyRow.results).where(StudyRow.id == study_id)) or 0
 
     def claim(self, worker: str, study_id: int | None = None) -> int | None:
@@ -85,7 +85,7 @@ class AnalysisRepository:
         """
         analyzed = select(AnalysisRow.study_id).where(AnalysisRow.study_id == StudyRow.id, *_IS_CURRENT)
         is_complete = StudyRow.state == StudyState.COMPLETE, StudyRow.owner != "", ~analyzed.exists()
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             now = self.database.now(session)
             is_free = or_(StudyRow.runner.is_(None), StudyRow.runner == worker, StudyRow.runner_until <= now)
             query = select(StudyRow).where(*is_complete, is_free)
@@ -99,6 +99,6 @@ class AnalysisRepository:
 
     def release(self, worker: str, study_id: int) -> None:
         """End the lease of `claim`; does nothing where another worker holds it."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             leased = StudyRow.id == study_id, StudyRow.state == StudyState.COMPLETE, StudyRow.runner == worker
             session.execute(update(StudyRow).where(*leased).values(runner=None, runner_until=None))

@@ -41,7 +41,7 @@ class EvaluationRecord:
     evaluation: Evaluation
 
     @property
-    def scored(self) -> TrialEvaluation:
+    def as_trial_evaluation(self) -> TrialEvaluation:
         """The evaluation as the ranking reads it."""
         return TrialEvaluation(self.arm, self.seed, self.evaluation, self.point)
 
@@ -57,13 +57,13 @@ class ResultRepository:
 
         Two queries read any number of evaluations.
         """
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             clean = EvaluationRow.condition == ""
             return [EvaluationRecord(*values) for values in _iterate_evaluations(session, study_id, clean)]
 
-    def list_scored(self, study_id: int) -> list[TrialEvaluation]:
+    def list_ranking_inputs(self, study_id: int) -> list[TrialEvaluation]:
         """Every evaluation of a study, under every condition, as the ranking reads it."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return [
                 TrialEvaluation(arm, seed, evaluation, point)
                 for _, _, arm, point, seed, evaluation in _iterate_evaluations(session, study_id)
@@ -71,11 +71,11 @@ class ResultRepository:
 
     def rank_study(self, study_id: int, spec: StudySpec, *, on: Split | None = None) -> Leaderboard:
         """Every row of a study, ranked on the study's split or another."""
-        return rank_rows(self.list_scored(study_id), on or spec.ranking.split, seeds=len(spec.seeds))
+        return rank_rows(self.list_ranking_inputs(study_id), on or spec.ranking.split, seeds=len(spec.seeds))
 
     def list_trial_evaluations(self, trial_id: int) -> list[Evaluation]:
         """Every evaluation of one trial under every condition with its outcomes, in the order of planning."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             rows = session.execute(
                 select(EvaluationRow, OutcomesRow)
                 .join(CheckpointRow, CheckpointRow.id == EvaluationRow.checkpoint_id)
@@ -92,7 +92,7 @@ class ResultRepository:
         query = select(*columns).join(OutcomesRow, OutcomesRow.evaluation_id == EvaluationRow.id)
         for start in range(0, len(evaluation_ids), _BATCH):
             batch = list(evaluation_ids[start : start + _BATCH])
-            with self.database.reading() as session:
+            with self.database.read_session() as session:
                 for evaluation_id, n, losses, correct in session.execute(query.where(EvaluationRow.id.in_(batch))):
                     outcomes[evaluation_id] = decode_outcomes(losses, correct, n)
         return outcomes
@@ -103,7 +103,7 @@ class ResultRepository:
         query = select(TrialRow.arm, TrialRow.parameters, CheckpointRow.provenance).join(
             CheckpointRow, CheckpointRow.trial_id == TrialRow.id
         )
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             for arm, parameters, provenance in session.execute(query.where(TrialRow.study_id == study_id)):
                 seconds = provenance.get(Objective.INFERENCE_SECONDS.value)
                 if seconds is not None:
@@ -116,7 +116,7 @@ class ResultRepository:
         query = select(TrialRow.seed, TrialRow.parameters, CheckpointRow.provenance).join(
             CheckpointRow, CheckpointRow.trial_id == TrialRow.id
         )
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             rows = session.execute(query.where(TrialRow.study_id == study_id, TrialRow.arm == arm))
             return {
                 seed: [Drift(**drift) for drift in provenance.get(DRIFT, [])]

@@ -29,7 +29,7 @@ class ProbeRepository:
         """The probes of a study, of one arm or some kinds where they are given."""
         conditions = [TrialRow.study_id == study_id, *([] if arm is None else [TrialRow.arm == arm])]
         conditions += [] if kinds is None else [ProbeRow.kind.in_(list(kinds))]
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return [
                 _make_probe(row) for row in session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id))
             ]
@@ -41,7 +41,7 @@ class ProbeRepository:
         conditions = [TrialRow.study_id == study_id, ProbeRow.id > after]
         conditions += [] if kind is None else [ProbeRow.kind == kind]
         conditions += [] if arm is None else [TrialRow.arm == arm]
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             rows = session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id).limit(limit))
             return [(row.id, _make_probe(row)) for row in rows]
 
@@ -57,7 +57,7 @@ class ProbeRepository:
         Raises:
             DataError: the trial has another checkpoint by now, or none.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             query = select(CheckpointRow.id).where(CheckpointRow.trial_id == trial_id, CheckpointRow.sha256 == sha256)
             checkpoint_id = session.scalars(query).one_or_none()
             if checkpoint_id is None:

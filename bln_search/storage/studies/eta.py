@@ -36,7 +36,7 @@ class RunningTrial:
         return min(1.0, self.epoch / self.epochs)
 
     @property
-    def expected_seconds(self) -> float | None:
+    def expected_total_seconds(self) -> float | None:
         """The duration of the training, if all epochs take as long as the finished ones; None before the first."""
         if self.epoch_at is None:
             return None
@@ -56,7 +56,7 @@ class TrialThroughput:
     running: tuple[RunningTrial, ...] = ()
 
     @property
-    def running_fraction(self) -> float:
+    def running_fractions_sum(self) -> float:
         """The finished part of the running trials, in trials."""
         return sum(trial.fraction for trial in self.running)
 
@@ -65,7 +65,7 @@ class TrialThroughput:
         """The mean duration of a trial: of successful attempts, before the first as the epochs so far let expect."""
         if self.seconds is not None:
             return self.seconds
-        expected = [seconds for trial in self.running if (seconds := trial.expected_seconds) is not None]
+        expected = [seconds for trial in self.running if (seconds := trial.expected_total_seconds) is not None]
         return sum(expected) / len(expected) if expected else None
 
     def remaining_seconds(self, waiting: int, now: datetime) -> float | None:
@@ -88,7 +88,7 @@ class TrialThroughput:
 
     def _expect(self, trial: RunningTrial, mean: float) -> float:
         """The duration of a running trial. Its own epochs count only before an attempt has succeeded."""
-        return mean if self.seconds is not None else trial.expected_seconds or mean
+        return mean if self.seconds is not None else trial.expected_total_seconds or mean
 
 
 def measure_throughput(session: Session, study_ids: Sequence[int]) -> dict[int, TrialThroughput]:

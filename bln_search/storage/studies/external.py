@@ -16,7 +16,7 @@ from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.results.external_results import SubmittedEvaluation, order_by_network
 from bln_search.storage.row_factories import make_evaluation_row, make_study_row, make_trial_rows
-from bln_search.storage.studies.lifecycle import by_account
+from bln_search.storage.studies.lifecycle import account_event_data
 from bln_search.storage.studies.submissions import Submission, find_submission, record_submission
 from bln_search.storage.tables import CheckpointRow, OutcomesRow, StudyRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
@@ -51,7 +51,7 @@ class ExternalStudies:
         self, study: StudySpec, evaluations: tuple[SubmittedEvaluation, ...], owner: str, key: str | None
     ) -> Submission:
         is_same = StudyRow.owner == owner, StudyRow.name == study.name, StudyRow.digest == study.digest
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             existing_id = find_submission(session, owner, key, study.digest)
             if existing_id is None:
                 existing_id = session.scalar(select(StudyRow.id).where(*is_same))
@@ -76,8 +76,8 @@ class ExternalStudies:
         by_network = order_by_network(evaluations, len(trials))
         for trial, of_network in zip(trials, by_network, strict=True):
             _add_network(session, study.external, trial, of_network, now)
-        append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **by_account(owner)})
-        append_event(session, row.id, now, f"study_{StudyState.COMPLETE}", by_account(owner))
+        append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **account_event_data(owner)})
+        append_event(session, row.id, now, f"study_{StudyState.COMPLETE}", account_event_data(owner))
         return row.id
 
 

@@ -44,11 +44,11 @@ def accept_study(session: Session, study: StudySpec, now: datetime, owner: str =
     session.add(row)
     session.flush()
     session.add_all(make_trial_rows(trials, row.id))
-    append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **by_account(owner or None)})
+    append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **account_event_data(owner or None)})
     return row.id, True
 
 
-def by_account(account: str | None) -> dict[str, str]:
+def account_event_data(account: str | None) -> dict[str, str]:
     """The part of the data of an event that names the account whose request it records; empty for None."""
     return {} if account is None else {"account": account}
 
@@ -76,7 +76,7 @@ def set_study_state(
         study.ended_at = None
     elif state in _END_STATES:
         study.ended_at = now
-    data = {**({} if study.reason is None else {"reason": study.reason}), **by_account(account)}
+    data = {**({} if study.reason is None else {"reason": study.reason}), **account_event_data(account)}
     append_event(session, study.id, now, f"study_{state}", data)
 
 

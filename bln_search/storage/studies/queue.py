@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session, aliased
 
 from bln_search.core.errors import StudyBusyError, StudyChangedError
 from bln_search.core.states import StopRequest, StudyState, check_transition
-from bln_search.core.tags import check_tags
+from bln_search.core.tags import normalize_tags
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
-from bln_search.storage.studies.lifecycle import accept_study, by_account, lock_study, set_study_state
+from bln_search.storage.studies.lifecycle import accept_study, account_event_data, lock_study, set_study_state
 from bln_search.storage.studies.submissions import Submission, find_submission, record_submission
 from bln_search.storage.studies.tags import replace_tags
 from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow
@@ -54,13 +54,13 @@ class StudyQueue:
     def is_known(self, spec: StudySpec, owner: str, key: str | None) -> bool:
         """Whether the study was submitted before, under this key or as the same study."""
         is_same = (StudyRow.owner == owner, StudyRow.name == spec.name, StudyRow.digest == spec.digest)
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             if key is not None and session.get(SubmissionRow, (owner, key)) is not None:
                 return True
             return session.scalar(select(StudyRow.id).where(*is_same)) is not None
 
     def _submit(self, spec: StudySpec, owner: str, key: str | None, limit: int | None) -> Submission:
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             earlier_id = find_submission(session, owner, key, spec.digest)
             if earlier_id is not None:
                 return Submission(earlier_id, new=False)
@@ -85,7 +85,7 @@ class StudyQueue:
             The id of the study; None for an empty queue.
         """
         self._reclaim_expired(worker, is_alive)
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             study = _find_next(session, cap)
             if study is None:
                 return None
@@ -100,7 +100,7 @@ class StudyQueue:
 
         `worker` runs no study when it claims one: a study leased to it is one that it could not release.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             rows = select(StudyRow).where(StudyRow.state == StudyState.RUNNING, StudyRow.owner != "")
             running = session.scalars(rows.with_for_update(skip_locked=True)).all()
             now = self.database.now(session)
@@ -142,7 +142,7 @@ class StudyQueue:
             TransitionError: The study's state does not allow it.
         """
         state = request.target_state
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             study = lock_study(session, study_id)
             if study.state == state:
                 return
@@ -152,7 +152,9 @@ class StudyQueue:
             elif study.request != request:
                 study.request = request
                 study.revision += 1
-                append_event(session, study_id, self.database.now(session), f"{request}_requested", by_account(account))
+                append_event(
+                    session, study_id, self.database.now(session), f"{request}_requested", account_event_data(account)
+                )
 
     def resume(self, study_id: int, limit: int | None = None, account: str | None = None) -> None:
         """Return a study to the queue, with its failed trials; or withdraw a request that is still pending.
@@ -166,12 +168,14 @@ class StudyQueue:
             UnknownStudyError: There is no such study.
             StudyBusyError: The owner has too many studies (see `submit`), or the study has no owner.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             study = lock_study(session, study_id)
             if study.state == StudyState.RUNNING and study.request is not None:
                 study.request = None
                 study.revision += 1
-                append_event(session, study_id, self.database.now(session), "request_withdrawn", by_account(account))
+                append_event(
+                    session, study_id, self.database.now(session), "request_withdrawn", account_event_data(account)
+                )
             elif not study.owner:
                 raise StudyBusyError("this study belongs to a command, not to the queue: `bln-search run` resumes it")
             elif study.state not in (StudyState.ACCEPTED, StudyState.RUNNING):
@@ -203,8 +207,8 @@ class StudyQueue:
             TagError: A tag is invalid, or there are too many.
         """
         columns = {name: value for name, value in changes.items() if name != "tags"}
-        tags = None if "tags" not in changes else check_tags(cast("Sequence[str]", changes["tags"]))
-        with self.database.writing() as session:
+        tags = None if "tags" not in changes else normalize_tags(cast("Sequence[str]", changes["tags"]))
+        with self.database.write_session() as session:
             study = lock_study(session, study_id)
             if revision is not None and study.revision != revision:
                 raise StudyChangedError(
@@ -223,7 +227,7 @@ class StudyQueue:
                 changed = sorted([*changed, "tags"])
             if changed:
                 study.revision += 1
-                data = {"fields": changed, **by_account(account)}
+                data = {"fields": changed, **account_event_data(account)}
                 append_event(session, study_id, self.database.now(session), "study_changed", data)
 
 

@@ -23,22 +23,22 @@ class WaitingStudy:
     created_at: datetime
 
 
-def read_queue(session: Session) -> tuple[int, ...]:
-    """Ids of the waiting studies in the order of `claim_order`."""
+def list_queued_study_ids(session: Session) -> tuple[int, ...]:
+    """Ids of the waiting studies in the order of `sort_by_claim_order`."""
     columns = (StudyRow.id, StudyRow.owner, StudyRow.priority, StudyRow.created_at, AccountRow.claimed_at)
     query = select(*columns).join(AccountRow, AccountRow.name == StudyRow.owner)
     rows = session.execute(query.where(StudyRow.state == StudyState.ACCEPTED)).all()
     if not rows:
         return ()
     running = select(StudyRow.owner, func.count()).where(StudyRow.state == StudyState.RUNNING).group_by(StudyRow.owner)
-    return claim_order(
+    return sort_by_claim_order(
         [WaitingStudy(row.id, row.owner, row.priority, row.created_at) for row in rows],
         {owner: int(count) for owner, count in session.execute(running)},
         {row.owner: row.claimed_at for row in rows if row.claimed_at is not None},
     )
 
 
-def claim_order(
+def sort_by_claim_order(
     waiting: Iterable[WaitingStudy], running: Mapping[str, int], claimed_at: Mapping[str, datetime]
 ) -> tuple[int, ...]:
     """Return the ids of waiting studies in the order in which workers claim them, if no study ends meanwhile.

@@ -10,7 +10,7 @@ _VERSION = select(func.count(), func.max(StudyRow.id), func.sum(StudyRow.last_ev
 _VERSION_OF_OWNER = _VERSION.where(StudyRow.owner == bindparam("owner"))
 
 
-def read_version(connection: Connection, owner: str | None = None) -> tuple[int, ...]:
+def read_study_list_version(connection: Connection, owner: str | None = None) -> tuple[int, ...]:
     """A version that changes with every event of the owner's studies, and when a study is added or deleted.
 
     Args:

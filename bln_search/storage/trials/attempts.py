@@ -43,7 +43,7 @@ class AttemptRepository:
         Raises:
             StudyBusyError: Another attempt has claimed the trial.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             trial = session.get_one(TrialRow, trial_id, with_for_update=True)
             if trial.state not in (TrialState.WAITING, TrialState.TRAINED):
                 raise StudyBusyError(
@@ -69,7 +69,7 @@ class AttemptRepository:
 
     def record_heartbeat(self, tokens: list[int], study_id: int | None = None, runner: str | None = None) -> None:
         """Renew the leases of attempts, and that of `runner` on their study."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             now = self.database.now(session)
             if study_id is not None:
                 study = update(StudyRow).where(StudyRow.id == study_id, StudyRow.runner == runner)
@@ -82,14 +82,14 @@ class AttemptRepository:
 
     def record_epochs(self, token: int, records: Sequence[EpochRecord]) -> None:
         """Record finished epochs of training."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             attempt, trial = _get_running(session, token)
             data = [{"attempt": attempt.number, **asdict(record)} for record in records]
             append_events(session, trial.study_id, self.database.now(session), "epoch", data, trial.id)
 
     def record_checkpoint(self, token: int, record: CheckpointRecord) -> None:
         """Record the trained network of the trial, in place of an earlier one whose file was lost."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             _, trial = _get_running(session, token)
             session.execute(delete(CheckpointRow).where(CheckpointRow.trial_id == trial.id))
             now = self.database.now(session)
@@ -101,7 +101,7 @@ class AttemptRepository:
 
     def finish_trial(self, token: int, evaluations: Sequence[Evaluation], probes: Sequence[Probe] = ()) -> None:
         """Record every evaluation and probe of the trial atomically; the trial is finished."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             attempt, trial = _get_running(session, token)
             checkpoint = session.scalars(select(CheckpointRow).where(CheckpointRow.trial_id == trial.id)).one()
             for evaluation in evaluations:
@@ -120,7 +120,7 @@ class AttemptRepository:
 
     def record_divergence(self, token: int, reason: str) -> None:
         """Record that training diverged, which is the trial's result."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             attempt, trial = _get_running(session, token)
             self._end(session, attempt, AttemptState.SUCCEEDED, reason=reason)
             set_trial_state(session, trial, TrialState.DIVERGED)
@@ -130,7 +130,7 @@ class AttemptRepository:
 
     def record_pruning(self, token: int, epoch: int) -> None:
         """Record that the pruner stopped the trial after an epoch, which is the trial's result."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             attempt, trial = _get_running(session, token)
             reason = f"stopped by the pruner after epoch {epoch}"
             self._end(session, attempt, AttemptState.SUCCEEDED, reason=reason)
@@ -148,7 +148,7 @@ class AttemptRepository:
             reason: Text for people.
             again: Whether another attempt may claim the trial; otherwise the trial has failed.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             attempt, trial = _get_running(session, token)
             self._end(session, attempt, AttemptState.FAILED, failure=failure, reason=reason)
             set_trial_state(session, trial, waiting_state(session, trial) if again else TrialState.FAILED)
@@ -158,7 +158,7 @@ class AttemptRepository:
 
     def release_trials(self, tokens: list[int]) -> None:
         """End these attempts because the run stops; other attempts may claim their trials."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             for token in tokens:
                 try:
                     attempt, trial = _get_running(session, token)

@@ -28,10 +28,12 @@ def read_trials(
     session: Session, query: Select[TrialRow, CheckpointRow], freed_files: FreedFiles | None = None
 ) -> list[TrialRecord]:
     """The trials of a query of `select_trials`."""
-    return [make_trial(trial, checkpoint, freed_files) for trial, checkpoint in session.execute(query)]
+    return [make_trial_record(trial, checkpoint, freed_files) for trial, checkpoint in session.execute(query)]
 
 
-def make_trial(trial: TrialRow, checkpoint: CheckpointRow | None, freed_files: FreedFiles | None = None) -> TrialRecord:
+def make_trial_record(
+    trial: TrialRow, checkpoint: CheckpointRow | None, freed_files: FreedFiles | None = None
+) -> TrialRecord:
     """The record of a trial."""
     freed_at = None
     if checkpoint is not None and freed_files is not None:
@@ -45,14 +47,14 @@ def make_trial(trial: TrialRow, checkpoint: CheckpointRow | None, freed_files: F
         parameters=trial.parameters,
         state=TrialState(trial.state),
         reason=trial.reason,
-        checkpoint=None if checkpoint is None or checkpoint.file == NO_FILE else make_checkpoint(checkpoint),
+        checkpoint=None if checkpoint is None or checkpoint.file == NO_FILE else make_checkpoint_record(checkpoint),
         freed_at=freed_at,
         key=trial.key,
         spec_json=trial.spec,
     )
 
 
-def make_checkpoint(row: CheckpointRow) -> CheckpointRecord:
+def make_checkpoint_record(row: CheckpointRow) -> CheckpointRecord:
     """The record of a checkpoint, without the drift of its layers."""
     return CheckpointRecord(
         file=row.file,

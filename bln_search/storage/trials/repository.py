@@ -17,7 +17,7 @@ from bln_search.storage.events import append_event
 from bln_search.storage.freed_files import find_freed_files
 from bln_search.storage.row_factories import make_trial_rows
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, StudyRow, TrialRow
-from bln_search.storage.trials.records import make_trial, read_trials, select_trials
+from bln_search.storage.trials.records import make_trial_record, read_trials, select_trials
 
 _OPEN = (TrialState.WAITING, TrialState.TRAINED)
 
@@ -30,7 +30,7 @@ class TrialRepository:
 
     def add_point(self, study_id: int, specs: Sequence[TrialSpec]) -> list[TrialRecord] | None:
         """Add the trials of a sampled point, one for each seed; None where one of them exists already."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             session.get_one(StudyRow, study_id, with_for_update=True)
             keys = [spec.key for spec in specs]
             if session.scalar(
@@ -43,11 +43,11 @@ class TrialRepository:
             session.flush()
             data = {"parameters": specs[0].parameters, "arm": specs[0].arm.label}
             append_event(session, study_id, self.database.now(session), "point_added", data)
-            return [make_trial(row, None) for row in rows]
+            return [make_trial_record(row, None) for row in rows]
 
     def list_trials(self, study_id: int) -> list[TrialRecord]:
         """Every trial of a study, by position."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             freed_files = find_freed_files(session, study_id)
             return read_trials(session, select_trials(study_id).order_by(TrialRow.position), freed_files)
 
@@ -65,23 +65,23 @@ class TrialRepository:
             if trial.state is TrialState.FINISHED
             and trial.checkpoint is not None
             and arm in (None, trial.arm)
-            and point in (None, trial.point)
+            and point in (None, trial.point_json)
         ]
 
     def list_open(self, study_id: int) -> list[TrialRecord]:
         """The trials of a study that wait for training or evaluation, by position."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             is_open = TrialRow.state.in_(_OPEN)
             return read_trials(session, select_trials(study_id, is_open).order_by(TrialRow.position))
 
     def get_trial(self, trial_id: int) -> TrialRecord:
         """One trial. Raises NoResultFound where there is none."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             study_id = session.get_one(TrialRow, trial_id).study_id
             (trial,) = read_trials(session, select_trials(study_id, TrialRow.id == trial_id))
             return trial
 
-    def list_points(self, study_id: int, key: str | None = None) -> list[list[SampledTrial]]:
+    def list_trials_by_point(self, study_id: int, key: str | None = None) -> list[list[SampledTrial]]:
         """The trials of every sampled point, points in the order in which they were sampled.
 
         Args:
@@ -97,13 +97,13 @@ class TrialRepository:
             )
             .scalar_subquery()
         )
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             rows = session.execute(select_trials(study_id).add_columns(best_loss).order_by(TrialRow.position)).all()
             points: dict[tuple[str, str], list[SampledTrial]] = {}
             for row, checkpoint, lowest in rows:
                 if row.parameters is not None:
-                    trial = make_trial(row, checkpoint)
-                    points.setdefault((trial.arm, trial.point), []).append(SampledTrial(trial, best_loss=lowest))
+                    trial = make_trial_record(row, checkpoint)
+                    points.setdefault((trial.arm, trial.point_json), []).append(SampledTrial(trial, best_loss=lowest))
             selected = [trials for trials in points.values() if key is None or key in (trial.key for trial in trials)]
             losses = _validation_losses(session, study_id, [trial.trial.id for trials in selected for trial in trials])
         return [[replace(trial, losses=losses.get(trial.trial.id, {})) for trial in trials] for trials in selected]

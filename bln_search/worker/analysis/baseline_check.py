@@ -6,17 +6,17 @@ import logging
 
 from bln_search.core.class_prior import ClassPriorBaseline, class_prior_baseline
 from bln_search.core.errors import BlnSearchError
-from bln_search.execution.environment import ExecutionEnvironment, prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, compare_with_class_prior
 from bln_search.specs.study import StudySpec
 
 _log = logging.getLogger(__name__)
 
 
-def check_against_baseline(
+def find_arms_not_beating_baseline(
     board: Leaderboard, study: StudySpec, environment: ExecutionEnvironment
-) -> NoBetterThanClassPrior | None:
+) -> ArmsNoBetterThanPrior | None:
     """The arms that are no better than this baseline on the split that decides the ranking; None without the data.
 
     External results include the baseline of their data.
@@ -27,9 +27,9 @@ def check_against_baseline(
         return compare_with_class_prior(board, baseline)
     data = study.data
     try:
-        targets = prepared_data(data, environment.data, environment.cache, environment.device).splits[board.ranked_on][
-            1
-        ]
+        targets = load_prepared_data(data, environment.data, environment.cache, environment.device).splits[
+            board.ranked_on
+        ][1]
     except BlnSearchError as error:
         _log.info("the class-prior baseline is not known: %s", error)
         return None

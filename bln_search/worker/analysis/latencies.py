@@ -35,7 +35,7 @@ def measure_latencies(
     trial = trained[0].spec
     with load_trained_network(trial, trained[0].require_checkpoint(), environment) as loaded:
         label = recommendation.estimate or trial.estimates[0]
-        rows = [row for row in loaded.rows if row.estimate in (None, parse_estimate(label)[0], label)]
+        rows = [row for row in loaded.planned_row_specs if row.estimate in (None, parse_estimate(label)[0], label)]
         inputs = loaded.data.splits[Split.VALIDATION][0]
         latencies: list[Latency] = []
         for batch_size in sorted({_SINGLE_REQUEST, trial.training.batch_size}):

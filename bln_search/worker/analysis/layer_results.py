@@ -15,7 +15,7 @@ def list_layer_results(ledger: Ledger, study_id: int) -> tuple[PerLayerResult, .
     """One result for each arm and point, from the networks whose search has the specification of the latest search."""
     trials: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
     for trial in ledger.trials.list_finished(study_id):
-        trials[trial.arm, trial.point].append(trial)
+        trials[trial.arm, trial.point_json].append(trial)
     searches: dict[tuple[str, str], list[StoredLayerSearch]] = defaultdict(list)
     for search in ledger.layer_searches.iterate(study_id):
         searches[search.arm, search.point].append(search)

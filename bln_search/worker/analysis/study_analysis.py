@@ -16,12 +16,12 @@ from bln_search.ranking.leaderboard import rank_rows
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.selection.recommendation import Recommendation, recommend
 from bln_search.ranking.selection.selected_row import evaluate_selected_row
-from bln_search.ranking.study_effects import condition_effects, values_by_row, variance_shares
+from bln_search.ranking.study_effects import condition_effects, values_by_split_and_metric, variance_shares
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.analysis.baseline_check import check_against_baseline
-from bln_search.worker.analysis.comparison import compare_study
+from bln_search.worker.analysis.baseline_check import find_arms_not_beating_baseline
+from bln_search.worker.analysis.comparison import compare_best_rows
 from bln_search.worker.analysis.deployed_row import find_deployed_row
 from bln_search.worker.analysis.failures import capture_failure
 from bln_search.worker.analysis.latencies import measure_latencies
@@ -127,15 +127,17 @@ def _search_layers(
 
 def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment | None) -> Analysis:
     records = ledger.results.list_evaluations(study.id)
-    board = rank_rows((record.scored for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds))
-    comparison, reason = compare_study(ledger.results, records, board)
+    board = rank_rows(
+        (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
+    )
+    comparison, reason = compare_best_rows(ledger.results, records, board)
     layers = list_layer_results(ledger, study.id)
     stored = ledger.analyses.find(study.id) if environment is None else None
     earlier = Analysis() if stored is None else stored.analysis
     baseline_check = (
         earlier.no_better_than_class_prior
         if environment is None
-        else check_against_baseline(board, study.spec, environment)
+        else find_arms_not_beating_baseline(board, study.spec, environment)
     )
     if comparison is None:
         return Analysis(
@@ -153,7 +155,7 @@ def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironme
         current=find_deployed_row(study.spec, comparison),
     )
     arms = {(row.arm, row.point) for row in comparison.rows}
-    values = values_by_row((record.scored for record in records), arms)
+    values = values_by_split_and_metric((record.as_trial_evaluation for record in records), arms)
     latency_source = (
         earlier if environment is None else _measure_latencies(ledger, study.id, recommendation, environment)
     )

@@ -17,7 +17,7 @@ _MAX_OPTIONS = 60
 
 
 @dataclass(frozen=True)
-class Choice:
+class SelectFilter:
     """A filter with a list of values.
 
     Attributes:
@@ -32,7 +32,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class FilterChoices:
+class LeaderboardFilters:
     """The filters of a study.
 
     Attributes:
@@ -41,22 +41,22 @@ class FilterChoices:
         compared: Names of the parameters with so many values that they are compared with a number.
     """
 
-    choices: tuple[Choice, ...]
+    choices: tuple[SelectFilter, ...]
     parameters: tuple[str, ...]
     compared: tuple[str, ...]
 
 
-def filter_choices(board: CachedLeaderboard) -> FilterChoices:
+def make_leaderboard_filters(board: CachedLeaderboard) -> LeaderboardFilters:
     """Return the filters of a study."""
     rows = board.leaderboard.rows
     choices = [
-        _choice("method", "Method", {spec.method.value for spec in board.spec.arms}),
-        _choice("arm", "Arm", {row.arm for row in rows}),
-        _choice("batch_size", "Batch size", {row.batch_size for row in rows}),
-        _choice("estimate", "Population", {str(row.estimate) for row in rows if row.estimate}),
-        _choice("state", "State", {row.state.value for row in rows}),
-        _dependence(rows),
-        _conditions(board),
+        _make_select_filter("method", "Method", {spec.method.value for spec in board.spec.arms}),
+        _make_select_filter("arm", "Arm", {row.arm for row in rows}),
+        _make_select_filter("batch_size", "Batch size", {row.batch_size for row in rows}),
+        _make_select_filter("estimate", "Population", {str(row.estimate) for row in rows if row.estimate}),
+        _make_select_filter("state", "State", {row.state.value for row in rows}),
+        _batch_dependence_filter(rows),
+        _condition_filter(board),
     ]
     values: dict[str, dict[str, Any]] = {}
     for point in dict.fromkeys(row.point for row in rows if row.point):
@@ -64,7 +64,7 @@ def filter_choices(board: CachedLeaderboard) -> FilterChoices:
             values.setdefault(name, {})[_text(value)] = value
     few = {name: by_text for name, by_text in values.items() if len(by_text) <= _MAX_OPTIONS}
     choices += [
-        Choice(
+        SelectFilter(
             "parameter",
             name,
             tuple(
@@ -75,22 +75,22 @@ def filter_choices(board: CachedLeaderboard) -> FilterChoices:
     ]
     names = tuple(values)
     compared = tuple(name for name in names if name not in few)
-    return FilterChoices(tuple(choice for choice in choices if len(choice.options) > 1), names, compared)
+    return LeaderboardFilters(tuple(choice for choice in choices if len(choice.options) > 1), names, compared)
 
 
-def _choice(name: str, label: str, values: set[Any]) -> Choice:
-    return Choice(name, label, tuple((str(value), str(value)) for value in sorted(values)))
+def _make_select_filter(name: str, label: str, values: set[Any]) -> SelectFilter:
+    return SelectFilter(name, label, tuple((str(value), str(value)) for value in sorted(values)))
 
 
-def _dependence(rows: Sequence[LeaderboardRow]) -> Choice:
+def _batch_dependence_filter(rows: Sequence[LeaderboardRow]) -> SelectFilter:
     present = {row.configuration.is_deterministic for row in rows}
     options = (("true", "independent"), ("false", "dependent")) if len(present) > 1 else ()
-    return Choice("deterministic", "Mini-batch", options)
+    return SelectFilter("deterministic", "Mini-batch", options)
 
 
-def _conditions(board: CachedLeaderboard) -> Choice:
+def _condition_filter(board: CachedLeaderboard) -> SelectFilter:
     names = (*board.leaderboard.conditions, *SUMMARIES) if board.leaderboard.conditions else ()
-    return Choice("condition", "Condition", tuple((name, name) for name in names))
+    return SelectFilter("condition", "Condition", tuple((name, name) for name in names))
 
 
 def _text(value: Any) -> str:

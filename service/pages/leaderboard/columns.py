@@ -39,7 +39,7 @@ class Column:
     at_first: bool = True
 
     @property
-    def parameter(self) -> str | None:
+    def parameter_name(self) -> str | None:
         """Name of the parameter that the column contains; None for other columns."""
         return self.key.removeprefix(PARAMETER) if self.key.startswith(PARAMETER) else None
 

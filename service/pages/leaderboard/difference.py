@@ -55,7 +55,7 @@ def chosen_difference(
     by_split = {}
     for split in sorted((Split.VALIDATION, Split.TEST), key=lambda split: split is not ranked):
         losses = [board.losses[split].get(row.key) for row in (first, second)]
-        stored = compared_difference(first.key, second.key, comparison) if _is_on(analysis, split) else None
+        stored = compared_difference(first.key, second.key, comparison) if _compares_on_split(analysis, split) else None
         if stored is not None:
             by_split[split] = stored
         elif losses[0] and losses[1]:
@@ -64,7 +64,7 @@ def chosen_difference(
     return ChosenDifference(first, second, by_split, examples, min(first.seeds, second.seeds))
 
 
-def _is_on(analysis: Analysis | None, split: Split) -> bool:
+def _compares_on_split(analysis: Analysis | None, split: Split) -> bool:
     return analysis is not None and analysis.comparison is not None and analysis.comparison.split is split
 
 

@@ -47,7 +47,7 @@ def interval_scale(intervals: Sequence[ConfidenceInterval | None], reference: fl
     return IntervalScale(low, high if high > low else low + 1.0, reference)
 
 
-def interval_picture(interval: ConfidenceInterval | None, scale: IntervalScale | None) -> Markup:
+def render_interval_svg(interval: ConfidenceInterval | None, scale: IntervalScale | None) -> Markup:
     """Return the picture of an interval: its line, its mean, and the reference as a vertical line.
 
     The text alternative has the figures. The picture has no style attribute, which the content security policy forbids.

@@ -49,7 +49,7 @@ class LeaderboardQuery:
     chosen: tuple[str, ...]
 
     @property
-    def state(self) -> dict[str, Any]:
+    def non_default_parameters(self) -> dict[str, Any]:
         """Everything but the page that differs from the first view of the leaderboard, by parameter."""
         deterministic = self.filters["deterministic"]
         filters = {
@@ -71,12 +71,12 @@ class LeaderboardQuery:
 
     def link(self, path: str, **changes: Any) -> str:
         """Return the link with some parameters changed; the page is the first unless it is named."""
-        return url_with_query(path, **{**self.state, **changes})
+        return url_with_query(path, **{**self.non_default_parameters, **changes})
 
     def rest_link(self, path: str) -> str:
         """Return the link of the same rows over REST."""
         names = {"columns", "row", "collapse"}
-        query = {name: value for name, value in self.state.items() if name not in names}
+        query = {name: value for name, value in self.non_default_parameters.items() if name not in names}
         return url_with_query(path, **query, **({"collapse": "true"} if self.collapse else {}))
 
 

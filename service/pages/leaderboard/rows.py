@@ -45,7 +45,7 @@ def metric_key(column: MetricColumn) -> str:
     return f"{column.split}_{column.metric}" + (f":{column.condition}" if column.condition else "")
 
 
-def display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[RowKey, ComparedRow]) -> DisplayRow:
+def make_display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[RowKey, ComparedRow]) -> DisplayRow:
     """Return a row for the template.
 
     Args:
@@ -60,7 +60,7 @@ def display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[R
     if groups:
         compared = groups.get(row.key)
         return DisplayRow(row, compared is not None and compared.in_top_group, None, figures, compared)
-    p = (board.top_group_by_seeds or {}).get(row.key) if row.rank is not None else None
+    p = (board.top_group_p_values or {}).get(row.key) if row.rank is not None else None
     return DisplayRow(row, p is not None, p, figures)
 
 

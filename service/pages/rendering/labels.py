@@ -45,6 +45,6 @@ def format_time(at: datetime) -> str:
 def switch_labels(configuration: InferenceConfiguration) -> list[tuple[str, str, str]]:
     """Return code, style and description of each of the four statistics."""
     return [
-        (source.value, source.style, f"{statistic.label}: {source.label}")
+        (source.value, source.css_name, f"{statistic.label}: {source.label}")
         for statistic, source in configuration.sources.items()
     ]

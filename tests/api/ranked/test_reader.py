@@ -63,7 +63,7 @@ KINDS = [
 
 def tables_of(ranked):
     tables = ranked.conditions.values() if isinstance(ranked, bln_search.RankedConditions) else [ranked]
-    return [single for table in tables for single in table.single_tables]
+    return [single for table in tables for single in table.per_network_tables]
 
 
 def assert_equal(loaded, saved):

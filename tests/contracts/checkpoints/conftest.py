@@ -6,7 +6,7 @@ import secrets
 
 import pytest
 
-from bln_search.core.checkpoints import FolderStore, checkpoint_store
+from bln_search.core.checkpoints import FolderStore, open_checkpoint_store
 from bln_search.storage.ledger import Ledger
 from tests.contracts.checkpoints.stored_networks import DAY, ClockAhead
 
@@ -15,7 +15,7 @@ from tests.contracts.checkpoints.stored_networks import DAY, ClockAhead
 def store(request, tmp_path):
     if request.param == "s3":
         request.getfixturevalue("buckets")
-        return checkpoint_store(f"s3://kept/{secrets.token_hex(8)}")
+        return open_checkpoint_store(f"s3://kept/{secrets.token_hex(8)}")
     return FolderStore(tmp_path / "kept")
 
 

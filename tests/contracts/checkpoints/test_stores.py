@@ -16,7 +16,7 @@ import pytest
 from fsspec import register_implementation
 from fsspec.implementations.memory import MemoryFileSystem
 
-from bln_search.core.checkpoints import BucketStore, FolderStore, checkpoint_store
+from bln_search.core.checkpoints import BucketStore, FolderStore, open_checkpoint_store
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.urls import redact_password
 
@@ -27,14 +27,14 @@ PLACES = ("folder", "file", "memory", "s3")
 def store(request, tmp_path):
     match request.param:
         case "folder":
-            return checkpoint_store(tmp_path / "kept")
+            return open_checkpoint_store(tmp_path / "kept")
         case "file":
-            return checkpoint_store(f"file://{tmp_path}/kept")
+            return open_checkpoint_store(f"file://{tmp_path}/kept")
         case "memory":
-            return checkpoint_store(f"memory://{secrets.token_hex(8)}/kept/")
+            return open_checkpoint_store(f"memory://{secrets.token_hex(8)}/kept/")
         case _:
             request.getfixturevalue("buckets")
-            return checkpoint_store(f"s3://kept/{secrets.token_hex(8)}")
+            return open_checkpoint_store(f"s3://kept/{secrets.token_hex(8)}")
 
 
 def test_file_is_read_as_it_was_written(store):
@@ -96,7 +96,7 @@ def test_deletion_removes_one_file(store):
 
 
 def test_check_leaves_no_file(store):
-    store.check()
+    store.check_access()
     assert list(store.files()) == []
 
 
@@ -126,13 +126,13 @@ def test_free_bytes_are_known_for_folders_only(store):
 
 def test_missing_bucket_raises_checkpoint_store_error(buckets):
     with pytest.raises(CheckpointStoreError, match="s3://absent/here"):
-        BucketStore("s3://absent/here").check()
+        BucketStore("s3://absent/here").check_access()
 
 
 @pytest.mark.parametrize(("url", "message"), [("nothing://here", "nothing://here"), ("gs://bucket", "needs a package")])
 def test_invalid_url_raises_checkpoint_store_error(url, message):
-    store = checkpoint_store(url)
-    for call in (store.check, lambda: store.read("a"), lambda: list(store.files())):
+    store = open_checkpoint_store(url)
+    for call in (store.check_access, lambda: store.read("a"), lambda: list(store.files())):
         with pytest.raises(CheckpointStoreError, match=message):
             call()
 
@@ -154,7 +154,7 @@ def test_invalid_url_raises_checkpoint_store_error(url, message):
 )
 def test_unreachable_server_raises_checkpoint_store_error(environment, message):
     """In a process of its own: connections are kept for as long as one lives."""
-    code = "from bln_search.core.checkpoints import BucketStore; BucketStore('s3://kept/here').check()"
+    code = "from bln_search.core.checkpoints import BucketStore; BucketStore('s3://kept/here').check_access()"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FSSPEC_"))}
     process = subprocess.run(
         [sys.executable, "-c", code],
@@ -182,14 +182,14 @@ def test_passwords_with_any_characters_are_redacted(url, redacted):
 def test_password_of_a_url_is_not_shown():
     store = BucketStore("nothing://ada:hidden@host/kept")
     with pytest.raises(CheckpointStoreError, match=r"nothing://ada:\*\*\*@host/kept") as error:
-        store.check()
+        store.check_access()
     assert "hidden" not in f"{error.value}{store}"
 
 
 def test_paths_and_urls_are_distinguished(tmp_path):
-    assert checkpoint_store("kept") == checkpoint_store("kept/")
-    assert checkpoint_store(tmp_path) == FolderStore(tmp_path) == checkpoint_store(f"file://{tmp_path}")
-    assert checkpoint_store("s3://a/b/") == BucketStore("s3://a/b")
+    assert open_checkpoint_store("kept") == open_checkpoint_store("kept/")
+    assert open_checkpoint_store(tmp_path) == FolderStore(tmp_path) == open_checkpoint_store(f"file://{tmp_path}")
+    assert open_checkpoint_store("s3://a/b/") == BucketStore("s3://a/b")
 
 
 def test_file_system_without_cache_options_works():
@@ -204,8 +204,8 @@ def test_file_system_without_cache_options_works():
             super().__init__()
 
     register_implementation("strict", Strict, clobber=True)
-    reader, writer = checkpoint_store("strict://kept/here"), checkpoint_store("strict://kept/here")
-    reader.check()
+    reader, writer = open_checkpoint_store("strict://kept/here"), open_checkpoint_store("strict://kept/here")
+    reader.check_access()
     assert list(reader.files()) == []
     writer.write("a", b"1")
     assert [file.name for file in reader.files()] == ["a"]

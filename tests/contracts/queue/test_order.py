@@ -16,15 +16,15 @@ def test_studies_are_claimed_in_the_order_of_the_queue(ledger, owners):
         ledger.queue.update(study_id, {"priority": -(number == 1)})
     claimed = []
     for _ in owners:
-        first = ledger.listing.read_queue()[0]
+        first = ledger.listing.list_queued_study_ids()[0]
         claimed.append(ledger.queue.claim(f"host/{len(claimed)}/0", all_are_alive, 99))
         assert claimed[-1] == first
-    assert ledger.listing.read_queue() == ()
+    assert ledger.listing.list_queued_study_ids() == ()
 
 
 def test_queue_is_known_to_its_end(ledger):
     ids = [ledger.queue.submit(study(f"s{number}"), ACCOUNTS[owner]).study_id for number, owner in enumerate("aaabb")]
-    before = ledger.listing.read_queue()
+    before = ledger.listing.list_queued_study_ids()
     assert before == tuple(ids[place] for place in (0, 3, 1, 4, 2))
     claimed = tuple(ledger.queue.claim(f"host/{number}/0", all_are_alive, 99) for number in ids)
     assert claimed == before

@@ -53,7 +53,7 @@ def test_evaluations_are_listed_on_clean_images(ledger, study_id):
     records = ledger.results.list_evaluations(study_id)
     assert len(records) == 4 * 4
     assert all(record.evaluation.key.is_clean for record in records)
-    assert len(ledger.results.list_scored(study_id)) == 4 * 12
+    assert len(ledger.results.list_ranking_inputs(study_id)) == 4 * 12
 
 
 def test_leaderboard_has_the_metrics_of_each_condition(ledger, study_id):
@@ -78,13 +78,13 @@ def test_points_are_judged_by_their_clean_loss(ledger):
     for trial in ledger.trials.list_trials(study_id):
         finish_trial(ledger, trial, under_conditions())
     clean = [item.loss for item in under_conditions() if item.key.is_clean and item.key.split is Split.VALIDATION]
-    ((first, second),) = ledger.trials.list_points(study_id)
+    ((first, second),) = ledger.trials.list_trials_by_point(study_id)
     assert first.best_loss == second.best_loss == pytest.approx(min(clean))
 
 
 def test_evaluation_is_unique_within_its_condition(ledger, study_id):
     repeated = under_conditions()[-1]
-    with pytest.raises(IntegrityError), ledger.database.writing() as session:
+    with pytest.raises(IntegrityError), ledger.database.write_session() as session:
         session.add(make_evaluation_row(repeated, 1))
         session.flush()
 

@@ -54,7 +54,7 @@ def test_time_is_known_from_the_first_epoch_on(ledger):
     ledger.attempts.record_failure(lost, FailureClass.INFRASTRUCTURE, "why", again=True)
     tokens = [ledger.attempts.claim_trial(trial.id, "host/1/0") for trial in (first, second)]
     (item,) = ledger.listing.list_studies(Page(5, "created"))
-    assert item.throughput.running_fraction == 0  # the epochs of an earlier attempt do not count
+    assert item.throughput.running_fractions_sum == 0  # the epochs of an earlier attempt do not count
     assert item.throughput.remaining_seconds(1, AT) is None
     ledger.attempts.record_epochs(tokens[1], [epoch(number) for number in range(1, 8)])
     with write_session(ledger.database.engine) as session:
@@ -62,7 +62,7 @@ def test_time_is_known_from_the_first_epoch_on(ledger):
         session.execute(update(EventRow).where(EventRow.kind == "epoch").values(at=AT + timedelta(seconds=70)))
     (item,) = ledger.listing.list_studies(Page(5, "created"))
     assert item.throughput.running == (RunningTrial(AT, 20), RunningTrial(AT, 20, 7, AT + timedelta(seconds=70)))
-    assert item.throughput.running_fraction == 7 / 20
+    assert item.throughput.running_fractions_sum == 7 / 20
     now = AT + timedelta(seconds=80)  # a trial takes 200 seconds; two of three have 120 to go
     assert item.throughput.remaining_seconds(1, now) == (2 * 120 + 200) / 2
 

@@ -22,7 +22,7 @@ from tests.support.external_results import outcomes_of, submit
 
 
 def count_rows(ledger):
-    with ledger.database.reading() as session:
+    with ledger.database.read_session() as session:
         tables = StudyRow, TrialRow, CheckpointRow, EvaluationRow, OutcomesRow
         return [session.scalar(select(func.count()).select_from(table)) for table in tables]
 
@@ -115,7 +115,7 @@ def test_leaderboard_ranks_the_means_over_networks(ledger):
 
 def test_networks_need_no_checkpoint_file(ledger, tmp_path):
     study_id = submit(ledger).study_id
-    with ledger.database.reading() as session:
+    with ledger.database.read_session() as session:
         assert find_needed_files(session) == {}
         checkpoint_id = session.scalar(select(CheckpointRow.id))
     assert [trial.checkpoint for trial in ledger.trials.list_trials(study_id)] == [None, None]
@@ -134,7 +134,7 @@ def test_deleting_removes_every_row_and_no_file(ledger):
 def test_what_needs_networks_or_a_run_is_one_clear_error(ledger):
     study_id = submit(ledger).study_id
     with pytest.raises(DataError, match=rf"study {study_id} \(own\) has external results"):
-        ledger.studies.get(study_id).require_networks()
+        ledger.studies.get(study_id).reject_external_results()
     for request in (ledger.queue.pause, ledger.queue.cancel, lambda number: ledger.queue.resume(number, 5)):
         with pytest.raises(TransitionError, match="complete study"):
             request(study_id)

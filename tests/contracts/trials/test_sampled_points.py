@@ -46,13 +46,13 @@ def test_pruned_trial_is_a_result_for_the_sampler(ledger):
     with pytest.raises(StaleAttemptError):
         ledger.attempts.record_epochs(token, [EpochRecord(2, 0.9, 0.1, 0.7, 0.2, 1.0)])
     finish_trial(ledger, second)
-    ((pruned, finished),) = ledger.trials.list_points(study_id)
+    ((pruned, finished),) = ledger.trials.list_trials_by_point(study_id)
     assert (pruned.state, pruned.losses, pruned.objective_value(Objective.LOSS)) == (TrialState.PRUNED, {1: 0.8}, None)
     assert finished.objective_value(Objective.LOSS) == CHECKPOINT.validation_loss
     assert finished.objective_value(Objective.BEST_LOSS) < 1
     assert finished.objective_value(Objective.PARAMETERS) is None
-    assert ledger.trials.list_points(study_id, finished.key) == [[pruned, finished]]
-    assert ledger.trials.list_points(study_id, "another") == []
+    assert ledger.trials.list_trials_by_point(study_id, finished.key) == [[pruned, finished]]
+    assert ledger.trials.list_trials_by_point(study_id, "another") == []
     assert ledger.studies.finish(study_id, exhausted=False) is StudyState.INTERRUPTED
     ledger.studies.start(study_id, no_worker_is_alive)
     assert ledger.studies.finish(study_id, exhausted=True) is StudyState.COMPLETE

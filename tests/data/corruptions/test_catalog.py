@@ -44,7 +44,7 @@ def test_installed_package_adds_a_corruption():
     np.testing.assert_allclose(corrupt_images(images, parse_corruption("invert-2")), 1 - images, atol=1e-7)
     clipped = corrupt_images(images, parse_corruption("invert-5"))
     np.testing.assert_allclose(clipped, np.minimum(2 - 2 * images, 1), atol=1e-6)
-    assert "invert" in registry.corruptions()
+    assert "invert" in registry.corruption_names()
 
 
 @pytest.mark.parametrize("name", ["lose_an_image", "divide_by_zero"])

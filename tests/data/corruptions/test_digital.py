@@ -12,9 +12,9 @@ from bln_search.data.corruptions.digital import contrast, pixelate
 from bln_search.data.corruptions.jpeg_quantization import (
     CHROMINANCE,
     LUMINANCE,
-    compress,
     cosine_basis,
-    scaled_table,
+    quantization_table,
+    quantize_as_jpeg,
     to_colours,
     to_luminance_chrominance,
 )
@@ -75,11 +75,11 @@ def test_cosine_basis_is_that_of_the_definition():
 
 
 def test_tables_are_scaled_by_quality():
-    np.testing.assert_array_equal(scaled_table(LUMINANCE, 50), LUMINANCE)
-    np.testing.assert_array_equal(scaled_table(CHROMINANCE, 100), np.ones((8, 8)))
-    assert scaled_table(LUMINANCE, 40)[0].tolist() == [20, 14, 13, 20, 30, 50, 64, 76]  # as libjpeg writes them
-    assert scaled_table(LUMINANCE, 80)[0].tolist() == [6, 4, 4, 6, 10, 16, 20, 24]
-    assert scaled_table(CHROMINANCE, 1).max() == 255
+    np.testing.assert_array_equal(quantization_table(LUMINANCE, 50), LUMINANCE)
+    np.testing.assert_array_equal(quantization_table(CHROMINANCE, 100), np.ones((8, 8)))
+    assert quantization_table(LUMINANCE, 40)[0].tolist() == [20, 14, 13, 20, 30, 50, 64, 76]  # as libjpeg writes them
+    assert quantization_table(LUMINANCE, 80)[0].tolist() == [6, 4, 4, 6, 10, 16, 20, 24]
+    assert quantization_table(CHROMINANCE, 1).max() == 255
 
 
 def test_colour_transform_is_that_of_jfif_and_invertible():
@@ -99,7 +99,7 @@ def test_colour_transform_is_that_of_jfif_and_invertible():
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (28, 28), (5, 9)])
 def test_quality_100_is_nearly_exact(channels, height, width):
     images = make_images(2, channels, height, width).astype(np.float64)
-    difference = compress(images, 100) - images
+    difference = quantize_as_jpeg(images, 100) - images
     assert (
         np.sqrt((difference**2).mean()) < 0.6 / 255
     )  # uniform rounding: 0.29 of a byte, 0.49 after the colour transform
@@ -112,6 +112,6 @@ def test_quantization_of_a_block_is_that_of_the_definition():
     expected = np.zeros((8, 8))
     for u, v in np.ndindex(8, 8):
         wave = np.outer(cosine_basis()[u], cosine_basis()[v])
-        divisor = scaled_table(LUMINANCE, 40)[u, v]
+        divisor = quantization_table(LUMINANCE, 40)[u, v]
         expected += round(float((block * wave).sum()) / divisor) * divisor * wave
-    np.testing.assert_allclose(compress(image, 40)[0, 0], (expected + 128) / 255, atol=1e-12)
+    np.testing.assert_allclose(quantize_as_jpeg(image, 40)[0, 0], (expected + 128) / 255, atol=1e-12)

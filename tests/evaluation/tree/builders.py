@@ -24,7 +24,7 @@ def make_evaluator(name="lenet", n=20, size=SIZE, folds=None, dtype=torch.float6
 
 
 def assert_equal_to_plain_passes(evaluator, digits, tolerance=1e-10):
-    for row, outcomes in zip(digits, evaluator.outcomes(digits), strict=True):
+    for row, outcomes in zip(digits, evaluator.per_example_outcomes(digits), strict=True):
         plain = plain_pass_losses(evaluator, evaluator.space.configuration(row), evaluator.batches).numpy()
         np.testing.assert_allclose(outcomes.losses, plain, rtol=tolerance, atol=tolerance)
 

@@ -59,9 +59,9 @@ def test_a_resnet_of_seven_layers_equals_plain_passes():
 @pytest.mark.parametrize(("name", "memory_limit"), latin(["mlp", "residual", "in place"], [0, TINY_LIMIT, 2**28]))
 def test_the_enumeration_does_not_depend_on_the_memory_limit(name, memory_limit):
     tree = make_evaluator(name, memory_limit=memory_limit)
-    sums = tree.enumerate()
+    sums = tree.evaluate_all_configurations()
     all_digits = [tree.space.digits_at(index) for index in range(tree.space.size)]
-    outcomes = tree.outcomes(all_digits)
+    outcomes = tree.per_example_outcomes(all_digits)
     np.testing.assert_allclose(sums.mean_loss(), [each.losses.mean() for each in outcomes], rtol=1e-10)
     np.testing.assert_array_equal(sums.accuracy(), [each.correct.mean() for each in outcomes])
     assert sums.examples.tolist() == [20]
@@ -81,18 +81,22 @@ def test_single_precision_agrees_with_double():
     double = single.with_network(
         network, [(inputs.double(), targets) for inputs, targets in single.batches], populations
     )
-    np.testing.assert_allclose(single.enumerate().mean_loss(), double.enumerate().mean_loss(), rtol=1e-5)
+    np.testing.assert_allclose(
+        single.evaluate_all_configurations().mean_loss(), double.evaluate_all_configurations().mean_loss(), rtol=1e-5
+    )
 
 
 def test_folds_add_up_and_outcomes_keep_the_data_order():
     one_fold, two_folds = make_evaluator("mlp"), make_evaluator("mlp", folds=[1, 0, 1, 0])
-    total, sums = one_fold.enumerate(), two_folds.enumerate()
+    total, sums = one_fold.evaluate_all_configurations(), two_folds.evaluate_all_configurations()
     np.testing.assert_allclose(sums.losses.sum(0), total.losses[0], rtol=1e-12)
     assert sums.examples.tolist() == [8, 12]
     digits = draw_digits(one_fold.space, 5)
-    for expected, outcomes in zip(one_fold.outcomes(digits), two_folds.outcomes(digits), strict=True):
+    for expected, outcomes in zip(
+        one_fold.per_example_outcomes(digits), two_folds.per_example_outcomes(digits), strict=True
+    ):
         np.testing.assert_allclose(outcomes.losses, expected.losses, rtol=1e-12)
-    losses = two_folds.outcomes(digits[:1])[0].losses
+    losses = two_folds.per_example_outcomes(digits[:1])[0].losses
     np.testing.assert_allclose(
         sums.losses[1, two_folds.space.index(digits[0])], losses[:6].sum() + losses[12:18].sum(), rtol=1e-12
     )
@@ -109,8 +113,10 @@ def test_sums_do_not_depend_on_cached_prefixes(name, memory_limit):
         choice = generator.integers(len(first_row))
         digits[:, choice] = generator.integers(tree.space.radices[choice], size=4)
         batches = [int(batch) for batch in generator.permutation(6)[:4]]
-        losses, correct = tree.sums(digits, batches)
-        for row, row_losses, row_correct, outcome in zip(digits, losses, correct, tree.outcomes(digits), strict=True):
+        losses, correct = tree.loss_and_correct_sums(digits, batches)
+        for row, row_losses, row_correct, outcome in zip(
+            digits, losses, correct, tree.per_example_outcomes(digits), strict=True
+        ):
             expected = [outcome.losses[6 * batch : 6 * batch + 6].sum() for batch in batches]
             np.testing.assert_allclose(row_losses, expected, rtol=1e-10, err_msg=str(row))
             assert row_correct.tolist() == [outcome.correct[6 * batch : 6 * batch + 6].sum() for batch in batches]
@@ -120,7 +126,7 @@ def test_sums_do_not_depend_on_cached_prefixes(name, memory_limit):
 @pytest.mark.slow
 def test_an_interrupted_enumeration_resumes():
     tree = make_evaluator("mlp", n=30, folds=[0, 1, 0, 1, 0], memory_limit=TINY_LIMIT)
-    expected = tree.enumerate()
+    expected = tree.evaluate_all_configurations()
 
     class Interrupted(Exception):
         pass
@@ -133,8 +139,8 @@ def test_an_interrupted_enumeration_resumes():
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        tree.enumerate(keep=keep)
-    resumed = tree.enumerate(sums=saved_sums[-1])
+        tree.evaluate_all_configurations(keep=keep)
+    resumed = tree.evaluate_all_configurations(sums=saved_sums[-1])
     np.testing.assert_array_equal(resumed.losses, expected.losses)
     np.testing.assert_array_equal(resumed.correct, expected.correct)
     assert resumed.done == 5
@@ -212,12 +218,16 @@ def test_own_scores_and_constant_networks_are_evaluated():
         return losses / 2, correct
 
     usual, halved_scores = make_evaluator("mlp"), make_evaluator("mlp", score=halved)
-    np.testing.assert_allclose(halved_scores.enumerate().mean_loss(), usual.enumerate().mean_loss() / 2, rtol=1e-10)
+    np.testing.assert_allclose(
+        halved_scores.evaluate_all_configurations().mean_loss(),
+        usual.evaluate_all_configurations().mean_loss() / 2,
+        rtol=1e-10,
+    )
     constant = make_evaluator("mlp")
     with torch.no_grad():
         for parameter in constant.network.layers[-1].parameters():
             parameter.zero_()
-    sums = constant.enumerate()
+    sums = constant.evaluate_all_configurations()
     first_class_count = sum(int((targets == 0).sum()) for _, targets in constant.batches)
     np.testing.assert_allclose(sums.mean_loss(), np.log(10), rtol=1e-12)
     np.testing.assert_allclose(sums.correct.sum(0), first_class_count)
@@ -234,7 +244,7 @@ def test_a_diverged_network_has_nan_losses():
     tree = make_evaluator("mlp")
     with torch.no_grad():
         tree.network.layers[-1].weight[0, 0] = float("nan")
-    assert np.isnan(tree.enumerate().mean_loss()).all()
+    assert np.isnan(tree.evaluate_all_configurations().mean_loss()).all()
 
 
 def test_unsupported_networks_and_options_are_an_error():
@@ -264,7 +274,7 @@ def test_mixing_examples_is_an_error():
             return self.head(self.second(x).mean((2, 3)))
 
     with pytest.raises(ModelError, match=r"not treat .* independently"):
-        evaluator_of(Mixing).enumerate()
+        evaluator_of(Mixing).evaluate_all_configurations()
 
 
 def test_enumerating_too_many_configurations_is_an_error():
@@ -272,14 +282,14 @@ def test_enumerating_too_many_configurations_is_an_error():
     inputs, targets = draw_examples("resnet", 6)
     tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), estimate_populations(network, "resnet"))
     with pytest.raises(ModelError, match="16,777,216"):
-        tree.enumerate()
+        tree.evaluate_all_configurations()
 
 
 def test_the_network_is_not_changed():
     tree = make_evaluator("mlp")
     tree.network.train()
     before = {name: value.clone() for name, value in tree.network.state_dict().items()}
-    tree.enumerate()
+    tree.evaluate_all_configurations()
     assert tree.network.training
     assert before.keys() == tree.network.state_dict().keys()
     assert all(torch.equal(value, before[name]) for name, value in tree.network.state_dict().items())

@@ -30,5 +30,5 @@ def test_all_configurations_equal_plain_passes(name, variant, max_compared):
     indices = np.random.default_rng(0).permutation(tree.space.size)[:max_compared]
     digits = [tree.space.digits_at(index) for index in indices]
     assert_equal_to_plain_passes(tree, digits)
-    mean_losses = [outcomes.losses.mean() for outcomes in tree.outcomes(digits)]
-    np.testing.assert_allclose(tree.enumerate().mean_loss()[indices], mean_losses, rtol=1e-10)
+    mean_losses = [outcomes.losses.mean() for outcomes in tree.per_example_outcomes(digits)]
+    np.testing.assert_allclose(tree.evaluate_all_configurations().mean_loss()[indices], mean_losses, rtol=1e-10)

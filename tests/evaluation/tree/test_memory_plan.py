@@ -8,7 +8,7 @@ from torch import nn
 
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
-from bln_search.evaluation.tree.memory_plan import chunk_limit, measure_segments
+from bln_search.evaluation.tree.memory_plan import chunk_size_in_bytes, measure_segment_memory
 from bln_search.norms import BN
 
 
@@ -25,7 +25,7 @@ class ScaledByNumber(nn.Module):
 
 
 def measure(network, examples=8, features=3):
-    return measure_segments(split_at_norms(network.eval()), torch.randn(examples, features))
+    return measure_segment_memory(split_at_norms(network.eval()), torch.randn(examples, features))
 
 
 def test_largest_tensors_exclude_inputs_and_normalization_layers():
@@ -49,5 +49,5 @@ def test_a_number_that_neither_doubles_nor_stays_is_not_traceable():
 @pytest.mark.parametrize(("device", "fastest"), [("cpu", 8 * 2**20), ("cuda", 256 * 2**20)])
 def test_a_chunk_has_the_fastest_size_within_the_memory_limit(device, fastest):
     for memory_limit in (1_000, fastest - 1, fastest, 2**40):
-        assert chunk_limit(memory_limit, torch.device(device)) == min(memory_limit, fastest)
-    assert chunk_limit(2**40, torch.device("meta")) == 2**40
+        assert chunk_size_in_bytes(memory_limit, torch.device(device)) == min(memory_limit, fastest)
+    assert chunk_size_in_bytes(2**40, torch.device("meta")) == 2**40

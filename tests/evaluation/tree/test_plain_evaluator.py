@@ -95,13 +95,19 @@ def test_plain_evaluation_equals_tree_evaluation(make_network):
         for evaluator_type in (PlainEvaluator, TreeEvaluator)
     )
     assert plain.space == tree.space
-    assert (plain.examples_per_batch, plain.examples) == (tree.examples_per_batch, tree.examples)
-    for value, expected in zip(vars(plain.enumerate()).values(), vars(tree.enumerate()).values(), strict=True):
+    assert (plain.example_counts_by_batch, plain.num_examples) == (tree.example_counts_by_batch, tree.num_examples)
+    for value, expected in zip(
+        vars(plain.evaluate_all_configurations()).values(),
+        vars(tree.evaluate_all_configurations()).values(),
+        strict=True,
+    ):
         np.testing.assert_allclose(value, expected, rtol=1e-10)
     digits = np.array([[0, 1], [3, 3], [0, 1]], np.uint8)
-    for value, expected in zip(plain.sums(digits, [2, 0]), tree.sums(digits, [2, 0]), strict=True):
+    for value, expected in zip(
+        plain.loss_and_correct_sums(digits, [2, 0]), tree.loss_and_correct_sums(digits, [2, 0]), strict=True
+    ):
         np.testing.assert_allclose(value, expected, rtol=1e-10)
-    for outcomes, expected in zip(plain.outcomes(digits), tree.outcomes(digits), strict=True):
+    for outcomes, expected in zip(plain.per_example_outcomes(digits), tree.per_example_outcomes(digits), strict=True):
         np.testing.assert_allclose(outcomes.losses, expected.losses, rtol=1e-10)
         np.testing.assert_array_equal(outcomes.correct, expected.correct)
 
@@ -113,16 +119,16 @@ def test_scores_are_cached_up_to_the_memory_limit(memory_limit, passes):
     calls = []
     network.register_forward_hook(lambda *_: calls.append(1))
     digits = np.array([[0, 0], [0, 1], [1, 0], [3, 3]], np.uint8)
-    evaluator.sums(digits, [0])
-    evaluator.outcomes(digits)
-    evaluator.sums(digits[:2], [1])
-    evaluator.sums(digits[2:], [1])
+    evaluator.loss_and_correct_sums(digits, [0])
+    evaluator.per_example_outcomes(digits)
+    evaluator.loss_and_correct_sums(digits[:2], [1])
+    evaluator.loss_and_correct_sums(digits[2:], [1])
     assert len(calls) == passes
 
 
 def test_an_interrupted_enumeration_resumes():
     network = build_network(Looping, "ln")
-    expected = make_plain_evaluator(network, folds=[0, 1, 0]).enumerate()
+    expected = make_plain_evaluator(network, folds=[0, 1, 0]).evaluate_all_configurations()
 
     class Stopped(Exception):
         pass
@@ -134,8 +140,8 @@ def test_an_interrupted_enumeration_resumes():
 
     saved_sums = []
     with pytest.raises(Stopped):
-        make_plain_evaluator(network, folds=[0, 1, 0]).enumerate(keep=keep)
-    resumed = make_plain_evaluator(network, folds=[0, 1, 0]).enumerate(sums=saved_sums[0])
+        make_plain_evaluator(network, folds=[0, 1, 0]).evaluate_all_configurations(keep=keep)
+    resumed = make_plain_evaluator(network, folds=[0, 1, 0]).evaluate_all_configurations(sums=saved_sums[0])
     np.testing.assert_array_equal(resumed.losses, expected.losses)
     assert resumed.examples.tolist() == [6, 4]
 
@@ -155,7 +161,7 @@ def test_one_mini_batch_suffices_for_plain_evaluation():
     network = build_network(Looping, "ln")
     with pytest.warns(UserWarning, match="one by one"):
         evaluator = select_evaluator(network, n=SIZE)
-    assert (evaluator.examples, len(evaluator.batches)) == (SIZE, 1)
+    assert (evaluator.num_examples, len(evaluator.batches)) == (SIZE, 1)
 
 
 def test_unsupported_networks_are_an_error():
@@ -170,7 +176,7 @@ def test_unsupported_networks_are_an_error():
     with pytest.raises(ModelError, match="calls none"):
         PlainEvaluator(build_network(Unreached, "ln"), list(mini_batches(*draw_sequences(8), SIZE)), {})
     with pytest.raises(ModelError, match="returns tuple"):
-        make_plain_evaluator(build_network(Several, "ln")).enumerate()
+        make_plain_evaluator(build_network(Several, "ln")).evaluate_all_configurations()
     with pytest.raises(DataError, match="no mini-batch"):
         PlainEvaluator(build_network(Looping, "ln"), [], {})
 
@@ -185,13 +191,13 @@ def test_enumerating_a_large_space_one_by_one_is_an_error():
             return super().forward(self.third(self.fourth(x)))
 
     with pytest.raises(ModelError, match=r"65,536 .* 4,096"):
-        make_plain_evaluator(build_network(Long, "bln")).enumerate()
+        make_plain_evaluator(build_network(Long, "bln")).evaluate_all_configurations()
 
 
 def test_the_network_is_not_changed():
     network = build_network(Assigning, "bln").train()
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    make_plain_evaluator(network).outcomes([[0, 15]])
+    make_plain_evaluator(network).per_example_outcomes([[0, 15]])
     assert network.training
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
     assert not any(module._forward_pre_hooks for module in network.modules())

@@ -68,12 +68,12 @@ def test_the_longest_prefix_is_one_that_all_configurations_share():
     trie = build_trie(np.array([[0, 1, 0], [0, 1, 1], [0, 2, 0]], np.uint8))
     one_branch = build_trie(trie.digits[:2])
     one_configuration = build_trie(trie.digits[:1])
-    assert view.longest(trie) is None
+    assert view.find_longest_shared_prefix(trie) is None
     view.put(1, 0, trie, 0, activations().values)
-    assert view.longest(trie).depth == 0
+    assert view.find_longest_shared_prefix(trie).depth == 0
     for depth in (1, 2, 3):
         view.put(depth + 1, depth, trie, 0, activations().values)
-    assert [view.longest(part).depth for part in (trie, one_branch, one_configuration)] == [1, 2, 3]
+    assert [view.find_longest_shared_prefix(part).depth for part in (trie, one_branch, one_configuration)] == [1, 2, 3]
     assert [prefix for prefix in ((), (0,), (0, 1), (0, 1, 0), (0, 1, 1), (0, 2), (1,)) if view.has(prefix)] == [
         (),
         (0,),

@@ -33,8 +33,8 @@ def test_every_recurrent_network_equals_plain_passes(cell, classes, vocabulary):
 
 def test_the_enumeration_equals_the_outcomes():
     tree = make_recurrent_evaluator("lstm", classes=2, method="bn", normalize="layers")
-    sums = tree.enumerate()
-    outcomes = tree.outcomes([tree.space.digits_at(index) for index in range(tree.space.size)])
+    sums = tree.evaluate_all_configurations()
+    outcomes = tree.per_example_outcomes([tree.space.digits_at(index) for index in range(tree.space.size)])
     assert tree.space.size == 4**3
     np.testing.assert_allclose(sums.mean_loss(), [row_outcomes.losses.mean() for row_outcomes in outcomes], rtol=1e-10)
 

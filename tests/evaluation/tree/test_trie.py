@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.evaluation.tree.trie import all_digits, build_trie, unique_rows
+from bln_search.evaluation.tree.trie import build_trie, digits_of_all_configurations, unique_rows
 from tests.support.per_layer_spaces import spaces
 
 
@@ -51,7 +51,7 @@ def test_children_partition_the_nodes_of_the_next_depth(space_and_digits):
         assert (np.diff(children) > 0).all()
         assert (children[0], children[-1]) == (0, len(trie.nodes[depth]))
         num_nodes = len(trie.nodes[depth])
-        prefixes = trie.digits[trie.first[depth], : depth + 1]
+        prefixes = trie.digits[trie.first_leaf_of_nodes[depth], : depth + 1]
         assert len(np.unique(prefixes, axis=0)) == len(prefixes) == num_nodes
         np.testing.assert_array_equal(prefixes[:, depth], trie.nodes[depth])
     assert num_nodes == len(trie)
@@ -61,5 +61,5 @@ def test_children_partition_the_nodes_of_the_next_depth(space_and_digits):
 def test_all_digits_are_in_the_order_of_their_indices(space):
     if space.size > 5_000:
         return
-    digits = all_digits(space)
+    digits = digits_of_all_configurations(space)
     assert [tuple(row) for row in digits.tolist()] == [space.digits_at(index) for index in range(space.size)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.execution.executors.cpu_limits import cgroup_cpu_quota, choose_workers
+from bln_search.execution.executors.cpu_limits import cgroup_cpu_quota, choose_workers_per_device
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from bln_search.execution.executors.cpu_limits import cgroup_cpu_quota, choose_w
     [("cpu", 64, 2, 2), ("cpu", 3, 2, 3), ("cpu", 4, 2, 2), ("cpu", 1, 2, 2), ("cpu", 5, 4, 5), ("cuda:0", 9, 8, 1)],
 )
 def test_slightly_more_trials_than_cores_run_side_by_side(device, trials, cores, workers):
-    assert choose_workers(device, trials, cores) == workers
+    assert choose_workers_per_device(device, trials, cores) == workers
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_process_with_accelerator_error_gets_no_further_trial(environment, monke
 
 
 def test_trials_with_several_threads_share_the_cores(environment, monkeypatch):
-    monkeypatch.setattr(local, "available_cores", lambda: 8)
+    monkeypatch.setattr(local, "num_available_cores", lambda: 8)
     for threads, side_by_side in ((1, 8), (2, 4), (4, 2), (16, 1)):
         executor = LocalExecutor(ExecutionEnvironment(**{**vars(environment), "threads": threads}))
         executor.run(lambda: None, lambda *_: PruneDecision.CONTINUE, lambda _tokens: None, trials=100)
@@ -104,7 +104,7 @@ def instantly(connection, _environment):
 
 def never(connection, _environment):
     """A worker process that says nothing of its trial."""
-    threading.Thread(target=local._end_with_parent, daemon=True).start()
+    threading.Thread(target=local._exit_when_parent_ends, daemon=True).start()
     connection.send(None)
     connection.recv()
     time.sleep(600)

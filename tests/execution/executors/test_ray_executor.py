@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ClusterError
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.ray.executor import RayExecutor, cpu_share
+from bln_search.execution.executors.ray.executor import RayExecutor, reserved_cpus_per_trial
 from bln_search.execution.executors.ray.nodes import Cluster, Node
 
 
@@ -22,12 +22,12 @@ def test_trial_with_two_gpus_needs_one_node_with_two():
 
 @pytest.mark.parametrize(("cpus", "side_by_side", "share"), [(2, 1, 1.0), (2, 3, 0.66), (2, 200, 0.01), (2, 900, 0.01)])
 def test_every_trial_reserves_some_cpu(cpus, side_by_side, share):
-    assert cpu_share(cpus, side_by_side) == share
+    assert reserved_cpus_per_trial(cpus, side_by_side) == share
 
 
 @pytest.mark.parametrize(("side_by_side", "share"), [(2, 4.0), (3, 2.0), (1, 4.0), (8, 1.0), (16, 0.5)])
 def test_trial_with_four_threads_reserves_up_to_four_cores(side_by_side, share):
-    assert cpu_share(8, side_by_side, most=4) == share
+    assert reserved_cpus_per_trial(8, side_by_side, most=4) == share
 
 
 def test_cores_and_gpu_must_be_on_one_node():

@@ -7,9 +7,9 @@ import torch
 
 from bln_search.core.states import FailureClass
 from bln_search.execution.executors.ray import trainable as trainable_module
-from bln_search.execution.messages import Phase, Progressed, Task
+from bln_search.execution.messages import Phase, PhaseProgress, Task
 
-PROGRESS = Progressed(Phase.TRAINING, 1, 2)
+PROGRESS = PhaseProgress(Phase.TRAINING, 1, 2)
 
 
 def make_trainable(**config):
@@ -64,6 +64,6 @@ def test_accelerator_error_without_messages_is_raised_at_once(trainable, monkeyp
 def test_any_other_failure_is_a_message(trainable, monkeypatch):
     monkeypatch.setattr(trainable_module, "run_task", failing_run_task([PROGRESS], TypeError("missing argument")))
     result = trainable.step()
-    assert [type(message).__name__ for message in result["messages"]] == ["Progressed", "TaskFailed"]
+    assert [type(message).__name__ for message in result["messages"]] == ["PhaseProgress", "TaskFailed"]
     assert result["messages"][1].failure is FailureClass.USER_ERROR
     assert result["done"]

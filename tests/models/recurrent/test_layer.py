@@ -59,7 +59,7 @@ def test_each_sequence_has_one_mask_for_all_of_its_steps(cell, kind, monkeypatch
 def test_dropout_masks_drop_the_given_fraction_and_rescale():
     torch.manual_seed(0)
     layer = LSTM(50, 50, dropout=DROPOUT, recurrent_dropout=0.1)
-    dropped = layer.drop_inputs(torch.ones(200, 2, 50))
+    dropped = layer.apply_input_dropout(torch.ones(200, 2, 50))
     assert dropped.unique().tolist() == pytest.approx([0.0, 1 / (1 - DROPOUT)])
     assert (dropped == 0).float().mean().item() == pytest.approx(DROPOUT, abs=0.02)
     mask = layer.draw_recurrent_mask(torch.ones(200, 2, 50))

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.inference_cost import count_parameters
 from bln_search.models import build_model
-from bln_search.models.recurrent import LSTM, Recurrent, RecurrentLayer, TimeStepNorms
+from bln_search.models.recurrent import LSTM, RecurrentLayer, RecurrentNetwork, TimeStepNorms
 from bln_search.norms import BLN, LN, Normalization, make_norm
 
 CELLS = ("lstm", "gru", "rnn")
@@ -146,7 +146,7 @@ def test_recurrent_layers_draw_their_weights_from_the_seed():
 )
 def test_impossible_network_options_are_an_error(options, message):
     with pytest.raises(ModelError, match=message):
-        Recurrent(**{"input_shape": (4, 2), "classes": 3, "norm": lambda _: nn.Identity(), **options})
+        RecurrentNetwork(**{"input_shape": (4, 2), "classes": 3, "norm": lambda _: nn.Identity(), **options})
 
 
 def test_token_ids_need_a_model_for_texts():

@@ -12,7 +12,7 @@ from bln_search import convert
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.norms import BLN, BN, BRN, LN
-from bln_search.norms.network.layers import find_norms, layer_estimates, row_before_conversion
+from bln_search.norms.network.layers import find_norms, layer_estimates, row_matching_original_outputs
 from bln_search.norms.row_batching.row_tensor import RowSpec
 
 MOVING = PopulationEstimate.MOVING
@@ -33,7 +33,7 @@ def converted(*norms):
 
 def row_of(network, reached=None):
     layers = find_norms(network)
-    return row_before_conversion(layers, set(layers) if reached is None else reached)
+    return row_matching_original_outputs(layers, set(layers) if reached is None else reached)
 
 
 def test_layers_without_history_do_not_exclude_an_estimate():

@@ -6,7 +6,7 @@ import torch
 
 from bln_search.core.configuration import InferenceConfiguration, Statistic
 from bln_search.norms import BLN
-from bln_search.norms.network.stored_values import missing_values, stored_population
+from bln_search.norms.network.stored_values import missing_statistics, stored_population
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
 
@@ -22,13 +22,13 @@ def test_stored_values_are_those_that_were_configured():
     stored = stored_population(layer)
     assert torch.equal(stored.batch.mean, batch.mean)
     assert torch.equal(stored.feature.deviation, feature.deviation)
-    assert not missing_values(layer)
+    assert not missing_statistics(layer)
 
 
 def test_configuration_of_the_mini_batch_reads_no_stored_value():
     layer, _ = configured("FFFF")
     assert stored_population(layer) is None
-    assert not missing_values(layer)
+    assert not missing_statistics(layer)
 
 
 def test_dropped_values_stay_absent_or_nan():
@@ -43,4 +43,4 @@ def test_dropped_values_stay_absent_or_nan():
 def test_missing_values_are_named():
     layer = BLN(3)
     layer.configuration = InferenceConfiguration("TFFT")
-    assert missing_values(layer) == [Statistic.BATCH_MEAN, Statistic.FEATURE_DEVIATION]
+    assert missing_statistics(layer) == [Statistic.BATCH_MEAN, Statistic.FEATURE_DEVIATION]

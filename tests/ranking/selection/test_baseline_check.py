@@ -10,7 +10,7 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
-from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, compare_with_class_prior
 
 BASELINE = ClassPriorBaseline(loss=0.7, accuracy=0.5)
 
@@ -32,7 +32,7 @@ def board(losses, ranked_on=Split.VALIDATION):
 def test_every_arm_is_no_better(split):
     losses = {("bn", 0, "TT--"): 0.75, ("bn", 0, "FF--"): 0.9, ("ln", 0, "--FF"): 0.8}
     check = compare_with_class_prior(board(losses, split), BASELINE)
-    assert check == NoBetterThanClassPrior(
+    assert check == ArmsNoBetterThanPrior(
         arms=("bn", "ln"), all_arms=True, split=split, loss=0.75, accuracy=0.25, baseline=BASELINE
     )
 

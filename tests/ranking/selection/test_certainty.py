@@ -7,7 +7,7 @@ import pytest
 
 from bln_search.core.enums import Split
 from bln_search.ranking.paired import compare_rows
-from bln_search.ranking.selection.certainty import LIKELY_SHARE, Certainty, additional_seeds, certainty
+from bln_search.ranking.selection.certainty import LIKELY_SHARE, Certainty, certainty, num_additional_seeds
 from bln_search.ranking.selection.recommendation import recommend
 from tests.ranking.tables import ROWS, draw
 
@@ -43,8 +43,8 @@ def test_otherwise_it_is_undecided(difference, seeds):
 def test_additional_seeds_are_the_required_ones_less_the_present_ones():
     comparison = comparison_of(LIKELY_DIFFERENCE)
     assert comparison.required_seeds.seeds > 5
-    assert additional_seeds(comparison) == comparison.required_seeds.seeds - 5
+    assert num_additional_seeds(comparison) == comparison.required_seeds.seeds - 5
 
 
 def test_no_number_of_seeds_where_the_first_row_is_clear():
-    assert additional_seeds(comparison_of(20.0)) is None
+    assert num_additional_seeds(comparison_of(20.0)) is None

@@ -10,7 +10,7 @@ from rich.console import Console
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import recommend
 from bln_search.ranking.study_effects import ConditionEffect, ConditionEffects, VarianceShares
 from bln_search.reports.terminal.result import ResultLines
@@ -89,7 +89,7 @@ def test_effects_are_those_of_single_switches():
 
 def test_warnings_come_first():
     baseline = ClassPriorBaseline(loss=0.7, accuracy=0.5)
-    check = NoBetterThanClassPrior(
+    check = ArmsNoBetterThanPrior(
         arms=("bln",), all_arms=True, split=Split.VALIDATION, loss=0.75, accuracy=0.25, baseline=baseline
     )
     lines = printed(ResultLines(analysis(no_better_than_class_prior=check)), width=400).splitlines()

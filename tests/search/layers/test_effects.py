@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bln_search.core.configuration import Statistic
-from bln_search.search.layers.effects import flips, local_effects, marginal_effects
+from bln_search.search.layers.effects import flipped_configurations, local_effects, marginal_effects
 from tests.search.layers.tables import choice, plain_space, space_of
 
 SPACES = {
@@ -64,7 +64,7 @@ def test_local_effects_are_differences_of_one_switch(name):
     means = np.random.default_rng(1).random(space.size)
     for index in range(0, space.size, 7):
         digits = space.digits_at(index)
-        neighbours, expected = flips(space, digits), {}
+        neighbours, expected = flipped_configurations(space, digits), {}
         for choice_index, statistic in switches(space):
             switched = switch_digits(space, digits, choice_index, statistic)
             if switched is not None:
@@ -94,4 +94,4 @@ def test_infinite_losses_omit_their_switches_silently():
     means[[3, 40, 200]] = np.inf
     assert all(np.isfinite(value) for value in marginal_effects(space, means).values())
     assert marginal_effects(space, np.full(space.size, np.inf)) == {}
-    assert local_effects(space, (0, 0), np.inf, [np.inf] * len(flips(space, (0, 0)))) == {}
+    assert local_effects(space, (0, 0), np.inf, [np.inf] * len(flipped_configurations(space, (0, 0)))) == {}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bench.support.loss_table import TableLossSource
-from bln_search.evaluation.tree.trie import all_digits
+from bln_search.evaluation.tree.trie import digits_of_all_configurations
 from bln_search.search.layers.loss_source import NetworkLossSource
 from tests.evaluation.tree.builders import draw_digits, make_evaluator
 from tests.search.layers.tables import additive, plain_space, table_source
@@ -18,11 +18,11 @@ class Counting:
 
     def __init__(self, tree):
         self.tree, self.requests = tree, []
-        self.space, self.examples_per_batch = tree.space, tree.examples_per_batch
+        self.space, self.example_counts_by_batch = tree.space, tree.example_counts_by_batch
 
-    def sums(self, digits, batches):
+    def loss_and_correct_sums(self, digits, batches):
         self.requests += [(row.tobytes(), batch) for row in digits for batch in batches]
-        return self.tree.sums(digits, batches)
+        return self.tree.loss_and_correct_sums(digits, batches)
 
 
 @pytest.fixture
@@ -33,47 +33,47 @@ def counting():
 
 def test_losses_equal_the_evaluators_in_any_order(counting):
     source, digits = NetworkLossSource(counting), draw_digits(counting.space, 5).astype(np.uint8)
-    expected, _ = counting.tree.sums(digits, range(4))
+    expected, _ = counting.tree.loss_and_correct_sums(digits, range(4))
     for batches in ([2, 0], [3, 1, 2], [0]):
-        np.testing.assert_allclose(source.losses(digits, batches), expected[:, batches], rtol=1e-12)
-    np.testing.assert_allclose(source.losses(digits[::-1], [1])[:, 0], expected[::-1, 1], rtol=1e-12)
+        np.testing.assert_allclose(source.sum_losses(digits, batches), expected[:, batches], rtol=1e-12)
+    np.testing.assert_allclose(source.sum_losses(digits[::-1], [1])[:, 0], expected[::-1, 1], rtol=1e-12)
 
 
 def test_padded_mini_batch_counts_its_own_examples(counting):
     source = NetworkLossSource(counting)
     assert source.examples.tolist() == [6, 6, 6, 2]
     digits = draw_digits(counting.space, 1).astype(np.uint8)
-    (outcome,) = counting.tree.outcomes(digits)
-    assert source.losses(digits, [3])[0, 0] == pytest.approx(outcome.losses[18:].sum(), rel=1e-12)
+    (outcome,) = counting.tree.per_example_outcomes(digits)
+    assert source.sum_losses(digits, [3])[0, 0] == pytest.approx(outcome.losses[18:].sum(), rel=1e-12)
 
 
 def test_losses_are_cached(counting):
     source, digits = NetworkLossSource(counting), draw_digits(counting.space, 6).astype(np.uint8)
-    source.losses(digits[:3], [0, 1])
-    source.losses(digits, [1, 2])
-    source.losses(np.concatenate([digits, digits]), [0, 1, 2])
+    source.sum_losses(digits[:3], [0, 1])
+    source.sum_losses(digits, [1, 2])
+    source.sum_losses(np.concatenate([digits, digits]), [0, 1, 2])
     assert len(counting.requests) == len(set(counting.requests)) == 6 * 3
-    source.losses(digits, [2, 0])
+    source.sum_losses(digits, [2, 0])
     assert len(counting.requests) == 18
 
 
 def test_evaluations_count_examples(counting):
     source, digits = NetworkLossSource(counting), draw_digits(counting.space, 2).astype(np.uint8)
-    source.losses(digits, [0, 3])
+    source.sum_losses(digits, [0, 3])
     assert source.evaluation_cost == pytest.approx(2 * 8 / 20)
-    source.losses(digits, [0, 1, 2, 3])
+    source.sum_losses(digits, [0, 1, 2, 3])
     assert source.evaluation_cost == pytest.approx(2)
 
 
 def test_complete_sums_cover_all_mini_batches(counting):
     source, digits = NetworkLossSource(counting), draw_digits(counting.space, 4).astype(np.uint8)
-    source.losses(digits[:1], [0, 1])
-    source.losses(digits[1:], [0, 1])
-    source.losses(digits[1:], [2, 3])
+    source.sum_losses(digits[:1], [0, 1])
+    source.sum_losses(digits[1:], [0, 1])
+    source.sum_losses(digits[1:], [2, 3])
     rows, losses, correct = source.complete_sums()
     assert sorted(map(bytes, rows)) == sorted(map(bytes, digits[1:]))
     for row, loss, right in zip(rows, losses, correct, strict=True):
-        (outcome,) = counting.tree.outcomes(row[None])
+        (outcome,) = counting.tree.per_example_outcomes(row[None])
         assert loss.sum() == pytest.approx(outcome.losses.sum(), rel=1e-12)
         assert right.sum() == outcome.correct.sum()
 
@@ -84,22 +84,24 @@ def test_nan_losses_are_infinite(weight):
     with torch.no_grad():
         tree.network.layers[-1].weight[:, 0] = weight
     source, digits = NetworkLossSource(tree), np.zeros((2, 2), np.uint8)
-    assert np.isposinf(source.losses(digits, [0, 1, 2, 3])).all()
+    assert np.isposinf(source.sum_losses(digits, [0, 1, 2, 3])).all()
     assert np.isposinf(source.complete_sums()[1]).all()
 
 
 def test_loss_table_equals_the_network():
     tree = make_evaluator("mlp", n=20)
-    every = all_digits(tree.space)
-    table = TableLossSource(tree.space, tree.sums(every, range(4))[0].T, np.array(tree.examples_per_batch))
+    every = digits_of_all_configurations(tree.space)
+    table = TableLossSource(
+        tree.space, tree.loss_and_correct_sums(every, range(4))[0].T, np.array(tree.example_counts_by_batch)
+    )
     digits = draw_digits(tree.space, 20).astype(np.uint8)
     for batches in ([0, 1, 2, 3], [3, 1]):
-        expected = NetworkLossSource(tree).losses(digits, batches)
-        np.testing.assert_allclose(table.losses(digits, batches), expected, rtol=1e-12)
+        expected = NetworkLossSource(tree).sum_losses(digits, batches)
+        np.testing.assert_allclose(table.sum_losses(digits, batches), expected, rtol=1e-12)
 
 
 def test_nan_losses_of_a_table_are_infinite():
     space = plain_space(2)
     means = additive(space)
     means[0] = np.nan
-    assert np.isposinf(table_source(space, means).losses(np.zeros((1, 2), np.uint8), [0, 1])).all()
+    assert np.isposinf(table_source(space, means).sum_losses(np.zeros((1, 2), np.uint8), [0, 1])).all()

@@ -25,37 +25,37 @@ def rows(*indices):
 def test_losses_are_means_over_examples():
     chosen = [1, 11]
     source = table_source(SPACE, MEANS)
-    losses = objective(10, chosen).losses(rows(3, 200))
-    np.testing.assert_allclose(losses, source.losses(rows(3, 200), chosen).sum(1) / 35, rtol=1e-12)
+    losses = objective(10, chosen).mean_losses(rows(3, 200))
+    np.testing.assert_allclose(losses, source.sum_losses(rows(3, 200), chosen).sum(1) / 35, rtol=1e-12)
 
 
 def test_repeated_configurations_cost_nothing():
     budgeted = objective(5)
-    first = budgeted.losses(rows(1, 2, 2, 3))
-    assert (budgeted.spent, budgeted.remaining) == (3, 2)
+    first = budgeted.mean_losses(rows(1, 2, 2, 3))
+    assert (budgeted.spent, budgeted.remaining_evaluations) == (3, 2)
     assert first[1] == first[2]
-    np.testing.assert_array_equal(budgeted.losses(rows(3, 1)), first[[3, 0]])
+    np.testing.assert_array_equal(budgeted.mean_losses(rows(3, 1)), first[[3, 0]])
     assert budgeted.spent == 3
 
 
 def test_affordable_configurations_are_evaluated_before_the_end():
     budgeted = objective(3)
     with pytest.raises(BudgetSpentError):
-        budgeted.losses(rows(10, 20, 30, 40, 50))
-    assert (budgeted.spent, budgeted.remaining) == (3, 0)
+        budgeted.mean_losses(rows(10, 20, 30, 40, 50))
+    assert (budgeted.spent, budgeted.remaining_evaluations) == (3, 0)
     assert budgeted.best.digits == min(
         (SPACE.digits_at(index) for index in (10, 20, 30)), key=lambda digits: MEANS[SPACE.index(digits)]
     )
-    assert len(budgeted.losses(rows(10, 20, 30))) == 3
+    assert len(budgeted.mean_losses(rows(10, 20, 30))) == 3
     with pytest.raises(BudgetSpentError):
-        budgeted.losses(rows(40))
+        budgeted.mean_losses(rows(40))
     assert budgeted.spent == 3
 
 
 def test_partial_losses_cost_by_number_of_examples():
     budgeted = objective(2)
     losses_by_mini_batch = budgeted.losses_by_mini_batch(rows(1, 2), [0, 11])
-    np.testing.assert_array_equal(losses_by_mini_batch, table_source(SPACE, MEANS).losses(rows(1, 2), [0, 11]))
+    np.testing.assert_array_equal(losses_by_mini_batch, table_source(SPACE, MEANS).sum_losses(rows(1, 2), [0, 11]))
     assert budgeted.spent == pytest.approx(2 * 35 / 285)
     budgeted.losses_by_mini_batch(rows(1, 2), [11, 0])
     assert budgeted.spent == pytest.approx(2 * 35 / 285)
@@ -70,12 +70,12 @@ def test_unaffordable_partial_losses_are_not_evaluated():
         budgeted.losses_by_mini_batch(rows(1, 2), range(12))
     assert budgeted.spent == 0
     budgeted.losses_by_mini_batch(rows(1), range(12))
-    assert budgeted.remaining == pytest.approx(0)
+    assert budgeted.remaining_evaluations == pytest.approx(0)
 
 
 def test_partial_losses_of_evaluated_configurations_are_free():
     budgeted = objective(1)
-    budgeted.losses(rows(7))
+    budgeted.mean_losses(rows(7))
     budgeted.losses_by_mini_batch(rows(7), [3, 4])
     assert budgeted.spent == 1
 
@@ -83,17 +83,17 @@ def test_partial_losses_of_evaluated_configurations_are_free():
 def test_commit_of_partial_losses_costs_nothing():
     budgeted = objective(2)
     budgeted.losses_by_mini_batch(rows(4, 5), range(12))
-    budgeted.commit(rows(4, 5))
+    budgeted.record_mean_losses(rows(4, 5))
     assert budgeted.spent == pytest.approx(2)
     assert budgeted.best.digits == min(
         (SPACE.digits_at(4), SPACE.digits_at(5)), key=lambda digits: MEANS[SPACE.index(digits)]
     )
-    assert budgeted.losses(rows(4, 5)) == pytest.approx(objective(2).losses(rows(4, 5)))
+    assert budgeted.mean_losses(rows(4, 5)) == pytest.approx(objective(2).mean_losses(rows(4, 5)))
 
 
 def test_first_of_equal_configurations_stays_the_best():
     budgeted = BudgetedObjective(table_source(SPACE, np.ones(256), noise=0), range(12), 10)
-    budgeted.losses(rows(9, 3, 200))
+    budgeted.mean_losses(rows(9, 3, 200))
     assert [improvement.digits for improvement in budgeted.improvements] == [SPACE.digits_at(9)]
 
 
@@ -102,7 +102,7 @@ def test_improvements_decrease_within_the_budget(requests, budget):
     budgeted = objective(budget)
     try:
         for indices in requests:
-            budgeted.losses(rows(*indices))
+            budgeted.mean_losses(rows(*indices))
     except BudgetSpentError:
         assert budgeted.spent == int(budget + 1e-9)
     assert budgeted.spent == len(budgeted._losses) <= budget + 1e-9

@@ -13,7 +13,7 @@ from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.evaluation.tree.trie import all_digits
+from bln_search.evaluation.tree.trie import digits_of_all_configurations
 from bln_search.search.layers.search import LayerSearchPlan, assign_folds, search_network
 from bln_search.search.layers.strategies import SearchOptions
 from tests.evaluation.builders import SIZE, draw_examples
@@ -34,11 +34,11 @@ class ExhaustiveSearch:
     """Losses and correctness of every configuration, as the evaluator gives them one example at a time."""
 
     def __init__(self, tree, parts):
-        self.space, self.every = tree.space, all_digits(tree.space)
-        outcomes = tree.outcomes(self.every)
+        self.space, self.every = tree.space, digits_of_all_configurations(tree.space)
+        outcomes = tree.per_example_outcomes(self.every)
         self.losses = np.stack([outcome.losses for outcome in outcomes])
         self.correct = np.stack([outcome.correct for outcome in outcomes])
-        self.fold = np.repeat(parts, tree.examples_per_batch)
+        self.fold = np.repeat(parts, tree.example_counts_by_batch)
         self.uniform = [tree.space.index(digits) for digits in tree.space.uniform_digits().values()]
 
     def chosen(self, examples, candidates=None):
@@ -115,7 +115,9 @@ def test_test_figures_are_of_best_and_best_uniform():
     inputs, targets = draw_examples("mlp", 20)
     test = list(mini_batches(inputs.flip(0), targets.flip(0), SIZE))
     record = search_network(tree, parts, LayerSearchPlan(), test=test)
-    test_outcomes = TreeEvaluator(tree.network, test, tree.populations).outcomes([record.best, record.uniform])
+    test_outcomes = TreeEvaluator(tree.network, test, tree.populations).per_example_outcomes(
+        [record.best, record.uniform]
+    )
     expected = tuple((outcomes.losses.mean(), outcomes.correct.mean()) for outcomes in test_outcomes)
     np.testing.assert_allclose(record.test, expected, rtol=1e-12)
     assert search_network(tree, parts, LayerSearchPlan()).test is None
@@ -231,7 +233,7 @@ def test_infinite_losses_are_never_chosen(kind):
     """The first layer's population mean is no number: half of all configurations read it."""
     tree, parts = make_evaluator_and_folds()
     tree.populations[tree.segmented.layers[0]][PopulationEstimate.FROZEN].batch.mean.fill_(float("nan"))
-    means = tree.enumerate().mean_loss()
+    means = tree.evaluate_all_configurations().mean_loss()
     assert np.isfinite(means).sum() == 128
     record = search_network(tree, parts, LayerSearchPlan(kind, 40))
     for digits in (record.best, record.uniform, *record.chosen, *record.chosen_uniform):

@@ -33,9 +33,9 @@ class Recording(BudgetedObjective):
         super().__init__(*arguments)
         self.order = []
 
-    def losses(self, digits):
+    def mean_losses(self, digits):
         self.order += [tuple(int(digit) for digit in row) for row in np.asarray(digits)]
-        return super().losses(digits)
+        return super().mean_losses(digits)
 
 
 def run_search(kind, budget, *, space=PLAIN, means=None, seed=0, **options):
@@ -96,7 +96,7 @@ def test_uniform_configurations_are_evaluated_first(kind, name):
     uniform = list(space.uniform_digits().values())
     objective = run_search(kind, 60, space=space)
     assert objective.order[: len(uniform)] == uniform
-    assert objective.best.loss <= objective.losses(np.array(uniform, np.uint8)).min()
+    assert objective.best.loss <= objective.mean_losses(np.array(uniform, np.uint8)).min()
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 import httpx
 import pytest
 
-from service.http.connection_limits import default_connections
+from service.http.connection_limits import default_max_connections
 from tests.end_to_end.service import Service, until
 
 pytestmark = pytest.mark.xdist_group("service")
@@ -220,9 +220,9 @@ def test_foreign_or_ambiguous_host_is_rejected(connect, request_bytes):
 @pytest.mark.parametrize(("files", "connections"), [(64, 8), (256, 96), (1024, 480), (100_000, 1000)])
 def test_connections_leave_room_for_other_open_files(monkeypatch, files, connections):
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (files, files))
-    assert default_connections() == connections
+    assert default_max_connections() == connections
 
 
 def test_connections_are_limited_without_a_limit_of_open_files(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert default_connections() == 1000
+    assert default_max_connections() == 1000

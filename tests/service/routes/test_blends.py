@@ -95,7 +95,7 @@ def test_pages_show_and_filter_blended_rows(world, study_id, board):
 
 def test_statistics_of_a_service_have_the_blended_rows(world, study_id):
     record = world.ledger.studies.find("done")
-    expected = losses_by_row(world.ledger.results.list_scored(study_id), Split.TEST)
+    expected = losses_by_row(world.ledger.results.list_ranking_inputs(study_id), Split.TEST)
     losses = ServiceSource(ClientOfLists(world)).losses(record, Split.TEST)
     assert losses == expected
     assert {key.estimate for key in losses if key.configuration.uses_blend} == set(LABELS)

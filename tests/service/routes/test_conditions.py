@@ -84,5 +84,5 @@ def test_page_has_a_sortable_column_for_each_condition(client, study_id, board):
 
 def test_statistics_of_a_service_read_clean_losses(world, study_id):
     record = world.ledger.studies.find("done")
-    expected = losses_by_row(world.ledger.results.list_scored(study_id), Split.TEST)
+    expected = losses_by_row(world.ledger.results.list_ranking_inputs(study_id), Split.TEST)
     assert ServiceSource(ClientOfLists(world)).losses(record, Split.TEST) == expected

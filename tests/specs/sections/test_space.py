@@ -9,7 +9,14 @@ from pydantic import TypeAdapter
 
 from bln_search.core.errors import SpecError
 from bln_search.specs import list_planned_trials, parse_study
-from bln_search.specs.sections.space import Dimension, Space, finite_values, format_point, grid, grid_size
+from bln_search.specs.sections.space import (
+    Dimension,
+    Space,
+    finite_values,
+    format_point,
+    grid_size,
+    iterate_grid_points,
+)
 
 HEAD = """name: s
 data: {name: digits}
@@ -145,6 +152,6 @@ def test_grid_has_every_combination_once(values):
     space: Space = {
         f"d{index}": validate_dimension({"kind": "choice", "values": choices}) for index, choices in enumerate(values)
     }
-    points = list(grid(space))
+    points = list(iterate_grid_points(space))
     assert len(points) == grid_size(space) == len({format_point(point) for point in points})
     assert all(point[key] in finite_values(space[key]) for point in points for key in space)

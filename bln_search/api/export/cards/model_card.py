@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bln_search.api.export.cards.sections import folding_text, parity_lines, slot_text
+from bln_search.api.export.cards.sections import batch_size_limit_text, folding_text, parity_lines
 from bln_search.api.export.check import Parity
 from bln_search.api.export.description import ExportDescription, MetricValues
 from bln_search.core.blend import Blend, parse_estimate
@@ -127,7 +127,7 @@ def _batch_dependence(export: ExportDescription) -> list[str]:
         )
     else:
         text = "The answer to an example depends on its place in the mini-batch."
-    return [text + slot_text(largest) + "\n", folding_text(export.not_folded_because) + "\n"]
+    return [text + batch_size_limit_text(largest) + "\n", folding_text(export.not_folded_because) + "\n"]
 
 
 def _metric_lines(export: ExportDescription) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bln_search.api.export.cards.sections import folding_text, parity_lines, slot_text
+from bln_search.api.export.cards.sections import batch_size_limit_text, folding_text, parity_lines
 from bln_search.api.export.check import Parity
 from bln_search.api.export.description import LayerDescription, NetworkDescription, TensorDescription
 from bln_search.api.export.exported import WEIGHTS_FILE
@@ -20,13 +20,13 @@ def network_card(export: NetworkDescription, parity: Parity) -> str:
             f"A network with the inference configurations below. Exported by bln-search "
             f"{export.versions['bln_search']}.\n",
             "## Loading\n",
-            *_loading(export),
+            *_loading_lines(export),
             "## Inputs and outputs\n",
-            *_tensors(export.inputs, "input"),
-            *_tensors(export.outputs, "output"),
+            *_tensor_lines(export.inputs, "input"),
+            *_tensor_lines(export.outputs, "output"),
             "\nN is the mini-batch size, the same in all inputs.\n",
             "## Where its statistics come from\n",
-            *_layers(export.layers),
+            *_layer_table_lines(export.layers),
             "",
             _batch_dependence(export) + "\n",
             *([folding_text(export.not_folded_because) + "\n"] if _has_program(export) else []),
@@ -40,7 +40,7 @@ def _has_program(export: NetworkDescription) -> bool:
     return TORCH_PROGRAM in export.files or ONNX_PROGRAM in export.files
 
 
-def _loading(export: NetworkDescription) -> list[str]:
+def _loading_lines(export: NetworkDescription) -> list[str]:
     """How each form is loaded."""
     lines = []
     if TORCH_PROGRAM in export.files:
@@ -58,7 +58,7 @@ def _loading(export: NetworkDescription) -> list[str]:
     return [*lines, "\nLoad files from sources that you trust only.\n"]
 
 
-def _tensors(tensors: Mapping[str, TensorDescription], kind: str) -> list[str]:
+def _tensor_lines(tensors: Mapping[str, TensorDescription], kind: str) -> list[str]:
     return [
         f"- {kind} `{name}`: {tensor.dtype}, shape "
         f"({', '.join('N' if length is None else str(length) for length in tensor.shape)}"
@@ -67,7 +67,7 @@ def _tensors(tensors: Mapping[str, TensorDescription], kind: str) -> list[str]:
     ]
 
 
-def _layers(layers: Mapping[str, LayerDescription]) -> list[str]:
+def _layer_table_lines(layers: Mapping[str, LayerDescription]) -> list[str]:
     """A table of the layers with their configurations, and the legend of its letters."""
     letters = dict.fromkeys(letter for layer in layers.values() for letter in str(layer.configuration))
     legend = ", ".join(f"{letter}: {Source(letter).label}" for letter in letters)
@@ -96,4 +96,4 @@ def _batch_dependence(export: NetworkDescription) -> str:
         text = "The output for an example depends on its place in the mini-batch."
     if largest is None:
         text += " Mini-batches may have any size."
-    return text + slot_text(largest)
+    return text + batch_size_limit_text(largest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bln_search.api.export.check import TOLERANCE, Parity
 
 
-def slot_text(largest_batch_size: int | None) -> str:
+def batch_size_limit_text(largest_batch_size: int | None) -> str:
     """The bound of the mini-batch size; empty without a bound."""
     if largest_batch_size is None:
         return ""

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from bln_search.cli.output import errors
 from bln_search.cli.studies.progress.quiet_progress import QuietProgress
-from bln_search.cli.studies.progress.remaining_time import RemainingTime, format_seconds
+from bln_search.cli.studies.progress.remaining_time import RemainingTimeEstimator, format_seconds
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.events import EventRecord
 
@@ -41,7 +41,7 @@ def starting_text(workers: int) -> str:
     return f"starting {workers} worker{'' if workers == 1 else 's'} (loading torch and the data)"
 
 
-def remaining_text(remaining: RemainingTime) -> str:
+def remaining_text(remaining: RemainingTimeEstimator) -> str:
     """The remaining time; empty before the first epoch has ended."""
     seconds = remaining.seconds
     return "" if seconds is None else f"about {format_seconds(seconds)} left"
@@ -50,7 +50,7 @@ def remaining_text(remaining: RemainingTime) -> str:
 class _TimeColumn(ProgressColumn):
     """Elapsed and remaining time in the bar of the study."""
 
-    def __init__(self, remaining: RemainingTime) -> None:
+    def __init__(self, remaining: RemainingTimeEstimator) -> None:
         super().__init__()
         self.remaining = remaining
 
@@ -72,7 +72,7 @@ class TerminalProgress:
 
     def __init__(self, count_workers: CountWorkers, clock: Callable[[], float] = time.monotonic) -> None:
         self.count_workers = count_workers
-        self.remaining = RemainingTime(clock=clock)
+        self.remaining = RemainingTimeEstimator(clock=clock)
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -105,10 +105,10 @@ class TerminalProgress:
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
         """Move the trial's bar."""
-        from bln_search.execution.messages import TERMINAL_MESSAGES, Progressed, TaskFailed
+        from bln_search.execution.messages import TERMINAL_MESSAGES, PhaseProgress, TaskFailed
 
-        count_message(self.remaining, trial, message)
-        if isinstance(message, Progressed):
+        update_remaining_time(self.remaining, trial, message)
+        if isinstance(message, PhaseProgress):
             self._move(trial.label, message.phase, message.done, message.total)
         elif isinstance(message, TERMINAL_MESSAGES):
             bar = self.bars.pop(trial.label, None)
@@ -138,7 +138,7 @@ class PlainProgress:
 
     def __init__(self, count_workers: CountWorkers, clock: Callable[[], float] = time.monotonic) -> None:
         self.count_workers, self.clock = count_workers, clock
-        self.remaining = RemainingTime(clock=clock)
+        self.remaining = RemainingTimeEstimator(clock=clock)
         self.start = clock()
         self.printed_at: float | None = None
         self.phases: dict[str, str] = {}
@@ -163,10 +163,10 @@ class PlainProgress:
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
         """Print the state of the study, or why the trial did not finish."""
-        from bln_search.execution.messages import TERMINAL_MESSAGES, EvaluationDone, Progressed
+        from bln_search.execution.messages import TERMINAL_MESSAGES, EvaluationDone, PhaseProgress
 
-        count_message(self.remaining, trial, message)
-        if isinstance(message, Progressed):
+        update_remaining_time(self.remaining, trial, message)
+        if isinstance(message, PhaseProgress):
             steps = f" {message.done}/{message.total}" if message.total > 1 else ""
             self.phases[trial.label] = f"{message.phase}{steps}"
         elif isinstance(message, TERMINAL_MESSAGES):
@@ -210,10 +210,10 @@ class EventProgress:
         self.printed_at = clock()
         self.epochs = study.spec.training.epochs
         self.event_time = 0.0
-        self.remaining = RemainingTime(study.planned, clock=lambda: self.event_time)
+        self.remaining = RemainingTimeEstimator(study.planned, clock=lambda: self.event_time)
         self.attempts: set[str] = set()
 
-    def count(self, event: EventRecord) -> str | None:
+    def record_event(self, event: EventRecord) -> str | None:
         """Count an event; returns a line when one is due."""
         self.event_time = event.at.timestamp()
         kind, trial = event.kind, str(event.trial_id)
@@ -223,7 +223,7 @@ class EventProgress:
         elif kind == "epoch":
             self.remaining.finish_epoch(trial, self.epochs, event.data["seconds"])
         elif kind == "trained":
-            self.remaining.continue_trial(trial, self.epochs)
+            self.remaining.record_evaluation_progress(trial, self.epochs)
         elif kind in _ENDING_EVENTS:
             self.attempts.discard(trial)
             self.remaining.end_trial(trial, has_result=_ENDING_EVENTS[kind])
@@ -234,9 +234,9 @@ class EventProgress:
         return f"{len(self.remaining.ended)}/{self.remaining.trials} trials done; {left}"
 
 
-def count_message(remaining: RemainingTime, trial: TrialSpec, message: Message) -> None:
+def update_remaining_time(remaining: RemainingTimeEstimator, trial: TrialSpec, message: Message) -> None:
     """Count a message of a trial in the remaining time."""
-    from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, Phase, Progressed, TaskFailed
+    from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, Phase, PhaseProgress, TaskFailed
 
     if isinstance(message, EpochDone):
         remaining.finish_epoch(trial.key, trial.training.epochs, message.record.seconds)
@@ -244,8 +244,8 @@ def count_message(remaining: RemainingTime, trial: TrialSpec, message: Message) 
         remaining.end_trial(trial.key, has_result=False)
     elif isinstance(message, TERMINAL_MESSAGES):
         remaining.end_trial(trial.key)
-    elif isinstance(message, Progressed) and message.phase is not Phase.TRAINING:
-        remaining.continue_trial(trial.key, trial.training.epochs)
+    elif isinstance(message, PhaseProgress) and message.phase is not Phase.TRAINING:
+        remaining.record_evaluation_progress(trial.key, trial.training.epochs)
 
 
 def _outcome_text(message: Message) -> str:

@@ -52,7 +52,7 @@ def event_record(event: EventRecord, labels: TrialCache) -> dict[str, object]:
         "at": event.at.isoformat(),
         "trial": event.trial_id,
         "arm": None if trial is None else trial.arm,
-        "parameters": None if trial is None else trial.point or None,
+        "parameters": None if trial is None else trial.point_json or None,
         "seed": None if trial is None else trial.seed,
         "event": event.kind,
         "message": event_message(event),

@@ -31,7 +31,7 @@ class _RunningTrial:
 
 
 @dataclass
-class RemainingTime:
+class RemainingTimeEstimator:
     """Estimates the remaining time, and counts the elapsed time from the start of the first epoch.
 
     The pace is the mean duration of an epoch in its process, so the time in which processes start is not part of it. A
@@ -64,16 +64,16 @@ class RemainingTime:
             epochs: Number of epochs of the trial.
             seconds: Duration of the finished epoch.
         """
-        record = self._record(trial, epochs, self.clock() - seconds)
+        record = self._update_running_trial(trial, epochs, self.clock() - seconds)
         record.done += 1
         record.training_seconds += seconds
         self._epochs_done += 1
         self._epoch_seconds += seconds
-        self._predict()
+        self._update_estimate()
 
-    def continue_trial(self, trial: str, epochs: int) -> None:
+    def record_evaluation_progress(self, trial: str, epochs: int) -> None:
         """Count a message of a trial that is not an epoch: its evaluation."""
-        record = self._record(trial, epochs, self.clock())
+        record = self._update_running_trial(trial, epochs, self.clock())
         record.done = record.epochs  # training has ended, or was not needed
 
     def end_trial(self, trial: str, *, has_result: bool = True) -> None:
@@ -82,7 +82,7 @@ class RemainingTime:
         self.ended.add(trial)
         if record is not None and has_result:
             self._overheads.append(max(0.0, self.clock() - record.started_at - record.training_seconds))
-        self._predict()
+        self._update_estimate()
 
     @property
     def seconds_since_first_epoch(self) -> float | None:
@@ -94,7 +94,7 @@ class RemainingTime:
         """Estimated remaining seconds; None before the first epoch has ended."""
         return None if self._predicted_end is None else max(0.0, self._predicted_end - self.clock())
 
-    def _record(self, trial: str, epochs: int, started_at: float) -> _RunningTrial:
+    def _update_running_trial(self, trial: str, epochs: int, started_at: float) -> _RunningTrial:
         if self._started_at is None:
             self._started_at = started_at
         if trial not in self.running:
@@ -103,7 +103,7 @@ class RemainingTime:
             self._epochs_of_trials.append(epochs)
         return self.running[trial]
 
-    def _predict(self) -> None:
+    def _update_estimate(self) -> None:
         waiting = max(0, self.trials - len(self.ended) - len(self.running))
         unfinished = waiting + len(self.running)
         if not unfinished or not self._epochs_done:

@@ -68,7 +68,7 @@ def report_context(source: LedgerSource, study: StudyRecord) -> ReportContext:
     """Read everything that the sections of the report need."""
     ledger = source.ledger
     trials = source.trials(study.id)
-    evaluations = ledger.results.list_scored(study.id)
+    evaluations = ledger.results.list_ranking_inputs(study.id)
     board = rank_rows(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
     best_points = {row.arm: row.point for row in reversed(board.rows)}
     listed_study = ledger.listing.find_study(study.id)

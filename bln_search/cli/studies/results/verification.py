@@ -97,7 +97,7 @@ def verify(
     reproductions = []
     with report_nothing_written(), open_database(database, settings) as ledger:
         study_record = ledger.studies.find(study)
-        study_record.require_networks()
+        study_record.reject_external_results()
         trials = ledger.trials.list_trials(study_record.id)
         trials_with_network = [trial for trial in trials if trial.checkpoint is not None and trial.freed_at is None]
         if trials_with_network:
@@ -135,11 +135,12 @@ def _record(reproduction: TrialReproduction) -> Record:
 
 def _check_data(trial: TrialRecord, environment: ExecutionEnvironment) -> None:
     """Raise DataError if the data set is missing, once instead of for each trial."""
-    from bln_search.execution.environment import prepared_data
+    from bln_search.execution.environment import load_prepared_data
     from bln_search.execution.reevaluation import replay_conditions
 
     assert trial.checkpoint is not None
-    prepared_data(trial.spec.data, environment.data, environment.cache, replay_conditions(trial.checkpoint).device)
+    conditions = replay_conditions(trial.checkpoint)
+    load_prepared_data(trial.spec.data, environment.data, environment.cache, conditions.device)
 
 
 def _reevaluate_trial(ledger: Ledger, trial: TrialRecord, environment: ExecutionEnvironment) -> TrialReproduction:

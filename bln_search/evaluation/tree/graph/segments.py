@@ -191,6 +191,6 @@ class _Partition:
         return [node for node in self.nodes if node in needed and self.segment_of[node] <= index]
 
 
-def is_examples(value: Any) -> bool:
+def is_example_tensor(value: Any) -> bool:
     """Return whether a value that enters a segment is a tensor of examples, not a number read from a shape."""
     return isinstance(value, Tensor) and value.ndim > 0

@@ -26,7 +26,7 @@ class ShapeValue:
     scales_with_batch: ScalesWithBatch
     examples: int
 
-    def at(self, examples: int) -> Any:
+    def value_for_examples(self, examples: int) -> Any:
         """Return the value for another number of examples."""
         if isinstance(self.scales_with_batch, bool):
             return self._scale_to_batch(self.value, examples) if self.scales_with_batch else self.value
@@ -40,7 +40,7 @@ class ShapeValue:
         return int(Fraction(number * examples, self.examples))
 
 
-def scales_with_batch(value: Any, doubled_value: Any) -> ScalesWithBatch:
+def batch_scaling_flags(value: Any, doubled_value: Any) -> ScalesWithBatch:
     """Return which numbers scale with the number of examples.
 
     Args:
@@ -54,7 +54,8 @@ def scales_with_batch(value: Any, doubled_value: Any) -> ScalesWithBatch:
         if not isinstance(doubled_value, tuple) or len(value) != len(doubled_value):
             raise ValueError(f"{value} became {doubled_value} with twice as many examples")
         return tuple(
-            bool(scales_with_batch(part, doubled_part)) for part, doubled_part in zip(value, doubled_value, strict=True)
+            bool(batch_scaling_flags(part, doubled_part))
+            for part, doubled_part in zip(value, doubled_value, strict=True)
         )
     if value == doubled_value:
         return False
@@ -78,4 +79,4 @@ def wrap_shape_values(values: Sequence[Any], flags: Sequence[ScalesWithBatch], e
 
 def resolve_shape_values(values: Sequence[Any], examples: int) -> list[Any]:
     """Return the inputs of a segment, with shape values for `examples` examples."""
-    return [value.at(examples) if isinstance(value, ShapeValue) else value for value in values]
+    return [value.value_for_examples(examples) if isinstance(value, ShapeValue) else value for value in values]

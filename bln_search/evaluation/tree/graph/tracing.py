@@ -61,7 +61,7 @@ _FACTORIES = ("arange", "empty", "eye", "full", "linspace", "ones", "zeros")
 
 
 @contextmanager
-def _symbolic_factories() -> Iterator[None]:
+def _allow_symbolic_sizes() -> Iterator[None]:
     """Allow tensors of symbolic size in this context, as in `torch.zeros(x.shape[0], 3)`."""
     originals = {name: getattr(torch, name) for name in _FACTORIES}
     try:
@@ -108,7 +108,7 @@ def trace_network(network: nn.Module) -> tuple[SingleInputModule, fx.Graph]:
     root, tracer = SingleInputModule(network), _Tracer()
     network = root.network
     try:
-        with traceable_encoders(network), _symbolic_factories():
+        with traceable_encoders(network), _allow_symbolic_sizes():
             with suppress(Exception):  # it may branch on the values of its buffers, which are known
                 return root, _SymbolicBuffersTracer().trace(root)
             return root, tracer.trace(root)

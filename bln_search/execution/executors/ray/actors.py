@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from bln_search.execution.executors.ray.environment import prepare_environment
+from bln_search.execution.executors.ray.environment import set_ray_environment_variables
 
-prepare_environment()
+set_ray_environment_variables()
 
 import ray  # noqa: E402
 import ray.tune.tune  # noqa: E402
@@ -21,7 +21,7 @@ def end_actor(actor: Any) -> None:
 
 
 @contextmanager
-def keep_starting_actors(is_responsive: Callable[[], bool]) -> Iterator[None]:
+def protect_starting_actors(is_responsive: Callable[[], bool]) -> Iterator[None]:
     """Inside this context a process that is still starting keeps its first trial.
 
     Tune assigns that trial to the first idle process and ends the starting one; with trials shorter than a start

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from bln_search.core.errors import ClusterError
-from bln_search.execution.executors.ray.environment import prepare_environment, process_folder
+from bln_search.execution.executors.ray.environment import ray_temporary_folder, set_ray_environment_variables
 from bln_search.execution.executors.ray.nodes import Cluster, Node
 
-prepare_environment()
+set_ray_environment_variables()
 
 import ray  # noqa: E402
 from ray.exceptions import RayError  # noqa: E402
@@ -71,7 +71,7 @@ def _start(cpus: int, gpus: int) -> None:
             log_to_driver=False,
             logging_level=logging.ERROR,
             _node_ip_address="127.0.0.1",
-            _temp_dir=str(process_folder()),
+            _temp_dir=str(ray_temporary_folder()),
         )
     except Exception as error:  # noqa: BLE001 - Ray raises a plain Exception if a node does not start in time
         raise ClusterError(

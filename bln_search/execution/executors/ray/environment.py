@@ -36,7 +36,7 @@ _SETTINGS = {
 }
 
 
-def prepare_environment() -> None:
+def set_ray_environment_variables() -> None:
     """Set every variable that is not set. Ray's token is the user's token if there is one, else a new one."""
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -47,7 +47,7 @@ def prepare_environment() -> None:
 
 
 @lru_cache(maxsize=1)
-def process_folder() -> Path:
+def ray_temporary_folder() -> Path:
     """A folder of this process for the files of Ray, with a path short enough for its sockets; removed at exit."""
     base = Path(tempfile.gettempdir() if len(tempfile.gettempdir()) <= _MAX_PATH_LENGTH else "/tmp")  # noqa: S108
     for folder in base.glob(f"{_PREFIX}*-*"):
@@ -61,7 +61,7 @@ def process_folder() -> Path:
 
 
 def _create_token() -> Path:
-    path = process_folder() / "token"
+    path = ray_temporary_folder() / "token"
     path.touch(mode=0o600)
     path.write_text(secrets.token_hex(32))
     return path

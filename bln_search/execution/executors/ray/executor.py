@@ -16,10 +16,10 @@ from bln_search.core.errors import ClusterError
 from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
-from bln_search.execution.executors.cpu_limits import available_cores, choose_workers
-from bln_search.execution.executors.ray.actors import end_actor, keep_starting_actors
+from bln_search.execution.executors.cpu_limits import choose_workers_per_device, num_available_cores
+from bln_search.execution.executors.ray.actors import end_actor, protect_starting_actors
 from bln_search.execution.executors.ray.cluster import open_cluster
-from bln_search.execution.executors.ray.environment import prepare_environment, process_folder
+from bln_search.execution.executors.ray.environment import ray_temporary_folder, set_ray_environment_variables
 from bln_search.execution.executors.ray.nodes import Cluster
 from bln_search.execution.executors.ray.tune_parts import TaskCallback, TaskScheduler, TaskSearcher, make_tuner
 from bln_search.execution.messages import (
@@ -32,7 +32,7 @@ from bln_search.execution.messages import (
     TrainingPruned,
 )
 
-prepare_environment()
+set_ray_environment_variables()
 
 from ray.exceptions import RayError  # noqa: E402
 
@@ -77,7 +77,7 @@ class RayExecutor:
         """Join or start the cluster."""
         local_gpus = torch.cuda.device_count() if self.environment.device.startswith("cuda") or self.gpus else 0
         self._cluster = self._stack.enter_context(
-            open_cluster(self.address, max(available_cores(), self.max_workers or 1), local_gpus)
+            open_cluster(self.address, max(num_available_cores(), self.max_workers or 1), local_gpus)
         )
         try:
             self._check_capacity(self._cluster)
@@ -95,12 +95,12 @@ class RayExecutor:
     def run(self, next_task: NextTask, on_message: OnMessage, on_tick: OnTick, trials: int = 1) -> None:
         """Run every task of `next_task`. An exception of a callback ends the running trials."""
         assert self._cluster is not None
-        self._cluster.check()
+        self._cluster.raise_if_gone()
         self._check_capacity(self._cluster)
         _TuneRun(self, self._cluster, next_task, on_message, on_tick).run(self.worker_count(trials))
 
     def _check_capacity(self, cluster: Cluster) -> None:
-        cluster.check_capacity(min(float(self.threads), cluster.cpus), self.gpus)
+        cluster.check_capacity(min(float(self.threads_per_trial), cluster.cpus), self.gpus)
         if self.gpus and self.environment.device == "cpu":
             raise ClusterError(
                 f"a trial would reserve {self.gpus:g} GPUs and train on the CPU, the device of this process: give "
@@ -108,7 +108,7 @@ class RayExecutor:
             )
 
     @property
-    def threads(self) -> int:
+    def threads_per_trial(self) -> int:
         """CPU cores that one trial uses."""
         return 1 if self.gpus else self.environment.threads
 
@@ -119,10 +119,10 @@ class RayExecutor:
             return self.max_workers
         if self.gpus:
             return max(1, int(self._cluster.gpus / self.gpus))
-        return choose_workers("cpu", trials, max(1, int(self._cluster.cpus) // self.threads))
+        return choose_workers_per_device("cpu", trials, max(1, int(self._cluster.cpus) // self.threads_per_trial))
 
 
-def cpu_share(cpus: float, workers: int, most: int = 1) -> float:
+def reserved_cpus_per_trial(cpus: float, workers: int, most: int = 1) -> float:
     """CPU cores that Ray reserves for each trial: cpus/workers, at most `most`.
 
     Ray counts in hundredths of a core and takes whole numbers above 1. The share is at least 0.01: with 0 Ray would
@@ -150,9 +150,9 @@ class _TuneRun:
         self.cpus_per_trial = 1.0
 
     def run(self, workers: int) -> None:
-        self.cpus_per_trial = cpu_share(self.cluster.cpus, workers, self.executor.threads)
+        self.cpus_per_trial = reserved_cpus_per_trial(self.cluster.cpus, workers, self.executor.threads_per_trial)
         resources = {"cpu": self.cpus_per_trial, **({"gpu": self.executor.gpus} if self.executor.gpus else {})}
-        storage = tempfile.mkdtemp(prefix="tune", dir=process_folder())
+        storage = tempfile.mkdtemp(prefix="tune", dir=ray_temporary_folder())
         tuner = make_tuner(
             TaskSearcher(self.executor.environment, self._next_task, self._may_get_more, self.executor.gpus),
             TaskScheduler(self._report_result),
@@ -161,7 +161,7 @@ class _TuneRun:
             storage=storage,
         )
         try:
-            with keep_starting_actors(lambda: not self.cluster.is_unresponsive):
+            with protect_starting_actors(lambda: not self.cluster.is_unresponsive):
                 tuner.fit()
         except _AbortTune:
             pass
@@ -180,7 +180,7 @@ class _TuneRun:
     def _next_task(self) -> Task | None:
         self._tick()
         with self._deferred_exceptions():
-            if len(self.live) >= self._max_live() or not self.cluster.responds():
+            if len(self.live) >= self._max_live_trials() or not self.cluster.responds():
                 return None
             task = self.next_task()
         if task is not None:
@@ -191,9 +191,9 @@ class _TuneRun:
         """Can a task follow although there is none now?"""
         return bool(self.live) or self.cluster.is_unresponsive
 
-    def _max_live(self) -> int:
+    def _max_live_trials(self) -> int:
         """Trials that may run now; one trial may wait for a node."""
-        capacity = max(1, self.cluster.capacity(self.cpus_per_trial, self.executor.gpus))
+        capacity = max(1, self.cluster.max_parallel_trials(self.cpus_per_trial, self.executor.gpus))
         return capacity if self.executor.max_workers is None else min(capacity, self.executor.max_workers)
 
     def _report_result(self, trial: Any, result: dict[str, Any]) -> bool:
@@ -235,7 +235,7 @@ class _TuneRun:
     def _check_cluster(self) -> None:
         """Abort Tune if the cluster is gone, as Tune would wait for it forever."""
         with self._deferred_exceptions():
-            self.cluster.check()
+            self.cluster.raise_if_gone()
 
     @contextmanager
     def _deferred_exceptions(self) -> Iterator[None]:

@@ -68,11 +68,11 @@ class Cluster:
         """Did the last connection attempt fail? A call of Ray would then block until Ray ends this process."""
         return self.unresponsive_since is not None
 
-    def capacity(self, cpus: float, gpus: float) -> int:
+    def max_parallel_trials(self, cpus: float, gpus: float) -> int:
         """The number of trials with these resources that fit side by side; a trial runs on one node."""
         return sum(_node_capacity(node, cpus, gpus) for node in self.nodes)
 
-    def check(self) -> None:
+    def raise_if_gone(self) -> None:
         """Query the nodes at most every _CHECK_INTERVAL seconds. Raise ClusterError if the cluster is gone."""
         if self.raylet_pid is not None and not _is_running(self.raylet_pid):
             raise ClusterError(f"the Ray cluster is gone: its raylet ended; {_REMEDY}")
@@ -115,7 +115,7 @@ class Cluster:
         largest = max(node.cpus for node in self.nodes)
         if cpus > largest:
             raise ClusterError(f"a trial asks for {cpus:g} CPUs, no node of the Ray cluster has more than {largest:g}")
-        if not self.capacity(cpus, gpus):
+        if not self.max_parallel_trials(cpus, gpus):
             raise ClusterError(
                 f"a trial asks for {cpus:g} CPUs and {gpus:g} GPUs, and no node of the Ray cluster has both: start one "
                 "with cores and a GPU"

@@ -12,11 +12,11 @@ import torch
 from bln_search.core.records import EpochRecord
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import classify_failure
-from bln_search.execution.executors.ray.environment import prepare_environment
+from bln_search.execution.executors.ray.environment import set_ray_environment_variables
 from bln_search.execution.messages import TERMINAL_MESSAGES, Message, Task
 from bln_search.execution.trial import run_task
 
-prepare_environment()
+set_ray_environment_variables()
 
 from ray import tune  # noqa: E402
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.ray.environment import prepare_environment
+from bln_search.execution.executors.ray.environment import set_ray_environment_variables
 from bln_search.execution.executors.ray.trainable import TaskTrainable
 from bln_search.execution.messages import Task
 
-prepare_environment()
+set_ray_environment_variables()
 
 import ray  # noqa: E402
 from ray import tune  # noqa: E402

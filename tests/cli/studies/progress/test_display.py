@@ -12,7 +12,7 @@ from rich.console import Console
 from bln_search.cli.studies.progress import display as progress
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass, StudyState
-from bln_search.execution.messages import EpochDone, EvaluationDone, Phase, Progressed, TaskFailed, TrainingDiverged
+from bln_search.execution.messages import EpochDone, EvaluationDone, Phase, PhaseProgress, TaskFailed, TrainingDiverged
 from bln_search.specs import list_planned_trials, parse_study
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.events import EventRecord
@@ -47,7 +47,7 @@ def stderr(monkeypatch):
 
 
 def epoch(number):
-    return EpochDone(EpochRecord(number, 1.0, 0.5, 1.0, 0.5, EPOCH_SECONDS)), Progressed(Phase.TRAINING, number, 20)
+    return EpochDone(EpochRecord(number, 1.0, 0.5, 1.0, 0.5, EPOCH_SECONDS)), PhaseProgress(Phase.TRAINING, number, 20)
 
 
 def train(watcher, clock, trial, epochs=20):
@@ -123,15 +123,15 @@ def test_events_of_a_service_give_the_same_estimate():
     spec = parse_study(STUDY)
     record = StudyRecord(1, spec.name, StudyState.RUNNING, datetime(2026, 5, 1, tzinfo=UTC), None, {}, spec, 4)
     followed = progress.EventProgress(record, clock)
-    assert followed.count(event("attempt_started", 0)) is None
+    assert followed.record_event(event("attempt_started", 0)) is None
     clock.now = 60.0
-    assert followed.count(event("study_running", 1, trial=None)) is None  # no epoch yet
-    assert followed.count(event("epoch", 2.0, seconds=0.5)) == "0/4 trials done; about 40 s left"
-    assert followed.count(event("epoch", 2.5, seconds=0.5)) is None  # less than ten seconds after the last line
+    assert followed.record_event(event("study_running", 1, trial=None)) is None  # no epoch yet
+    assert followed.record_event(event("epoch", 2.0, seconds=0.5)) == "0/4 trials done; about 40 s left"
+    assert followed.record_event(event("epoch", 2.5, seconds=0.5)) is None  # less than ten seconds after the last line
     assert followed.remaining.seconds_since_first_epoch == 1.0
     clock.now = 71.0
-    line = followed.count(event("attempt_started", 3.0, trial=2))
+    line = followed.record_event(event("attempt_started", 3.0, trial=2))
     assert line is not None
     assert line.startswith("0/4 trials done")
-    followed.count(event("trial_finished", 12.0))
+    followed.record_event(event("trial_finished", 12.0))
     assert followed.remaining.ended == {"1"}

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from bln_search.cli.studies.progress.remaining_time import RemainingTime, format_seconds
+from bln_search.cli.studies.progress.remaining_time import RemainingTimeEstimator, format_seconds
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
 def run(*, trials, workers, epochs, epoch_seconds, evaluation_seconds, start_up):
     """Remaining and true seconds after every epoch of trials of equal cost, `workers` at a time."""
     clock = Clock()
-    remaining = RemainingTime(trials, workers, clock)
+    remaining = RemainingTimeEstimator(trials, workers, clock)
     trial_seconds = epochs * epoch_seconds + evaluation_seconds
     waves = -(-trials // workers)
     end = start_up + waves * trial_seconds
@@ -36,13 +36,13 @@ def run(*, trials, workers, epochs, epoch_seconds, evaluation_seconds, start_up)
             pairs.append((remaining.seconds, end - clock.now))
         clock.now = begin + trial_seconds
         for name in names:
-            remaining.continue_trial(name, epochs)
+            remaining.record_evaluation_progress(name, epochs)
             remaining.end_trial(name)
     return remaining, pairs
 
 
 def test_nothing_is_estimated_before_the_first_epoch():
-    remaining = RemainingTime(9, 2, Clock(40.0))
+    remaining = RemainingTimeEstimator(9, 2, Clock(40.0))
     assert remaining.seconds is None
     assert remaining.seconds_since_first_epoch is None
 
@@ -56,7 +56,7 @@ def test_start_up_of_processes_is_not_part_of_the_pace():
 
 def test_elapsed_time_counts_from_the_start_of_the_first_epoch():
     clock = Clock(100.0)
-    remaining = RemainingTime(2, 1, clock)
+    remaining = RemainingTimeEstimator(2, 1, clock)
     remaining.finish_epoch("a", 5, 4.0)
     clock.now = 110.0
     assert remaining.seconds_since_first_epoch == 14.0
@@ -73,7 +73,7 @@ def test_the_estimate_does_not_jump():
 
 def test_a_failed_trial_that_runs_again_is_counted_again():
     clock = Clock()
-    remaining = RemainingTime(1, 1, clock)
+    remaining = RemainingTimeEstimator(1, 1, clock)
     remaining.finish_epoch("a", 4, 1.0)
     remaining.end_trial("a", has_result=False)
     assert remaining.ended == {"a"}
@@ -84,13 +84,13 @@ def test_a_failed_trial_that_runs_again_is_counted_again():
 
 def test_the_last_trial_runs_alone():
     clock = Clock()
-    remaining = RemainingTime(3, 2, clock)
+    remaining = RemainingTimeEstimator(3, 2, clock)
     for name in ("a", "b"):
         remaining.finish_epoch(name, 1, 10.0)
         remaining.end_trial(name)
     remaining.finish_epoch("c", 10, 10.0)
     for _ in range(30):  # smoothing
-        remaining._predict()
+        remaining._update_estimate()
     assert remaining.seconds == pytest.approx(90.0, rel=0.01)
 
 

@@ -21,7 +21,7 @@ def compared(world):
 
 
 def mean_losses(world, study_id, split=Split.VALIDATION):
-    losses = losses_by_row(world.ledger.results.list_scored(study_id), split)
+    losses = losses_by_row(world.ledger.results.list_ranking_inputs(study_id), split)
     return {(key.arm, str(key.configuration)): sum(by_seed.values()) / len(by_seed) for key, by_seed in losses.items()}
 
 

@@ -7,8 +7,8 @@ import torch
 
 from bln_search.evaluation.tree.graph.shape_values import (
     ShapeValue,
+    batch_scaling_flags,
     resolve_shape_values,
-    scales_with_batch,
     wrap_shape_values,
 )
 
@@ -24,7 +24,7 @@ from bln_search.evaluation.tree.graph.shape_values import (
     ],
 )
 def test_numbers_that_double_scale_with_the_examples(value, doubled_value, expected):
-    assert scales_with_batch(value, doubled_value) == expected
+    assert batch_scaling_flags(value, doubled_value) == expected
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_numbers_that_double_scale_with_the_examples(value, doubled_value, expec
 )
 def test_values_that_neither_double_nor_stay_are_rejected(value, doubled_value):
     with pytest.raises(ValueError, match="twice as many"):
-        scales_with_batch(value, doubled_value)
+        batch_scaling_flags(value, doubled_value)
 
 
 def test_values_follow_the_number_of_examples():

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from service.pages.leaderboard.interval_plot import WIDTH, interval_picture, interval_scale
+from service.pages.leaderboard.interval_plot import WIDTH, interval_scale, render_interval_svg
 
 NEAR, WIDE, ONE_SEED = (
     ConfidenceInterval(0.5, 0.1, 3),
@@ -19,7 +19,7 @@ FAR = ConfidenceInterval(9.0, 0.5, 3)
 
 
 def drawn(interval, scale):
-    return ElementTree.fromstring(str(interval_picture(interval, scale)))
+    return ElementTree.fromstring(str(render_interval_svg(interval, scale)))
 
 
 def test_line_and_mean_are_where_the_figures_are():
@@ -58,7 +58,7 @@ def test_one_seed_has_a_mark_without_a_line():
 
 def test_missing_value_has_no_picture():
     assert interval_scale([None], None) is None
-    assert str(interval_picture(None, interval_scale([NEAR], None))) == "–"
+    assert str(render_interval_svg(None, interval_scale([NEAR], None))) == "–"
 
 
 def test_equal_values_have_a_scale():
