@@ -22,6 +22,9 @@ from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.ranking.selection.recommendation import is_deterministic
 from bln_search.reports.sentences.leaderboard import format_sentence
 
+_MANY_NETWORKS = 10
+"""Number of networks from which a lack of power is not named as a reason."""
+
 
 @dataclass(frozen=True, repr=False)
 class ConditionRecommendation:
@@ -34,6 +37,7 @@ class ConditionRecommendation:
         regrets: Its loss above the lowest loss of each condition: the cost of not knowing the condition.
         value: What is minimized.
         excess: `value` minus the lowest value of any row.
+        lowest: The row of lowest value.
         selection: How it was selected; None if it was selected in the table of one condition, or rows could not be
             compared.
         alternative: The row of lowest value that is independent of the mini-batch; None if `row` is independent, or no
@@ -49,6 +53,7 @@ class ConditionRecommendation:
     regrets: Mapping[str, float]
     value: float
     excess: float
+    lowest: RankedConfiguration
     selection: SelectedRow | None
     alternative: RankedConfiguration | None
     alternative_cost: float
@@ -77,7 +82,7 @@ class ConditionRecommendation:
     def _facts(self) -> list[str]:
         facts = []
         if self.is_as_is:
-            facts.append("this is the current configuration of the network: no other is significantly better (5 %)")
+            facts.append(self._kept_fact())
         elif self.as_is is not None:
             facts.append(f"the current configuration of the network has {self.as_is:.4f}")
         if self.alternative is not None:
@@ -88,6 +93,14 @@ class ConditionRecommendation:
         elif not self.is_independent:
             facts.append("no row is independent of the mini-batch")
         return facts
+
+    def _kept_fact(self) -> str:
+        fact = "this is the current configuration of the network: no other is significantly better (5 %)"
+        if self.excess <= 0:
+            return fact
+        networks = self.row.row.seeds
+        power = f"; {networks} networks show large differences only" if 1 < networks < _MANY_NETWORKS else ""
+        return f"{fact}{power}. The lowest is {self.lowest}: {self.value - self.excess:.4f}"
 
     def __str__(self) -> str:
         losses = ", ".join(f"{name} {loss:.4f} (+{self.regrets[name]:.4f})" for name, loss in self.losses.items())
@@ -195,6 +208,7 @@ def _describe(
         regrets=dict(zip(tables, regrets.tolist(), strict=True)),
         value=float(values[index]),
         excess=float(values[index] - values.min()),
+        lowest=_row_with_mean_metrics(rows, over, int(values.argmin()), 1),
         selection=selection,
         alternative=alternative,
         alternative_cost=alternative_cost,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from html import escape
@@ -17,14 +20,21 @@ ALL_SIZES = "all"
 """Mini-batch size of a row that is the same at every size."""
 
 _WIDTH = 160
-"""Columns of a printed table."""
+"""Columns of a printed table where there is no terminal, as in a notebook or a file."""
 
 
 def table_text(table: FittedTable, sentences: Sequence[str]) -> str:
     """The table and the sentences as text."""
     out = io.StringIO()
-    Console(file=out, width=_WIDTH).print(table, *sentences, sep="\n", markup=False)
+    Console(file=out, width=_print_width()).print(table, *sentences, sep="\n", markup=False)
     return out.getvalue()
+
+
+def _print_width() -> int:
+    """Columns of the terminal that prints, or of `COLUMNS`."""
+    if "COLUMNS" in os.environ or sys.stdout.isatty():
+        return shutil.get_terminal_size((_WIDTH, 0)).columns
+    return _WIDTH
 
 
 def table_html(table: FittedTable, sentences: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.near_best import batch_sizes_near_best, rows_near_best
+from bln_search.ranking.statistics.intervals import ALPHA, holm
 
 
 class Confidence(StrEnum):
@@ -58,7 +59,8 @@ class CurrentRow(AnalysisPart):
         gain: Mean loss (nats) of this row minus that of the recommended row; 0 where this row is recommended.
         low: Lower end of the 95 % confidence interval of `gain`.
         high: Upper end of that interval.
-        significantly_better: Number of rows that are significantly better than this row (5 %, Holm).
+        significantly_better: Number of rows that are significantly better than this row (5 %, Holm's correction over
+            the comparisons with this row).
     """
 
     configuration: str
@@ -192,19 +194,28 @@ def _prefer_current_row(
     if current_row is None:
         return preferred, None
     first, second = comparison.rows.index(preferred), comparison.rows.index(current_row)
-    pair = comparison.pair(first, second) if first < second else None
-    pairs_above = [comparison.pair(index, second) for index in range(second)]
-    better = sum(above is not None and above.is_significant for above in pairs_above)
-    improved = pair is not None and pair.is_significant
+    better = _rows_better_than(comparison, second)
+    pair = comparison.pair(first, second) if first in better else None
     described = CurrentRow(
         configuration=current_row.configuration,
         estimate=current_row.estimate,
-        gain=-pair.loss.mean if pair is not None and improved else 0,
-        low=-pair.loss.high if pair is not None and improved else 0,
-        high=-pair.loss.low if pair is not None and improved else 0,
-        significantly_better=better,
+        gain=0 if pair is None else -pair.loss.mean,
+        low=0 if pair is None else -pair.loss.high,
+        high=0 if pair is None else -pair.loss.low,
+        significantly_better=len(better),
     )
-    return (preferred if improved else current_row), described
+    return (current_row if pair is None else preferred), described
+
+
+def _rows_better_than(comparison: Comparison, row: int) -> set[int]:
+    """Indices of the rows that are significantly better than `row` (5 %).
+
+    Holm's correction covers the comparisons with `row` only: differences between other rows play no part in the
+    question of whether to replace it.
+    """
+    pairs = [pair for pair in comparison.pairs if row in (pair.first, pair.second)]
+    adjusted = holm([pair.loss.p for pair in pairs])
+    return {pair.first for pair, p in zip(pairs, adjusted, strict=True) if pair.second == row and p < ALPHA}
 
 
 def is_deterministic(configuration: InferenceConfiguration, *, per_slot: bool) -> bool:

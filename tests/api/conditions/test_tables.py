@@ -128,6 +128,17 @@ def test_a_recommendation_has_the_lowest_value_or_a_reason(ranked):
             assert recommendation.excess == 0 or any(reasons)
 
 
+def test_a_recommendation_names_the_row_of_lowest_value(ranked):
+    for over in Criterion:
+        recommendation = ranked.recommendation_for(batch_size=4, over=over)
+        selected = ranked.at_batch_size(4).rows
+        position = int(selected.values(over).argmin())
+        assert recommendation.lowest.configuration == selected.keys[position].configuration
+        assert recommendation.lowest.row.estimate == selected.keys[position].estimate
+        is_kept_above = recommendation.is_as_is and recommendation.excess > 0
+        assert (str(recommendation.lowest) in "".join(recommendation.lines)) >= is_kept_above
+
+
 def test_a_condition_recommends_as_its_own_table(ranked):
     for name in ranked:
         for size in SIZES:

@@ -17,7 +17,7 @@ from tests.ranking.tables import ROWS, draw
 
 
 def compare_table(table, **options):
-    return compare_rows(ROWS[: table.rows], table, Split.VALIDATION, **options)
+    return compare_rows(ROWS[: table.num_rows], table, Split.VALIDATION, **options)
 
 
 def three_levels(seeds=5):

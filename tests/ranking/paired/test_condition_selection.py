@@ -14,7 +14,7 @@ from tests.ranking.tables import band
 
 
 def select(tables, criterion, independent=None, current=None):
-    rows = tables[0].rows
+    rows = tables[0].num_rows
     return select_over_conditions(
         tables, criterion, independent=independent or [False] * rows, computed=[1] * rows, current=current
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from statsmodels.stats.multitest import multipletests
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
@@ -198,3 +199,22 @@ def test_gain_over_the_current_row_is_the_difference_with_its_interval():
     current = recommendation.current
     assert (current.gain, current.low, current.high) == pytest.approx((0.5, 0.495, 0.505))
     assert current.significantly_better == 1
+
+
+def test_current_row_is_compared_with_each_other_row_only():
+    """Three networks: significant over the comparisons with the current row, not over all pairs."""
+    generator = np.random.default_rng(0)
+    codes = ("FFFF", "FFFT", "FFTF", "FFTT", "FTFF", "TTTT")
+    losses = 0.2 + 0.002 * generator.normal(size=(3, len(codes), 200))
+    losses[:, -1] += 1.0 + 0.15 * np.arange(-1, 2)[:, None]
+    keys = [RowKey("network", "", InferenceConfiguration(code), None, 8) for code in codes]
+    outcomes = OutcomeTable(losses.astype(np.float32), np.ones(losses.shape, bool))
+    comparison = compare_rows(keys, outcomes, Split.VALIDATION)
+    position = next(index for index, row in enumerate(comparison.rows) if row.key == keys[-1])
+    pairs = [pair for pair in comparison.pairs if pair.second == position]
+    adjusted = multipletests([pair.loss.p for pair in pairs], method="holm")[1]
+    assert max(adjusted) < 0.05 < min(pair.loss.adjusted for pair in pairs)
+    recommendation = recommend(comparison, {}, current=keys[-1])
+    assert recommendation.key != keys[-1]
+    assert recommendation.current.significantly_better == 5
+    assert recommendation.current.gain == pytest.approx(1.0, abs=0.01)
