@@ -170,6 +170,12 @@ class StudySpec(Spec):
         return values
 
     @property
+    def has_slot_populations(self) -> bool:
+        """Whether there is a feature population for each slot of the mini-batch, of which training has several."""
+        one_slot = self.training.batch_size == 1 and "training.batch_size" not in (self.space or {})
+        return self.evaluation.per_slot and not one_slot
+
+    @property
     def sampled(self) -> bool:
         """Are points sampled while the study runs, instead of created when it is accepted?"""
         return self.search is not None and self.search.sampler is not Sampler.GRID

@@ -16,7 +16,8 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed, losses_by_row
-from bln_search.ranking.leaderboard import Leaderboard, rank_rows
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank_rows
+from bln_search.ranking.selection.recommendation import is_deterministic
 from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
 from bln_search.specs.point_parameters import PointParameters
 from bln_search.specs.study import StudySpec
@@ -53,6 +54,10 @@ class CachedLeaderboard:
     def top_group_by_seeds(self) -> dict[RowKey, float] | None:
         """Rows whose losses by seed do not differ significantly from the best row's, with p, on the ranked split."""
         return leaderboard_top_group(self.leaderboard, self.losses[self.leaderboard.ranked_on])
+
+    def is_deterministic(self, row: LeaderboardRow) -> bool:
+        """Whether outputs under a row depend neither on other examples nor on the position in the mini-batch."""
+        return is_deterministic(row.configuration, per_slot=self.spec.has_slot_populations)
 
     @cached_property
     def parameters(self) -> PointParameters:

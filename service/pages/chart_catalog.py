@@ -136,7 +136,8 @@ def _draw_batch_dependence(query: ChartQuery) -> Chart | None:
     if condition is None:
         return None
     probes = query.list_probes(condition, ProbeKind.RESHUFFLED, ProbeKind.SKEWED)
-    return batch_dependence_chart(batch_dependence(probes), condition.arm, condition.point, condition.estimate or "")
+    dependence = batch_dependence(probes, per_slot=query.board.spec.has_slot_populations)
+    return batch_dependence_chart(dependence, condition.arm, condition.point, condition.estimate or "")
 
 
 def _draw_comparison(query: ChartQuery, draw: Callable[[Comparison], Chart | None]) -> Chart | None:

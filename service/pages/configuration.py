@@ -69,7 +69,7 @@ def configuration_page(
         "configuration.html",
         viewer=viewer_context(study.bearer),
         study={"id": study.id, "name": study.name},
-        view=serialize_configuration(selected, method),
+        view=serialize_configuration(selected, method, per_slot=board.spec.has_slot_populations),
         method=method,
         display_row=display_row(first, board, groups),
         parameters=format_point_json(first.point),

@@ -208,7 +208,8 @@ def get_leaderboard(
     if body is None:
         board = _find_leaderboard(context, study, on, results, is_first=page.after is None)
         filtered = filter_rows(board, filters, sort)
-        rows = distinct_rows(filtered, board.leaderboard.ranked_on, collapse=collapse)
+        per_slot = board.spec.has_slot_populations
+        rows = distinct_rows(filtered, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
         if output == "json":
             following_cursor = None
             if start + limit < len(rows):

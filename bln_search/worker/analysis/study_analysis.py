@@ -149,7 +149,7 @@ def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironme
     recommendation = recommend(
         comparison,
         _losses_by_batch_size(probes),
-        per_slot=_has_slot_estimates(study.spec),
+        per_slot=study.spec.has_slot_populations,
         current=find_deployed_row(study.spec, comparison),
     )
     arms = {(row.arm, row.point) for row in comparison.rows}
@@ -181,12 +181,6 @@ def _measure_latencies(
         if latencies:
             return Analysis(latencies=latencies, device=environment.device, threads=environment.threads)
     return Analysis()
-
-
-def _has_slot_estimates(study: StudySpec) -> bool:
-    """Whether population statistics are estimated for each slot of the mini-batch, of which training has several."""
-    one_slot = study.training.batch_size == 1 and "training.batch_size" not in (study.space or {})
-    return study.evaluation.per_slot and not one_slot
 
 
 def _losses_by_batch_size(probes: Sequence[TrialProbe]) -> dict[int, dict[RowKey, LossBySeed]]:

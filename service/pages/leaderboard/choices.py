@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bln_search.ranking.condition_metrics import SUMMARIES
-from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.specs.sections.space import format_value, format_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 
@@ -55,7 +53,7 @@ def filter_choices(board: CachedLeaderboard) -> FilterChoices:
         _choice("batch_size", "Batch size", {row.batch_size for row in rows}),
         _choice("estimate", "Population", {str(row.estimate) for row in rows if row.estimate}),
         _choice("state", "State", {row.state.value for row in rows}),
-        _dependence(rows),
+        _dependence(board),
         _conditions(board),
     ]
     values: dict[str, dict[str, Any]] = {}
@@ -82,8 +80,8 @@ def _choice(name: str, label: str, values: set[Any]) -> Choice:
     return Choice(name, label, tuple((str(value), str(value)) for value in sorted(values)))
 
 
-def _dependence(rows: Sequence[LeaderboardRow]) -> Choice:
-    present = {row.configuration.is_deterministic for row in rows}
+def _dependence(board: CachedLeaderboard) -> Choice:
+    present = {board.is_deterministic(row) for row in board.leaderboard.rows}
     options = (("true", "independent"), ("false", "dependent")) if len(present) > 1 else ()
     return Choice("deterministic", "Mini-batch", options)
 

@@ -10,6 +10,7 @@ import pytest
 
 from bln_search.reports.export import row_from_flat
 from tests.support.sampled_study import complete_sampled_study
+from tests.support.service_world import HTML_HEADERS
 
 
 @pytest.fixture
@@ -46,6 +47,17 @@ def test_equal_rows_are_collapsed_on_request(client, path):
     assert len(read_csv(client, path, collapse=True)) == len(collapsed)
     ranks = {(row["arm"], row["configuration"], row["batch_size"]): row["rank"] for row in every}
     assert all(ranks[row["arm"], row["configuration"], row["batch_size"]] == row["rank"] for row in collapsed)
+
+
+def test_rows_that_read_populations_of_slots_depend_on_the_mini_batch(world, client):
+    path = f"/api/v1/studies/{world.complete(batch_sizes='[5, 8]', per_slot='true')}/leaderboard"
+    independent = {row["configuration"] for row in read(client, path, deterministic=True)}
+    assert independent == {"TTFF"}
+    collapsed = read(client, path, collapse=True)
+    assert {row["configuration"] for row in collapsed if row["batch_sizes"] == [5, 8]} == {"TTFF"}
+    assert client.get(path.replace("/api/v1", ""), params={"deterministic": "true"}, headers=HTML_HEADERS).text.count(
+        'name="row"'
+    ) == 1
 
 
 def test_collapsed_rows_are_paged(client, path):
