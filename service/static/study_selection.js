@@ -67,8 +67,7 @@ async function remove(row) {
 }
 
 function tagged(row, { add, remove: gone }) {
-  const present = row.dataset.tags ? row.dataset.tags.split(" ") : [];
-  return send(address(row), "PATCH", { tags: [...new Set([...present.filter((tag) => !gone.includes(tag)), ...add])] });
+  return send(address(row), "PATCH", { add_tags: add, remove_tags: gone });
 }
 
 async function apply(rows, action, change) {
