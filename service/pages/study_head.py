@@ -10,6 +10,7 @@ from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.study import StudySpec
 from bln_search.storage.listing.studies import StudyItemWithSpec
+from bln_search.storage.studies.queue_order import QueuePlace
 from bln_search.storage.tokens import Bearer
 from service.context import Context
 from service.pages.rendering.viewer import viewer_context
@@ -58,6 +59,7 @@ def head_values(context: Context, listed: StudyItemWithSpec, bearer: Bearer) -> 
     return {
         "viewer": viewer_context(bearer),
         "study": serialize_study(listed),
+        "place": _find_place(context, listed),
         "external": _find_external(listed),
         "banner": _banner(context, listed),
         "actions": ACTIONS,
@@ -77,6 +79,13 @@ def _banner(context: Context, listed: StudyItemWithSpec) -> dict[str, Any] | Non
     if listed.state in _WAITING and not context.ledger.workers.list_live():
         return {"kind": "worker", "text": "No worker is running, so this study waits.", "unusable": {}}
     return None
+
+
+def _find_place(context: Context, listed: StudyItemWithSpec) -> QueuePlace | None:
+    """Return the place in the queue; None for a study that does not wait for a worker, or has none to wait for."""
+    if listed.state != StudyState.ACCEPTED or not context.ledger.workers.list_live():
+        return None
+    return context.ledger.listing.read_queue(context.settings.running_studies).get(listed.id)
 
 
 def _find_external(study: StudyItemWithSpec) -> ExternalSpec | None:

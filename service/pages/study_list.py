@@ -11,6 +11,7 @@ from fastapi import Query
 from bln_search.core.states import StudyState
 from bln_search.core.version import VERSION
 from bln_search.storage.listing.studies import StudyListItem
+from bln_search.storage.studies.queue_order import QueuePlace
 from bln_search.storage.tokens import Bearer
 from service.context import Context
 from service.http.pagination import Cursor, decode_cursor, encode_cursor
@@ -70,14 +71,14 @@ class ListedStudy:
         study: The study.
         results: Number of its trials with a result.
         waiting: Trials that are neither ended nor running.
-        queue_place: Its place in the queue, from 1; None if it is not in the queue.
+        place: Its place in the queue; None if it is not in the queue.
         lacks_worker: Whether it waits or runs while no worker is alive.
     """
 
     study: Study
     results: int
     waiting: int
-    queue_place: int | None
+    place: QueuePlace | None
     lacks_worker: bool
 
 
@@ -101,7 +102,7 @@ class StudyList:
         self.query = query
         self._ledger = context.ledger
         self.owner = reader.account if query.mine else visible_owner(reader)
-        self._places = {study_id: place for place, study_id in enumerate(self._ledger.listing.read_queue(), start=1)}
+        self._places = self._ledger.listing.read_queue(context.settings.running_studies)
         self._has_worker = bool(self._ledger.workers.list_live())
 
     @property
@@ -112,7 +113,7 @@ class StudyList:
         """Return the entity tag: it changes with every event of a study, with the queue, and with the last worker."""
         version = self._ledger.listing.read_version(self.owner)
         query = (self._filters, self.query.sort, self.query.size, self.query.cursor)
-        content = repr((query, version, tuple(self._places), self._has_worker, VERSION, assets_version()))
+        content = repr((query, version, self._places, self._has_worker, VERSION, assets_version()))
         return f"rows-{hashlib.sha256(content.encode()).hexdigest()[:24]}"
 
     def read(self) -> StudyListPage:

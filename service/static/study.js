@@ -6,6 +6,7 @@ import { addLines, fetchPart } from "./fragments.js";
 import { Live } from "./live.js";
 
 const KEPT = 200;
+const QUEUE_INTERVAL = 15_000;
 const ORDER = ["cells", "leading", "answer", "curves"];
 const root = document.getElementById("study");
 const base = `/studies/${root.dataset.id}`;
@@ -125,6 +126,13 @@ document.getElementById("actions")?.addEventListener("click", async (event) => {
     event.target.disabled = false; // where the state is still the same, so is the button
   }
 });
+
+// The place in the queue changes with other studies, of which this page receives no events.
+setInterval(() => {
+  if (!document.hidden && document.querySelector("[data-queued]")) {
+    fetchPart(base, "head").catch(() => {});
+  }
+}, QUEUE_INTERVAL);
 
 log.scrollTop = log.scrollHeight;
 if (document.querySelector("#leading [data-later]")) {
