@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from bln_search.core.enums import StudyKind
@@ -17,41 +16,7 @@ from service.pages.rendering.viewer import viewer_context
 from service.serializers import serialize_study
 
 
-@dataclass(frozen=True)
-class Action:
-    """A button that changes a study.
-
-    Attributes:
-        name: Last segment of the path of the REST API; `delete` for the method DELETE.
-        label: Text of the button.
-        states: States of a study in which the button is shown.
-        question: Text of the confirmation; None for an action that loses nothing.
-    """
-
-    name: str
-    label: str
-    states: tuple[StudyState, ...]
-    question: str | None = None
-
-
 _WAITING = (StudyState.ACCEPTED, StudyState.RUNNING)
-ACTIONS = (
-    Action("pause", "Pause", _WAITING),
-    Action("resume", "Resume", (StudyState.PAUSED,)),
-    Action("retry-failed", "Try failed trials again", (StudyState.FAILED,)),
-    Action(
-        "cancel",
-        "Cancel",
-        (*_WAITING, StudyState.PAUSED, StudyState.INTERRUPTED),
-        "Stop this study for good? What is finished is kept.",
-    ),
-    Action(
-        "delete",
-        "Delete",
-        tuple(state for state in StudyState if state is not StudyState.RUNNING),
-        "Delete this study with all its results?",
-    ),
-)
 
 
 def head_values(context: Context, listed: StudyItemWithSpec, bearer: Bearer) -> dict[str, Any]:
@@ -62,7 +27,6 @@ def head_values(context: Context, listed: StudyItemWithSpec, bearer: Bearer) -> 
         "place": _find_place(context, listed),
         "external": _find_external(listed),
         "banner": _banner(context, listed),
-        "actions": ACTIONS,
     }
 
 

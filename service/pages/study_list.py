@@ -70,14 +70,12 @@ class ListedStudy:
     Attributes:
         study: The study.
         results: Number of its trials with a result.
-        waiting: Trials that are neither ended nor running.
         place: Its place in the queue; None if it is not in the queue.
         lacks_worker: Whether it waits or runs while no worker is alive.
     """
 
     study: Study
     results: int
-    waiting: int
     place: QueuePlace | None
     lacks_worker: bool
 
@@ -132,12 +130,10 @@ class StudyList:
 
     def _row(self, item: StudyListItem) -> ListedStudy:
         study = serialize_study(item)
-        progress = study.progress
         waits_for_worker = bool(item.owner) and item.state in (StudyState.ACCEPTED, StudyState.RUNNING)
         return ListedStudy(
             study,
             item.results,
-            max(0, progress.trials - progress.ended - progress.running),
             self._places.get(item.id),
             waits_for_worker and not self._has_worker,
         )

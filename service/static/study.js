@@ -1,9 +1,12 @@
 // A study as it goes on. The service renders what changes; the head of the page is brought up to date once a second at
 // most, and the parts that cost the service more less often.
-import { alarm, send } from "./api.js";
+import { alarm } from "./api.js";
 import { draw } from "./charts.js";
+import { confirmed } from "./dialog.js";
 import { addLines, fetchPart } from "./fragments.js";
 import { Live } from "./live.js";
+import { perform } from "./study_actions.js";
+import { lossOf } from "./study_losses.js";
 
 const KEPT = 200;
 const QUEUE_INTERVAL = 15_000;
@@ -102,14 +105,15 @@ async function ended() {
 }
 
 document.getElementById("actions")?.addEventListener("click", async (event) => {
-  const { action, ask: question } = event.target.dataset || {};
-  if (!action || (question && !window.confirm(question))) {
+  const { action } = event.target.dataset || {};
+  const study = document.getElementById("acted-on");
+  const question = action && lossOf(action, [study]);
+  if (!action || (question && !(await confirmed(question)))) {
     return;
   }
   event.target.disabled = true;
   try {
-    const api = `/api/v1${base}`;
-    await (action === "delete" ? send(api, "DELETE") : send(`${api}/${action}`, "POST"));
+    await perform(action, study);
     if (action === "delete") {
       location.assign("/studies");
       return;

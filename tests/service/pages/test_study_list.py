@@ -112,7 +112,7 @@ def test_progress_of_a_running_study_counts_epochs(world, ada):
     text = ada.get(ROWS).text
     assert 'value="0.175"' in text
     assert "<b>17 %</b>" in text
-    assert 'data-running="1" data-waiting="1"' in text
+    assert 'data-ended="0" data-running="1" data-waiting="1"' in text
     assert "<title>17 % · live" in ada.get(f"/studies/{study_id}").text
 
 
