@@ -21,7 +21,7 @@ from service.pages.leaderboard.query import EstimateChoice
 from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.pages.uses import configuration_uses
-from service.routes.results import ArmFilter
+from service.routes.result_filters import ArmFilter
 from service.security import ReadableStudy, Reader
 from service.serializers import serialize_configuration
 
