@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.recommendation import is_deterministic
+from bln_search.reports.leaderboard_columns import BatchSizes
 
 _RELATIVE_TOLERANCE = 1e-4
 """Relative difference of mean losses by which equal rows may differ: mini-batch sizes change the order of sums."""
@@ -42,16 +43,15 @@ class DistinctRows:
         batch_sizes: Mini-batch sizes of a row that stands for several, in increasing order.
     """
 
-    def __init__(self, rows: Sequence[LeaderboardRow], batch_sizes: Mapping[RowKey, tuple[int, ...]]) -> None:
-        self.rows = rows
-        self._batch_sizes = batch_sizes
+    def __init__(self, rows: Sequence[LeaderboardRow], batch_sizes: BatchSizes) -> None:
+        self.rows, self.batch_sizes = rows, batch_sizes
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def groups(self, start: int = 0, end: int | None = None) -> list[RowGroup]:
         """The rows from `start` up to `end`, with the mini-batch sizes of each."""
-        return [RowGroup(row, self._batch_sizes.get(row.key, (row.batch_size,))) for row in self.rows[start:end]]
+        return [RowGroup(row, self.batch_sizes.get(row.key, (row.batch_size,))) for row in self.rows[start:end]]
 
 
 def distinct_rows(

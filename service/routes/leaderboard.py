@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 from bln_search.core.enums import Split
+from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import flat_row
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
@@ -33,6 +34,8 @@ from service.schemas.results import LeaderboardPage
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
+_ANALYZED = ("latex", "markdown")
+"""Formats with the groups of the analysis."""
 
 
 @router.get(
@@ -63,7 +66,7 @@ def get_leaderboard(
         bool,
         Query(
             description="one row for the mini-batch sizes of a configuration that is independent of the mini-batch; "
-            "rows then have `batch_sizes` in JSON"
+            "rows then have `batch_sizes` in JSON and CSV, and all sizes in LaTeX and Markdown"
         ),
     ] = False,
     on: Annotated[
@@ -91,7 +94,8 @@ def get_leaderboard(
     list_query = {"list": "leaderboard", "study": study.id, "on": on, "collapse": collapse, **filters}
     page = decode_cursor(cursor, limit, sort, list_query, (int, int))
     start, results = (0, study.results) if page.after is None else (max(0, int(page.after[0])), int(page.after[1]))
-    query = [list_query, sort, output, (page.limit, start) if output == "json" else None]
+    analyzed_at = context.ledger.analyses.find_timestamp(study.id) if output in _ANALYZED else None
+    query = [list_query, sort, output, (page.limit, start) if output == "json" else None, analyzed_at]
     etag = leaderboard_etag(study.id, study.revision, results, query)
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is None:
@@ -106,7 +110,8 @@ def get_leaderboard(
             shown = [_json_row(group, collapse=collapse) for group in rows.groups(start, start + limit)]
             body = _json_page(study, board.leaderboard, shown, following_cursor)
         else:
-            body = text_body(board.leaderboard, rows.rows, output)
+            analysis = _find_analysis(context, study, board) if output in _ANALYZED else None
+            body = text_body(board.leaderboard, rows, output, collapse=collapse, analysis=analysis)
         context.responses.put(etag, body)
     return etag_response(request, body, etag, MEDIA_TYPES[output])
 
@@ -124,6 +129,12 @@ def _find_leaderboard(
     if board is None and results != study.results:
         raise invalid_cursor("the study has new results since the previous page; leave the cursor out to start again")
     return board or context.leaderboards.get(study.id, study.results, split)
+
+
+def _find_analysis(context: Context, study: StudyAccess, board: CachedLeaderboard) -> Analysis | None:
+    """Return the analysis of the study; None without one, and for rows that are ranked on another split."""
+    is_of_the_study = board.leaderboard.ranked_on is board.spec.ranking.split
+    return context.analyses.get(study.id) if is_of_the_study else None
 
 
 def _json_row(group: RowGroup, *, collapse: bool) -> dict[str, Any]:
