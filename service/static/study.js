@@ -6,6 +6,7 @@ import { confirmed } from "./dialog.js";
 import { addLines, fetchPart } from "./fragments.js";
 import { Live } from "./live.js";
 import { perform } from "./study_actions.js";
+import { refreshDetails } from "./study_details.js";
 import { lossOf } from "./study_losses.js";
 
 const KEPT = 200;
@@ -88,6 +89,9 @@ async function flush() {
 
 function take(html, parts) {
   lines += html;
+  if (parts.includes("details")) {
+    refreshDetails().catch(() => {}); // the next save says what is wrong
+  }
   for (const part of parts) {
     if (part !== "answer" || !document.querySelector("#answer .answer")) {
       stale.add(part);
