@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
+from typing import Any
 
 from cachetools import LRUCache
 
@@ -63,6 +65,15 @@ class CachedLeaderboard:
     def parameters(self) -> PointParameters:
         """Parameters of the points of the rows."""
         return PointParameters()
+
+    @cached_property
+    def parameter_values(self) -> dict[str, list[Any]]:
+        """Values of each parameter of the points, each value once, in the order of the leaderboard."""
+        values: dict[str, dict[str, Any]] = {}
+        for point in dict.fromkeys(row.point for row in self.leaderboard.rows if row.point):
+            for name, value in self.parameters(point).items():
+                values.setdefault(name, {})[json.dumps(value)] = value
+        return {name: list(by_text.values()) for name, by_text in values.items()}
 
     @property
     def is_recent(self) -> bool:

@@ -14,10 +14,10 @@ from bln_search.storage.listing.studies import StudyListItem
 from bln_search.storage.studies.queue_order import QueuePlace
 from bln_search.storage.tokens import Bearer
 from service.context import Context
-from service.http.pagination import Cursor, decode_cursor, encode_cursor
+from service.http.pagination import Cursor
 from service.pages.rendering.assets import assets_version
 from service.pages.rendering.templates import url_with_query
-from service.routes.studies import SORT_KEYS, StudySort
+from service.results.study_pages import StudySort, decode_study_cursor, read_study_page
 from service.schemas.studies import Study
 from service.security import visible_owner
 from service.serializers import serialize_study
@@ -116,17 +116,10 @@ class StudyList:
 
     def read(self) -> StudyListPage:
         """Return the page."""
-        sort, size = self.query.sort, self.query.size
         list_query = {"page": "studies", **self._filters}
-        key_types = SORT_KEYS[sort.removeprefix("-")]
-        page_query = decode_cursor(self.query.cursor, size, sort, list_query, key_types)
-        items = self._ledger.listing.list_studies(page_query, **self._filters)
-        next_cursor = None
-        if len(items) > size:
-            last = items[size - 1]
-            key = (last.id,) if len(key_types) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
-            next_cursor = encode_cursor(key, sort, list_query)
-        return StudyListPage([self._row(item) for item in items[:size]], next_cursor)
+        page = decode_study_cursor(self.query.cursor, self.query.size, self.query.sort, list_query)
+        found = read_study_page(self._ledger, page, list_query, **self._filters)
+        return StudyListPage([self._row(item) for item in found.items], found.next_cursor)
 
     def _row(self, item: StudyListItem) -> ListedStudy:
         study = serialize_study(item)

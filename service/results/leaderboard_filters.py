@@ -68,8 +68,7 @@ def _with_parameters(
     board: CachedLeaderboard, rows: list[LeaderboardRow], texts: Sequence[str]
 ) -> list[LeaderboardRow]:
     parameters = board.parameters
-    names = {name for row in board.leaderboard.rows for name in parameters(row.point)}
-    required = parse_parameter_filters(texts, sorted(names))
+    required = parse_parameter_filters(texts, sorted(board.parameter_values))
     return [row for row in rows if all(item.matches(parameters(row.point)) for item in required)]
 
 

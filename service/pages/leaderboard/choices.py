@@ -56,10 +56,7 @@ def filter_choices(board: CachedLeaderboard) -> FilterChoices:
         _dependence(board),
         _conditions(board),
     ]
-    values: dict[str, dict[str, Any]] = {}
-    for point in dict.fromkeys(row.point for row in rows if row.point):
-        for name, value in board.parameters(point).items():
-            values.setdefault(name, {})[_text(value)] = value
+    values = {name: {_text(value): value for value in found} for name, found in board.parameter_values.items()}
     few = {name: by_text for name, by_text in values.items() if len(by_text) <= _MAX_OPTIONS}
     choices += [
         Choice(
