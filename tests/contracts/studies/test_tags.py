@@ -103,3 +103,11 @@ def test_text_is_found_in_name_title_and_tags(ledger, studies):
     assert names(ledger, text="0 %") == ["alpha"]
     assert names(ledger, text="l_r") == ["beta"]  # `_` and `%` are no wildcards
     assert names(ledger, text="5%d") == []
+
+
+@pytest.mark.parametrize("text", ["ÄRGER", "ärger", "Ärger", "mit été", "ÉTÉ", "ΣΥΝ", "ß"])
+def test_text_is_found_in_small_and_capital_letters_of_every_script(ledger, studies, text):
+    ledger.queue.update(studies["alpha"], {"title": "Ärger mit ÉTÉ, Σύν συν, Maß"})
+    ledger.queue.update(studies["beta"], {"title": "ärger MIT été, σύν ΣΥΝ, maß"})
+    ledger.queue.update(studies["gamma"], {"title": "arger mit ete, syn, mass"})
+    assert names(ledger, text=text) == ["alpha", "beta"]
