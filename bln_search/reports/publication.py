@@ -77,9 +77,7 @@ def leaderboard_latex(
     return "\n".join([*notes, *lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def leaderboard_markdown(
-    board: Leaderboard, analysis: Analysis | None = None, sizes: BatchSizes | None = None
-) -> str:
+def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None, sizes: BatchSizes | None = None) -> str:
     """A table in GitHub Flavored Markdown; for `analysis` and `sizes` see `leaderboard_latex`."""
     identity = identity_columns(board.rows)
     marks = _Marks(analysis, sizes or {})

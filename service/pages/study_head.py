@@ -15,7 +15,6 @@ from service.context import Context
 from service.pages.rendering.viewer import viewer_context
 from service.serializers import serialize_study
 
-
 _WAITING = (StudyState.ACCEPTED, StudyState.RUNNING)
 
 

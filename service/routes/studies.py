@@ -98,9 +98,7 @@ def list_studies(
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is not None:
         return etag_response(request, body, etag)
-    found = read_study_page(
-        context.ledger, page, list_query, owner=owner, states=states, name=name, tags=tag or ()
-    )
+    found = read_study_page(context.ledger, page, list_query, owner=owner, states=states, name=name, tags=tag or ())
     page_out = ListPage[Study](items=[serialize_study(item) for item in found.items], next_cursor=found.next_cursor)
     body = page_out.model_dump_json().encode()
     context.responses.put(etag, body)

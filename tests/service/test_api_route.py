@@ -106,7 +106,7 @@ def test_unknown_key_is_compared_with_the_keys_of_its_request(world, client):
     assert (
         client.patch(path, json={"caption": "x"})
         .json()["detail"]
-        .endswith("known here: name, notes, title, tags, priority")
+        .endswith("known here: name, notes, title, tags, add_tags, remove_tags, priority")
     )
     detail = client.post("/api/v1/tokens", json={"expires_in_days": 3}).json()["detail"]
     assert detail.endswith("known here: label, scope, account, days")

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from bln_search.core.tags import check_tags
 from bln_search.storage.tables import StudyRow, StudyTagRow
 
-
 TAG_CHANGES = ("tags", "remove_tags", "add_tags")
 """Changes of the tags of a study, in the order in which they are applied: `tags` replaces all."""
 

@@ -18,7 +18,6 @@ from bln_search.ranking.selection.recommendation import Recommendation, recommen
 from bln_search.ranking.selection.selected_row import evaluate_selected_row
 from bln_search.ranking.study_effects import condition_effects, values_by_row, variance_shares
 from bln_search.specs.records import StudyRecord
-from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis.baseline_check import check_against_baseline
 from bln_search.worker.analysis.comparison import compare_study

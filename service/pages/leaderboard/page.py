@@ -90,7 +90,11 @@ class _Table:
 
     def _recommended_group(self) -> RowGroup | None:
         key = self._recommended_key
-        rows = [] if key is None else [row for row in self._board.leaderboard.rows if row.key.at_batch_size(key.batch_size) == key]
+        rows = (
+            []
+            if key is None
+            else [row for row in self._board.leaderboard.rows if row.key.at_batch_size(key.batch_size) == key]
+        )
         equal = _distinct_rows(self._board, rows, collapse=True)
         return next((group for group in equal.groups() if key is not None and group.contains(key)), None)
 

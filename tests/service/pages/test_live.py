@@ -73,7 +73,9 @@ def test_stream_begins_after_the_last_event_of_the_browser(world, root):
     assert root.get(f"/studies/{number}/live?after={last}").text.endswith("event: end\ndata: {}\n\n")
 
 
-@pytest.mark.parametrize("change", [{"title": "study changed"}, {"tags": ["x"]}, {"notes": "n"}], ids=lambda one: [*one][0])
+@pytest.mark.parametrize(
+    "change", [{"title": "study changed"}, {"tags": ["x"]}, {"notes": "n"}], ids=lambda one: next(iter(one))
+)
 def test_stream_names_the_details_after_a_change(world, change):
     number = world.queue.submit(study("s"), "ada").study_id
     last = world.ledger.listing.find_study(number).last_event

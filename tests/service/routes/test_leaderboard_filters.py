@@ -59,9 +59,12 @@ def test_rows_that_read_populations_of_slots_depend_on_the_mini_batch(world, cli
     assert independent == {"TTFF"}
     collapsed = read(client, path, collapse=True)
     assert {row["configuration"] for row in collapsed if row["batch_sizes"] == [5, 8]} == {"TTFF"}
-    assert client.get(path.replace("/api/v1", ""), params={"deterministic": "true"}, headers=HTML_HEADERS).text.count(
-        'name="row"'
-    ) == 1
+    assert (
+        client.get(path.replace("/api/v1", ""), params={"deterministic": "true"}, headers=HTML_HEADERS).text.count(
+            'name="row"'
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize("output", ["latex", "markdown"])
@@ -82,7 +85,9 @@ def test_tables_have_groups_and_the_recommended_row_of_the_analysis(world, clien
     before = client.get(path, params={"format": output, "collapse": True})
     assert "recommended" not in before.text
     compute_analysis(world.ledger, study_id, None)
-    table = client.get(path, params={"format": output, "collapse": True}, headers={"If-None-Match": before.headers["etag"]})
+    table = client.get(
+        path, params={"format": output, "collapse": True}, headers={"If-None-Match": before.headers["etag"]}
+    )
     assert table.status_code == 200
     analysis = world.ledger.analyses.find(study_id).analysis
     code = str(analysis.recommendation.configuration)
@@ -90,7 +95,9 @@ def test_tables_have_groups_and_the_recommended_row_of_the_analysis(world, clien
     assert [re.sub(r"[^TF]", "", "".join(re.split(r" [&|] ", line)[1:5])) for line in marked] == [code]
     on_test = client.get(path, params={"format": output, "on": "test"}).text
     assert "recommended" not in on_test
-(client, path):
+
+
+def test_collapsed_rows_are_paged(client, path):
     collapsed, rows, cursor = read(client, path, collapse=True), [], None
     while True:
         query = {"collapse": True, "limit": 7, **({"cursor": cursor} if cursor else {})}

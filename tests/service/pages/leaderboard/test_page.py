@@ -14,7 +14,7 @@ from bln_search.core.enums import Scope, Split
 from bln_search.worker.analysis import compute_analysis
 from docs.hooks import add_anchors
 from service.pages.leaderboard.rows import format_row_key, parse_row_key
-from service.pages.rendering.templates import template_environment
+from service.pages.rendering import templates
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import HTML_HEADERS
 
@@ -222,11 +222,16 @@ def test_key_of_a_row_survives_its_link(world, root, board):
     ]
 
 
-def test_heads_of_columns_link_to_terms_that_the_glossary_has(root, board, monkeypatch):
+def test_heads_of_columns_link_to_terms_that_the_glossary_has(root, board, monkeypatch, request):
     anchors = set(re.findall(r"\{ #([a-z0-9-]+) \}", add_anchors(GLOSSARY.read_text())))
-    without = root.get(board).text
+    with monkeypatch.context() as patch:
+        patch.setattr(templates, "documentation_folder", lambda: None)
+        templates.template_environment.cache_clear()
+        without = root.get(board).text
     assert "/docs/" not in without.partition("<thead>")[2].partition("</thead>")[0]
-    monkeypatch.setitem(template_environment().globals, "has_documentation", True)
+    request.addfinalizer(templates.template_environment.cache_clear)
+    monkeypatch.setattr(templates, "documentation_folder", lambda: GLOSSARY.parent)
+    templates.template_environment.cache_clear()
     head = root.get(board).text.partition("<thead>")[2].partition("</thead>")[0]
     linked = re.findall(r'href="/docs/glossary.html#([a-z-]+)"', head)
     assert {"rank", "configuration", "arm", "split", "confidence-interval", "cost", "seed"} <= {*linked} <= anchors
