@@ -6,7 +6,6 @@ const text = document.getElementById("text");
 const lines = document.getElementById("lines");
 const form = document.getElementById("form");
 const mistakes = document.getElementById("mistakes");
-const plan = document.getElementById("plan");
 const button = document.getElementById("send");
 let wrong = new Set();
 let checked = null;
