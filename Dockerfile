@@ -23,8 +23,8 @@ COPY constraints.txt ./
 FROM builder AS source
 ENV PIP_CONSTRAINT=/build/constraints.txt
 COPY .ci/plotly_bundle.py ./.ci/
-RUN mkdir -p service/static && grep '^brotli==' constraints.txt > brotli.txt \
- && pip install --requirement brotli.txt && python .ci/plotly_bundle.py
+RUN mkdir -p service/static && grep -E '^(brotli|zopfli)==' constraints.txt > compression.txt \
+ && pip install --requirement compression.txt && python .ci/plotly_bundle.py
 COPY pyproject.toml README.md LICENSE ./
 COPY bln_search ./bln_search
 COPY service ./service

@@ -74,9 +74,11 @@ def read_script(package: bytes) -> bytes:
 
 
 def compress(script: bytes, suffix: str) -> bytes:
-    """Return the script compressed by gzip, or by Brotli for the suffix `br`."""
+    """Return the script in the format of gzip, by Zopfli if it is installed, or by Brotli for the suffix `br`."""
     if suffix == "gz":
-        return gzip.compress(script, 9, mtime=0)
+        if find_spec("zopfli") is None:
+            return gzip.compress(script, 9, mtime=0)
+        return bytes(import_module("zopfli.gzip").compress(script))
     return bytes(import_module("brotli").compress(script, quality=11, lgwin=24))
 
 

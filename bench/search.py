@@ -18,7 +18,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import Message
 from bln_search.specs import StudySpec, TrialSpec, load_study
-from bln_search.specs.sections.search import PrunerKind, SamplerKind
+from bln_search.specs.sections.search import Pruner, Sampler
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 
@@ -67,8 +67,8 @@ def main() -> None:
         tpe = study.search.model_copy(update={"seed": 1000 * seed})
         random = tpe.model_copy(
             update={
-                "sampler": SamplerKind.RANDOM,
-                "pruner": PrunerKind.NONE,
+                "sampler": Sampler.RANDOM,
+                "pruner": Pruner.NONE,
                 "trials": 2 * tpe.trials,
                 "seed": 1000 * seed + 500,
             }

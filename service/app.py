@@ -36,16 +36,18 @@ from service.pages import (
     study_details,
     trials,
 )
-from service.pages import studies as study_list
+from service.pages import studies as studies_page
 from service.pages.editor import page as editor
-from service.pages.leaderboard import page as leaderboard
+from service.pages.leaderboard import page as leaderboard_page
 from service.pages.rendering.assets import StaticAssets
 from service.pages.rendering.documentation import Documentation, documentation_folder
 from service.routes import (
     analysis,
+    checkpoints,
     configurations,
     events,
     external_results,
+    leaderboard,
     operations,
     per_layer,
     results,
@@ -90,7 +92,7 @@ def make_app(context: Context | None) -> FastAPI:
         redirect_slashes=False,
     )
     api = APIRouter(prefix=API)
-    of_study = (results, trial_routes, share_link_routes, analysis, per_layer, events)
+    of_study = (results, leaderboard, checkpoints, trial_routes, share_link_routes, analysis, per_layer, events)
     for module in (studies, external_results, *of_study, configurations, workers, tokens):
         api.include_router(module.router)
     app.include_router(api)
@@ -101,12 +103,12 @@ def make_app(context: Context | None) -> FastAPI:
         live,
         trials,
         share_links,
-        leaderboard,
+        leaderboard_page,
         charts,
         layers,
         configuration,
     )
-    for page in (access, study_list, editor, *pages_of_study, compare, compare_charts):
+    for page in (access, studies_page, editor, *pages_of_study, compare, compare_charts):
         app.include_router(page.router)
     app.mount("/static", StaticAssets(), name="static")
     folder = documentation_folder()

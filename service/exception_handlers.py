@@ -29,7 +29,7 @@ from bln_search.core.errors import (
     TransitionError,
     UnknownStudyError,
 )
-from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemException, ProblemItem, invalid_request_problem
+from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemError, ProblemException, invalid_request_problem
 from service.http.request_ids import request_id
 from service.pages.rendering.error_page import error_page, wants_page
 
@@ -142,7 +142,7 @@ def problem_response(request: Request, problem: ProblemException) -> Response:
         instance=_replace_surrogates(request.url.path),
         request_id=request_id(request),
         errors=[
-            ProblemItem(pointer=_replace_surrogates(error.pointer), detail=_replace_surrogates(error.message))
+            ProblemError(pointer=_replace_surrogates(error.pointer), detail=_replace_surrogates(error.message))
             for error in problem.errors
         ],
     )

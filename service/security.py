@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
-from bln_search.storage.studies.repository import StudyHeader
+from bln_search.storage.studies.lookup import StudyHeader
 from bln_search.storage.tokens import Bearer, TokenKind
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from bln_search.core.configuration import InferenceConfiguration, Method, Statistic
 from bln_search.core.states import StudyState, TrialState
+from bln_search.ranking.selection.recommendation import is_deterministic
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.events import EventRecord
 from bln_search.storage.listing.studies import StudyItemWithSpec, StudyListItem
@@ -120,14 +121,22 @@ _SOURCES = {
 }
 
 
-def serialize_configuration(configuration: InferenceConfiguration, method: Method) -> ConfigurationOut:
-    """Convert a configuration, with an explanation."""
+def serialize_configuration(
+    configuration: InferenceConfiguration, method: Method, *, per_slot: bool = False
+) -> ConfigurationOut:
+    """Convert a configuration, with an explanation.
+
+    Args:
+        configuration: The configuration.
+        method: Method of the normalization layers.
+        per_slot: Whether the population has a value for each position in the mini-batch.
+    """
     sources = {statistic.value: source.value for statistic, source in configuration.sources.items()}
     meaning = "; ".join(f"{Statistic(name).label} {_SOURCES[code]}" for name, code in sources.items() if code != "-")
     return ConfigurationOut(
         code=str(configuration),
         method=method.value,
         sources=sources,
-        deterministic=configuration.is_deterministic,
+        deterministic=is_deterministic(configuration, per_slot=per_slot),
         meaning=meaning,
     )

@@ -38,7 +38,7 @@ from bln_search.ranking.paired.per_layer_results import per_layer_result
 from bln_search.search.layers.search import LayerSearchPlan, assign_folds, search_network
 from bln_search.search.layers.strategies import SearchOptions
 from bln_search.specs.problems import problems_of
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 
 _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 
@@ -47,7 +47,7 @@ _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 class _NetworkSearch:
     """The search of one network, as `per_layer_result` needs it."""
 
-    spec: LayerSearchSpec
+    spec: LayersSpec
     record: LayerSearchRecord
     arm: str = "network"
     point: str = ""
@@ -213,7 +213,7 @@ def _layers_spec(
     estimate: PopulationEstimate,
     groups: Mapping[str, Sequence[str]] | None,
     budget: Mapping[str, int],
-) -> LayerSearchSpec:
+) -> LayersSpec:
     """The arguments as a section of a study. Raises ValueError for arguments that a study would reject."""
     section = {
         "scope": LayerScope.PER_LAYER if groups is None else LayerScope.GROUPS,
@@ -225,9 +225,9 @@ def _layers_spec(
     if isinstance(budget["evaluations"], int) and 1 <= budget["evaluations"] < _LEAST_EVALUATIONS:
         section["evaluations"] = _LEAST_EVALUATIONS  # _check_evaluations checks it when the layers are known
     try:
-        return LayerSearchSpec.model_validate(section)
+        return LayersSpec.model_validate(section)
     except ValidationError as error:
-        problems = problems_of(error.errors(), section, LayerSearchSpec)
+        problems = problems_of(error.errors(), section, LayersSpec)
         raise ValueError(
             "; ".join(f"{'.'.join(map(str, problem.location))}: {problem.message}" for problem in problems)
         ) from None

@@ -85,15 +85,14 @@ class RowKey(NamedTuple):
         """The row that an evaluation of this arm and point belongs to."""
         return cls(arm, point, key.configuration, key.estimate, key.batch_size)
 
+    def at_batch_size(self, batch_size: int) -> RowKey:
+        """The same row at another inference mini-batch size."""
+        return self._replace(batch_size=batch_size)
+
     @property
     def label(self) -> str:
         """Arm, configuration and estimate, separated by spaces."""
         return " ".join(part for part in (self.arm, self.configuration.code, self.estimate) if part)
-
-    @property
-    def is_deterministic(self) -> bool:
-        """Whether outputs are independent of the mini-batch."""
-        return self.configuration.is_deterministic
 
 
 @dataclass(frozen=True)

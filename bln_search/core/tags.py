@@ -13,6 +13,12 @@ TAG_PATTERN = r"^[a-z0-9][a-z0-9_.:-]{0,31}$"
 MAX_TAGS = 20
 """Largest number of tags of a study."""
 
+TAG_RULE = (
+    "A tag has at most 32 small letters, digits, - _ . and :, and begins with a letter or digit. "
+    f"A study has at most {MAX_TAGS}. Spaces separate tags."
+)
+"""What a tag is, for people."""
+
 _TAG = re.compile(TAG_PATTERN)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from bln_search.core.enums import ProbeKind
 from bln_search.core.records import Probe, RowKey
+from bln_search.ranking.selection.recommendation import is_deterministic
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
 
 
@@ -112,8 +113,13 @@ class BatchDependence:
     deterministic: bool
 
 
-def batch_dependence(probes: Iterable[TrialProbe]) -> dict[RowKey, BatchDependence]:
-    """Batch dependence of every row that was evaluated with shuffled mini-batches."""
+def batch_dependence(probes: Iterable[TrialProbe], *, per_slot: bool = False) -> dict[RowKey, BatchDependence]:
+    """Batch dependence of every row that was evaluated with shuffled mini-batches.
+
+    Args:
+        probes: Probes of all kinds.
+        per_slot: Whether the population has a value for each position in the mini-batch.
+    """
     grouped: dict[RowKey, dict[ProbeKind, list[Probe]]] = {}
     for item in probes:
         if item.probe.kind in (ProbeKind.RESHUFFLED, ProbeKind.SKEWED):
@@ -129,7 +135,7 @@ def batch_dependence(probes: Iterable[TrialProbe]) -> dict[RowKey, BatchDependen
                 skewed_loss=_mean_of_measured([probe.loss for probe in skewed]),
                 skewed_flips=_mean_of_measured([probe.flips for probe in skewed]),
                 seeds=len(shuffled),
-                deterministic=row.is_deterministic,
+                deterministic=is_deterministic(row.configuration, per_slot=per_slot),
             )
     return results
 

@@ -25,6 +25,7 @@ from bln_search.reports.condition_fields import (
     flat_metrics,
     metrics_from_flat,
 )
+from bln_search.reports.leaderboard_columns import BatchSizes
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, unranked_reason
 
 COLUMNS = (
@@ -115,13 +116,27 @@ def condition_id(key: RowKey) -> str:
     return ";".join(f"{name}={value}" for name, value in parts.items() if value)
 
 
-def leaderboard_csv(board: Leaderboard, comparisons: RowComparisons | None = None) -> str:
-    """CSV with a header and one line per row; missing values are empty. `comparisons` adds COMPARISON_COLUMNS."""
+def leaderboard_csv(
+    board: Leaderboard, comparisons: RowComparisons | None = None, sizes: BatchSizes | None = None
+) -> str:
+    """CSV with a header and one line per row; missing values are empty.
+
+    Args:
+        board: The leaderboard.
+        comparisons: Adds COMPARISON_COLUMNS.
+        sizes: Mini-batch sizes of the rows that stand for several; adds `batch_sizes`, with spaces between them.
+    """
     buffer = io.StringIO()
-    columns = (*table_columns(board, with_comparisons=comparisons is not None), "ranked_on")
+    columns = [*table_columns(board, with_comparisons=comparisons is not None), "ranked_on"]
+    if sizes is not None:
+        columns.insert(columns.index("batch_size") + 1, "batch_sizes")
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**table_row(row, comparisons), "ranked_on": board.ranked_on} for row in board.rows)
+    for row in board.rows:
+        values = {**table_row(row, comparisons), "ranked_on": board.ranked_on}
+        if sizes is not None:
+            values["batch_sizes"] = " ".join(map(str, sizes.get(row.key, (row.batch_size,))))
+        writer.writerow(values)
     return buffer.getvalue()
 
 

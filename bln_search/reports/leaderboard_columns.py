@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bln_search.core.enums import Split
+from bln_search.core.records import RowKey
 from bln_search.ranking.condition_metrics import MEAN, SUMMARIES, WORST
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import MeanStd
+
+BatchSizes = Mapping[RowKey, tuple[int, ...]]
+"""Mini-batch sizes, in increasing order, of rows that stand for rows which are equal to them by construction."""
 
 SPLITS = (Split.VALIDATION, Split.TEST)
 METRICS = ("loss", "accuracy")

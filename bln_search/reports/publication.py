@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bln_search.core.configuration import Statistic
+from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.leaderboard_columns import (
+    BatchSizes,
     MetricColumn,
     format_mean_and_deviation,
     identity_columns,
@@ -36,7 +38,9 @@ _LATEX_ESCAPES = str.maketrans(
 _PDFLATEX_LETTERS = frozenset("λη×→ÄÖÜäöüßàâçèéêëîïôùûñ")
 
 
-def leaderboard_latex(board: Leaderboard, comment: str = "", analysis: Analysis | None = None) -> str:
+def leaderboard_latex(
+    board: Leaderboard, comment: str = "", analysis: Analysis | None = None, sizes: BatchSizes | None = None
+) -> str:
     r"""A tabular with one column for each of the four switches, as in Table 1 of the BLN paper.
 
     It needs \usepackage{booktabs}. Values are means ± standard deviations over seeds.
@@ -45,10 +49,12 @@ def leaderboard_latex(board: Leaderboard, comment: str = "", analysis: Analysis 
         board: The leaderboard.
         comment: Comment above the tabular.
         analysis: Of the study: gives the groups and the recommended row, which has an asterisk at its rank.
+        sizes: Mini-batch sizes of the rows that stand for several.
     """
     identity = identity_columns(board.rows)
     metrics = metric_columns(board)
-    groups = _group_letters(board, analysis)
+    marks = _Marks(analysis, sizes or {})
+    groups = marks.groups(board)
     columns = "r" + "l" * len(identity) + "cccc" + "lr" + "r" * len(metrics) + "l" * bool(groups)
     switches = " & ".join(f"$\\mathrm{{{name.split('_')[0]}}}_{name.split('_')[1]}$" for name in Statistic)
     header = ["Rank", *(label for label, _ in identity), switches, "Population", "Batch"]
@@ -58,54 +64,77 @@ def leaderboard_latex(board: Leaderboard, comment: str = "", analysis: Analysis 
     header += ["Group"] * bool(groups)
     lines = [f"\\begin{{tabular}}{{{columns}}}", r"\toprule", " & ".join(header) + r" \\", r"\midrule"]
     for position, row in enumerate(board.rows):
-        cells = [str(row.rank) + "$^{*}$" * _is_recommended(row, analysis) if row.rank else "--"]
+        cells = [str(row.rank) + "$^{*}$" * marks.is_recommended(row) if row.rank else "--"]
         cells += [_escape_latex(value) for value in _identity_values(row, identity)]
         cells += [row.configuration.source(statistic).value for statistic in Statistic]
-        cells += [row.estimate or "--", str(row.batch_size)]
+        cells += [row.estimate or "--", marks.batch_cell(row)]
         cells += [_metric_cell(row, column, " $\\pm$ ", "--") for column in metrics]
         cells += [groups[position]] if groups else []
         lines.append(" & ".join(cells) + r" \\")
     notes = [f"% {_one_line(comment)}"] if comment else []
     notes += [f"% {line}" for line in (leaderboard_warning(board), *_LATEX_NOTES) if line]
-    notes += [f"% {line}" for line in _analysis_notes(board, analysis, "*")]
+    notes += [f"% {line}" for line in marks.notes(board, "*")]
     return "\n".join([*notes, *lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None) -> str:
-    """A table in GitHub Flavored Markdown; for `analysis` see `leaderboard_latex`."""
+def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None, sizes: BatchSizes | None = None) -> str:
+    """A table in GitHub Flavored Markdown; for `analysis` and `sizes` see `leaderboard_latex`."""
     identity = identity_columns(board.rows)
-    groups = _group_letters(board, analysis)
+    marks = _Marks(analysis, sizes or {})
+    groups = marks.groups(board)
     header = ["rank", *(label for label, _ in identity), *Statistic, "population", "batch"]
     metrics = metric_columns(board)
     header += [*(column.heading for column in metrics), *(["group"] * bool(groups))]
     lines = [_markdown_line(header), _markdown_line(["---"] * len(header))]
     for position, row in enumerate(board.rows):
-        cells = [str(row.rank) + r"\*" * _is_recommended(row, analysis) if row.rank else "–"]
+        cells = [str(row.rank) + r"\*" * marks.is_recommended(row) if row.rank else "–"]
         cells += [_one_line(value).replace("|", r"\|") for value in _identity_values(row, identity)]
         cells += [row.configuration.source(statistic).value for statistic in Statistic]
-        cells += [row.estimate or "–", str(row.batch_size)]
+        cells += [row.estimate or "–", marks.batch_cell(row)]
         cells += [_metric_cell(row, column, " ± ", "–") for column in metrics]
         cells += [groups[position]] if groups else []
         lines.append(_markdown_line(cells))
     warning = leaderboard_warning(board)
     notes = ["± is the standard deviation over seeds.", *([f"{warning}."] if warning else [])]
-    return "\n".join([*lines, "", *notes, *_analysis_notes(board, analysis, r"\*"), ""])
+    return "\n".join([*lines, "", *notes, *marks.notes(board, r"\*"), ""])
 
 
-def _group_letters(board: Leaderboard, analysis: Analysis | None) -> list[str]:
-    """The letters of every row; empty without a comparison, and where all rows are in one group."""
-    compared = compared_rows_by_key(analysis)
-    letters = [(row.letters or "") if (row := compared.get(ranked.key)) else "" for ranked in board.rows]
-    return letters if len({letter for letter in letters if letter}) > 1 else []
+class _Marks:
+    """What a table says about each row beside its figures: mini-batch sizes, group, recommendation.
 
+    Args:
+        analysis: Analysis of the study; None without one.
+        sizes: Mini-batch sizes of the rows that stand for several.
+    """
 
-def _is_recommended(row: LeaderboardRow, analysis: Analysis | None) -> bool:
-    return analysis is not None and analysis.recommendation is not None and analysis.recommendation.key == row.key
+    def __init__(self, analysis: Analysis | None, sizes: BatchSizes) -> None:
+        self._compared = compared_rows_by_key(analysis)
+        recommendation = None if analysis is None else analysis.recommendation
+        self._recommended = None if recommendation is None else recommendation.key
+        self._sizes = sizes
 
+    def _keys(self, row: LeaderboardRow) -> list[RowKey]:
+        """Keys of the rows that a row stands for."""
+        return [row.key.at_batch_size(size) for size in self._sizes.get(row.key, (row.batch_size,))]
 
-def _analysis_notes(board: Leaderboard, analysis: Analysis | None, mark: str) -> list[str]:
-    marked = [f"{mark} is the recommended row."] if any(_is_recommended(row, analysis) for row in board.rows) else []
-    return marked + ([_GROUP_NOTE] if _group_letters(board, analysis) else [])
+    def batch_cell(self, row: LeaderboardRow) -> str:
+        return ", ".join(str(key.batch_size) for key in self._keys(row))
+
+    def is_recommended(self, row: LeaderboardRow) -> bool:
+        return self._recommended in self._keys(row)
+
+    def groups(self, board: Leaderboard) -> list[str]:
+        """The letters of every row; empty without a comparison, and where all rows are in one group."""
+        letters = [self._letters(row) for row in board.rows]
+        return letters if len({letter for letter in letters if letter}) > 1 else []
+
+    def _letters(self, row: LeaderboardRow) -> str:
+        compared = (self._compared.get(key) for key in self._keys(row))
+        return next((row.letters for row in compared if row is not None and row.letters), "")
+
+    def notes(self, board: Leaderboard, mark: str) -> list[str]:
+        marked = [f"{mark} is the recommended row."] if any(map(self.is_recommended, board.rows)) else []
+        return marked + ([_GROUP_NOTE] if self.groups(board) else [])
 
 
 def _identity_values(row: LeaderboardRow, identity: Sequence[tuple[str, str]]) -> list[str]:

@@ -21,9 +21,9 @@ from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec, Standardization
 from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec, RankingSpec
 from bln_search.specs.sections.external import ExternalSpec
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.sections.search import SamplerKind, SearchSpec, points_per_arm
+from bln_search.specs.sections.search import Sampler, SearchSpec, points_per_arm
 from bln_search.specs.sections.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.sections.training import TrainingSpec
 
@@ -63,7 +63,7 @@ class StudySpec(Spec):
     space: Space | None = Field(default=None, max_length=64)
     search: SearchSpec | None = None
     probes: ProbesSpec | None = None
-    layers: LayerSearchSpec | None = None
+    layers: LayersSpec | None = None
     external: SkipJsonSchema[ExternalSpec | None] = None
 
     @property
@@ -83,9 +83,15 @@ class StudySpec(Spec):
         return values
 
     @property
+    def has_slot_populations(self) -> bool:
+        """Whether there is a feature population for each slot of the mini-batch, of which training has several."""
+        one_slot = self.training.batch_size == 1 and "training.batch_size" not in (self.space or {})
+        return self.evaluation.per_slot and not one_slot
+
+    @property
     def has_sampled_points(self) -> bool:
         """Are points sampled while the study runs, instead of created when it is accepted?"""
-        return self.search is not None and self.search.sampler is not SamplerKind.GRID
+        return self.search is not None and self.search.sampler is not Sampler.GRID
 
     @property
     def num_sampled_points(self) -> int:
@@ -184,7 +190,7 @@ class StudySpec(Spec):
                 _check_section(key, dimension)
         problem = None if self.search is None else self.search.find_space_problem(self.space, len(self.seeds))
         if problem is None and self.search is None:
-            problem = SearchSpec(sampler=SamplerKind.GRID).find_space_problem(self.space, len(self.seeds))
+            problem = SearchSpec(sampler=Sampler.GRID).find_space_problem(self.space, len(self.seeds))
         if problem is not None:
             raise ValueError(problem)
         return self

@@ -15,7 +15,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.cpu_limits import choose_workers_per_device, num_available_cores
 from bln_search.search.layers.trial_search import search_for_seconds, search_trial
 from bln_search.specs.records import TrialRecord
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.ledger import Ledger
 
 _SAVE_INTERVAL = 20.0
@@ -38,7 +38,7 @@ def search_layers(
     ledger: Ledger,
     study_id: int,
     environment: ExecutionEnvironment,
-    spec: LayerSearchSpec,
+    spec: LayersSpec,
     on_progress: OnProgress,
     *,
     max_workers: int | None = None,
@@ -91,7 +91,7 @@ class _SearchContext:
     """What the searches of all networks share."""
 
     ledger: Ledger
-    spec: LayerSearchSpec
+    spec: LayersSpec
     on_progress: OnProgress
     should_stop: Callable[[], bool]
 

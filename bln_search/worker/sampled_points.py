@@ -10,7 +10,7 @@ from bln_search.core.errors import SpecError
 from bln_search.core.records import EpochRecord
 from bln_search.search.optuna.sampler import OptunaSampler
 from bln_search.specs.records import StudyRecord, TrialRecord
-from bln_search.specs.sections.search import Objective, PrunerKind, points_per_arm
+from bln_search.specs.sections.search import Objective, Pruner, points_per_arm
 from bln_search.specs.sections.space import Point, finite_values, grid_size, iterate_grid_points
 from bln_search.specs.trial import LARGEST_GRID, make_trial_spec
 from bln_search.storage.ledger import Ledger
@@ -63,7 +63,7 @@ class PointSampler:
     def has_pruner(self) -> bool:
         """Whether a pruner decides after each epoch."""
         search = self.spec.search
-        return bool(self.samplers) and search is not None and search.pruner is not PrunerKind.NONE
+        return bool(self.samplers) and search is not None and search.pruner is not Pruner.NONE
 
     @property
     def objectives(self) -> tuple[Objective, ...]:

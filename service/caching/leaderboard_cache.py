@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
+from typing import Any
 
 from cachetools import LRUCache
 
@@ -16,7 +18,8 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed, losses_by_row
-from bln_search.ranking.leaderboard import Leaderboard, rank_rows
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank_rows
+from bln_search.ranking.selection.recommendation import is_deterministic
 from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
 from bln_search.specs.point_parameters import PointParameters
 from bln_search.specs.study import StudySpec
@@ -54,10 +57,23 @@ class CachedLeaderboard:
         """Rows whose losses by seed do not differ significantly from the best row's, with p, on the ranked split."""
         return leaderboard_top_group(self.leaderboard, self.losses[self.leaderboard.ranked_on])
 
+    def is_deterministic(self, row: LeaderboardRow) -> bool:
+        """Whether outputs under a row depend neither on other examples nor on the position in the mini-batch."""
+        return is_deterministic(row.configuration, per_slot=self.spec.has_slot_populations)
+
     @cached_property
     def parameters(self) -> PointParameters:
         """Parameters of the points of the rows."""
         return PointParameters()
+
+    @cached_property
+    def parameter_values(self) -> dict[str, list[Any]]:
+        """Values of each parameter of the points, each value once, in the order of the leaderboard."""
+        values: dict[str, dict[str, Any]] = {}
+        for point in dict.fromkeys(row.point for row in self.leaderboard.rows if row.point):
+            for name, value in self.parameters(point).items():
+                values.setdefault(name, {})[json.dumps(value)] = value
+        return {name: list(by_text.values()) for name, by_text in values.items()}
 
     @property
     def is_recent(self) -> bool:

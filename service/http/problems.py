@@ -15,7 +15,7 @@ from bln_search.specs.wording import error_message
 MEDIA_TYPE = "application/problem+json"
 
 
-class ProblemItem(BaseModel):
+class ProblemError(BaseModel):
     """One error in the request."""
 
     pointer: str = Field(description="JSON pointer into the body, or the name of a parameter")
@@ -31,7 +31,7 @@ class ProblemDocument(BaseModel):
     detail: str = Field(description="what was wrong this time, and what to do")
     instance: str = Field(description="path of the request")
     request_id: str = Field(description="id of the request in the logs")
-    errors: list[ProblemItem] = Field(default_factory=list, description="every error, if there are several")
+    errors: list[ProblemError] = Field(default_factory=list, description="every error, if there are several")
 
 
 class ProblemException(Exception):  # noqa: N818 - named as Starlette's HTTPException

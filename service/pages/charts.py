@@ -9,7 +9,8 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from service.context import ContextDep
 from service.http.problems import ProblemException
-from service.pages.chart_catalog import CHARTS, GROUPS, MAX_CONDITIONS, ChartEntry, ChartQuery
+from service.pages.chart_catalog import CHARTS, GROUPS, ChartEntry
+from service.pages.chart_query import MAX_CONDITIONS, ChartQuery
 from service.pages.rendering.chart_responses import csv_response, figure_response
 from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context

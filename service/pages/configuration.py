@@ -21,7 +21,7 @@ from service.pages.leaderboard.query import EstimateChoice
 from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
 from service.pages.uses import list_code_examples
-from service.routes.results import ArmFilter
+from service.routes.result_filters import ArmFilter
 from service.security import ReadableStudy, Reader
 from service.serializers import serialize_configuration
 
@@ -69,7 +69,7 @@ def configuration_page(
         "configuration.html",
         viewer=viewer_context(study.bearer),
         study={"id": study.id, "name": study.name},
-        view=serialize_configuration(selected, method),
+        view=serialize_configuration(selected, method, per_slot=board.spec.has_slot_populations),
         method=method,
         display_row=make_display_row(first, board, groups),
         parameters=format_point_json(first.point),

@@ -21,7 +21,11 @@ from service.security import ReadableStudy
 from service.serializers import serialize_event
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
-_CHANGED_PARTS = {"epoch": ("curves",), "trial_finished": ("cells", "leading", "answer")}
+_CHANGED_PARTS = {
+    "epoch": ("curves",),
+    "trial_finished": ("cells", "leading", "answer"),
+    "study_changed": ("details",),
+}
 _OTHERWISE_CHANGED = ("cells",)
 """Parts of the page that an event changes, beside its head."""
 

@@ -14,10 +14,10 @@ from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.certainty import Certainty, certainty
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import confidence_interval_over_seeds
+from bln_search.storage.pagination import Page
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response
-from service.http.pagination import decode_cursor
 from service.pages.answer import find_recommended
 from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
@@ -95,8 +95,8 @@ def recommendations_fragment(
 ) -> HTMLResponse:
     """The recommended configuration of each of these studies; a script requests it after the list is shown."""
     study_ids = [study_id for study_id in study if 0 < study_id < _MAX_ID]
-    page_query = decode_cursor(None, _MAX_ANSWERS, "-created", {})
-    items = context.ledger.listing.list_studies(page_query, owner=visible_owner(reader), ids=study_ids)
+    page = Page(_MAX_ANSWERS, "-created")
+    items = context.ledger.listing.list_studies(page, owner=visible_owner(reader), ids=study_ids)
     rows = []
     for item in items:
         is_running = item.state == StudyState.RUNNING

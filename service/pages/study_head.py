@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from bln_search.core.enums import StudyKind
@@ -10,47 +9,13 @@ from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.study import StudySpec
 from bln_search.storage.listing.studies import StudyItemWithSpec
+from bln_search.storage.studies.queue_order import QueuePlace
 from bln_search.storage.tokens import Bearer
 from service.context import Context
 from service.pages.rendering.viewer import viewer_context
 from service.serializers import serialize_study
 
-
-@dataclass(frozen=True)
-class Action:
-    """A button that changes a study.
-
-    Attributes:
-        name: Last segment of the path of the REST API; `delete` for the method DELETE.
-        label: Text of the button.
-        states: States of a study in which the button is shown.
-        question: Text of the confirmation; None for an action that loses nothing.
-    """
-
-    name: str
-    label: str
-    states: tuple[StudyState, ...]
-    question: str | None = None
-
-
 _WAITING = (StudyState.ACCEPTED, StudyState.RUNNING)
-ACTIONS = (
-    Action("pause", "Pause", _WAITING),
-    Action("resume", "Resume", (StudyState.PAUSED,)),
-    Action("retry-failed", "Try failed trials again", (StudyState.FAILED,)),
-    Action(
-        "cancel",
-        "Cancel",
-        (*_WAITING, StudyState.PAUSED, StudyState.INTERRUPTED),
-        "Stop this study for good? What is finished is kept.",
-    ),
-    Action(
-        "delete",
-        "Delete",
-        tuple(state for state in StudyState if state is not StudyState.RUNNING),
-        "Delete this study with all its results?",
-    ),
-)
 
 
 def head_values(context: Context, listed: StudyItemWithSpec, bearer: Bearer) -> dict[str, Any]:
@@ -58,9 +23,9 @@ def head_values(context: Context, listed: StudyItemWithSpec, bearer: Bearer) -> 
     return {
         "viewer": viewer_context(bearer),
         "study": serialize_study(listed),
+        "place": _find_place(context, listed),
         "external": _find_external(listed),
         "banner": _banner(context, listed),
-        "actions": ACTIONS,
     }
 
 
@@ -77,6 +42,13 @@ def _banner(context: Context, listed: StudyItemWithSpec) -> dict[str, Any] | Non
     if listed.state in _WAITING and not context.ledger.workers.list_live():
         return {"kind": "worker", "text": "No worker is running, so this study waits.", "unusable": {}}
     return None
+
+
+def _find_place(context: Context, listed: StudyItemWithSpec) -> QueuePlace | None:
+    """Return the place in the queue; None for a study that does not wait for a worker, or has none to wait for."""
+    if listed.state != StudyState.ACCEPTED or not context.ledger.workers.list_live():
+        return None
+    return context.ledger.listing.read_queue_places(context.settings.running_studies).get(listed.id)
 
 
 def _find_external(study: StudyItemWithSpec) -> ExternalSpec | None:

@@ -11,12 +11,13 @@ from fastapi import Query
 from bln_search.core.states import StudyState
 from bln_search.core.version import VERSION
 from bln_search.storage.listing.studies import StudyListItem
+from bln_search.storage.studies.queue_order import QueuePlace
 from bln_search.storage.tokens import Bearer
 from service.context import Context
-from service.http.pagination import Cursor, decode_cursor, encode_cursor
+from service.http.pagination import Cursor
 from service.pages.rendering.assets import assets_version
 from service.pages.rendering.templates import url_with_query
-from service.routes.studies import SORT_KEYS, StudySort
+from service.results.study_pages import StudySort, decode_study_cursor, read_study_page
 from service.schemas.studies import Study
 from service.security import visible_owner
 from service.serializers import serialize_study
@@ -69,15 +70,13 @@ class ListedStudy:
     Attributes:
         study: The study.
         results: Number of its trials with a result.
-        waiting: Trials that are neither ended nor running.
-        queue_place: Its place in the queue, from 1; None if it is not in the queue.
+        place: Its place in the queue; None if it is not in the queue.
         lacks_worker: Whether it waits or runs while no worker is alive.
     """
 
     study: Study
     results: int
-    waiting: int
-    queue_place: int | None
+    place: QueuePlace | None
     lacks_worker: bool
 
 
@@ -101,9 +100,7 @@ class StudyList:
         self.query = query
         self._ledger = context.ledger
         self.owner = reader.account if query.mine else visible_owner(reader)
-        self._places = {
-            study_id: place for place, study_id in enumerate(self._ledger.listing.list_queued_study_ids(), start=1)
-        }
+        self._places = self._ledger.listing.read_queue_places(context.settings.running_studies)
         self._has_worker = bool(self._ledger.workers.list_live())
 
     @property
@@ -114,31 +111,22 @@ class StudyList:
         """Return the entity tag: it changes with every event of a study, with the queue, and with the last worker."""
         version = self._ledger.listing.read_study_list_version(self.owner)
         query = (self._filters, self.query.sort, self.query.size, self.query.cursor)
-        content = repr((query, version, tuple(self._places), self._has_worker, VERSION, assets_version()))
+        content = repr((query, version, self._places, self._has_worker, VERSION, assets_version()))
         return f"rows-{hashlib.sha256(content.encode()).hexdigest()[:24]}"
 
     def read(self) -> StudyListPage:
         """Return the page."""
-        sort, size = self.query.sort, self.query.size
         list_query = {"page": "studies", **self._filters}
-        key_types = SORT_KEYS[sort.removeprefix("-")]
-        page_query = decode_cursor(self.query.cursor, size, sort, list_query, key_types)
-        items = self._ledger.listing.list_studies(page_query, **self._filters)
-        next_cursor = None
-        if len(items) > size:
-            last = items[size - 1]
-            key = (last.id,) if len(key_types) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
-            next_cursor = encode_cursor(key, sort, list_query)
-        return StudyListPage([self._row(item) for item in items[:size]], next_cursor)
+        page = decode_study_cursor(self.query.cursor, self.query.size, self.query.sort, list_query)
+        found = read_study_page(self._ledger, page, list_query, **self._filters)
+        return StudyListPage([self._row(item) for item in found.items], found.next_cursor)
 
     def _row(self, item: StudyListItem) -> ListedStudy:
         study = serialize_study(item)
-        progress = study.progress
         waits_for_worker = bool(item.owner) and item.state in (StudyState.ACCEPTED, StudyState.RUNNING)
         return ListedStudy(
             study,
             item.results,
-            max(0, progress.trials - progress.ended - progress.running),
             self._places.get(item.id),
             waits_for_worker and not self._has_worker,
         )

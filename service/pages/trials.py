@@ -18,7 +18,7 @@ from service.pages.live import log_values
 from service.pages.rendering.chart_responses import csv_response, figure_response
 from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
-from service.routes.results import ArmFilter
+from service.routes.result_filters import ArmFilter
 from service.routes.trials import TrialId, find_trial, read_trial_page
 from service.security import ReadableStudy, StudyAccess
 

@@ -1,1 +1,1 @@
-"""Helpers of the routes that return results: the leaderboard and checkpoint files."""
+"""What routes and pages that return results share: the list of studies, the leaderboard, checkpoint files."""

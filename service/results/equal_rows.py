@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.selection.recommendation import is_deterministic
+from bln_search.reports.leaderboard_columns import BatchSizes
 
 _RELATIVE_TOLERANCE = 1e-4
 """Relative difference of mean losses by which equal rows may differ: mini-batch sizes change the order of sums."""
@@ -28,7 +30,7 @@ class RowGroup:
 
     def contains(self, key: RowKey) -> bool:
         """Whether the key is that of one of the equal rows."""
-        return key.batch_size in self.batch_sizes and self.row.key._replace(batch_size=key.batch_size) == key
+        return key.batch_size in self.batch_sizes and self.row.key.at_batch_size(key.batch_size) == key
 
 
 class DistinctRows:
@@ -41,19 +43,20 @@ class DistinctRows:
         batch_sizes: Mini-batch sizes of a row that stands for several, in increasing order.
     """
 
-    def __init__(self, rows: Sequence[LeaderboardRow], batch_sizes: Mapping[RowKey, tuple[int, ...]]) -> None:
-        self.rows = rows
-        self._batch_sizes = batch_sizes
+    def __init__(self, rows: Sequence[LeaderboardRow], batch_sizes: BatchSizes) -> None:
+        self.rows, self.batch_sizes = rows, batch_sizes
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def groups(self, start: int = 0, end: int | None = None) -> list[RowGroup]:
         """The rows from `start` up to `end`, with the mini-batch sizes of each."""
-        return [RowGroup(row, self._batch_sizes.get(row.key, (row.batch_size,))) for row in self.rows[start:end]]
+        return [RowGroup(row, self.batch_sizes.get(row.key, (row.batch_size,))) for row in self.rows[start:end]]
 
 
-def distinct_rows(rows: Sequence[LeaderboardRow], split: Split, *, collapse: bool) -> DistinctRows:
+def distinct_rows(
+    rows: Sequence[LeaderboardRow], split: Split, *, collapse: bool, per_slot: bool = False
+) -> DistinctRows:
     """Join the rows of each deterministic configuration that differ in the mini-batch size alone, in the given order.
 
     Rows with different states, numbers of seeds or mean losses on `split` are not joined: they are not equal.
@@ -62,16 +65,18 @@ def distinct_rows(rows: Sequence[LeaderboardRow], split: Split, *, collapse: boo
         rows: The rows.
         split: Split that ranks.
         collapse: Whether equal rows are joined.
+        per_slot: Whether the population has a value for each position in the mini-batch, so that a configuration that
+            reads it depends on the mini-batch size.
     """
     if not collapse or len({row.batch_size for row in rows}) < 2:
         return DistinctRows(rows, {})
     members: dict[RowKey, list[list[LeaderboardRow]]] = {}
     distinct: list[LeaderboardRow] = []
     for row in rows:
-        if not row.configuration.is_deterministic:
+        if not is_deterministic(row.configuration, per_slot=per_slot):
             distinct.append(row)
             continue
-        candidates = members.setdefault(row.key._replace(batch_size=0), [])
+        candidates = members.setdefault(row.key.at_batch_size(0), [])
         equal = next((group for group in candidates if _are_equal(group[0], row, split)), None)
         if equal is None:
             distinct.append(row)

@@ -37,7 +37,7 @@ def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str)
     columns = {
         name: value for name, value in filters.items() if value is not None and name not in ("condition", "parameter")
     }
-    rows = [row for row in board.leaderboard.rows if not columns or _matches_filters(row, methods, columns)]
+    rows = [row for row in board.leaderboard.rows if not columns or _matches_filters(board, row, methods, columns)]
     if condition:
         rows = [row for row in rows if row.conditions is not None and row.conditions.metrics_by_name.get(condition)]
     if texts := filters.get("parameter"):
@@ -50,14 +50,16 @@ def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str)
     return rows
 
 
-def _matches_filters(row: LeaderboardRow, methods: dict[str, Method], filters: Mapping[str, Any]) -> bool:
+def _matches_filters(
+    board: CachedLeaderboard, row: LeaderboardRow, methods: dict[str, Method], filters: Mapping[str, Any]
+) -> bool:
     columns = {
         "method": methods.get(row.arm),
         "arm": row.arm,
         "batch_size": row.batch_size,
         "estimate": row.estimate,
         "state": row.state,
-        "deterministic": row.configuration.is_deterministic,
+        "deterministic": board.is_deterministic(row),
     }
     return all(columns[name] == value for name, value in filters.items())
 
@@ -66,8 +68,7 @@ def _with_parameters(
     board: CachedLeaderboard, rows: list[LeaderboardRow], texts: Sequence[str]
 ) -> list[LeaderboardRow]:
     parameters = board.parameters
-    names = {name for row in board.leaderboard.rows for name in parameters(row.point)}
-    required = parse_parameter_filters(texts, sorted(names))
+    required = parse_parameter_filters(texts, sorted(board.parameter_values))
     return [row for row in rows if all(item.matches(parameters(row.point)) for item in required)]
 
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bln_search.core.version import VERSION
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import leaderboard_csv
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
+from service.results.equal_rows import DistinctRows
 
 MEDIA_TYPES = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
     "markdown": "text/markdown; charset=utf-8",
     "latex": "application/x-latex",
-}
-_FORMATTERS: Mapping[str, Callable[[Leaderboard], str]] = {
-    "csv": leaderboard_csv,
-    "latex": leaderboard_latex,
-    "markdown": leaderboard_markdown,
 }
 
 
@@ -37,6 +34,25 @@ def leaderboard_etag(study_id: int, revision: int, results: int, query: Sequence
     return f"{study_id}-{revision}-{results}-{digest}-{VERSION}"
 
 
-def text_body(leaderboard: Leaderboard, rows: Sequence[LeaderboardRow], output: str) -> bytes:
-    """Return all rows as CSV, LaTeX or Markdown."""
-    return _FORMATTERS[output](Leaderboard(leaderboard.ranked_on, tuple(rows))).encode()
+def text_body(
+    board: Leaderboard, rows: DistinctRows, output: str, *, collapse: bool, analysis: Analysis | None
+) -> bytes:
+    """Return all rows as CSV, LaTeX or Markdown.
+
+    Args:
+        board: The leaderboard.
+        rows: The rows to write.
+        output: `csv`, `latex` or `markdown`.
+        collapse: Whether rows may stand for several mini-batch sizes.
+        analysis: Gives LaTeX and Markdown their groups and the mark of the recommended row.
+    """
+    shown = Leaderboard(board.ranked_on, tuple(rows.rows))
+    sizes = rows.batch_sizes if collapse else None
+    match output:
+        case "csv":
+            text = leaderboard_csv(shown, sizes=sizes)
+        case "latex":
+            text = leaderboard_latex(shown, analysis=analysis, sizes=sizes)
+        case _:
+            text = leaderboard_markdown(shown, analysis, sizes)
+    return text.encode()

@@ -16,7 +16,7 @@ from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
-from service.routes.results import ArmFilter
+from service.routes.result_filters import ArmFilter
 from service.schemas.base import ListPage
 from service.security import ReadableStudy, missing_analysis_problem
 

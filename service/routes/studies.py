@@ -18,9 +18,10 @@ from service.admission import check_free_space, plan_accepted_study
 from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import etag_matches, etag_response, if_match_revision, study_json_and_etag
-from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
+from service.http.pagination import Cursor, Limit
 from service.http.problems import ProblemException
 from service.plan_estimate import plan_with_estimates
+from service.results.study_pages import StudySort, decode_study_cursor, read_study_page
 from service.schemas.base import ListPage
 from service.schemas.studies import PlanOut, Study, StudyDetail, StudyUpdate, SubmittedStudy, Tag
 from service.security import ReadableStudy, Reader, WritableStudy, Writer, visible_owner
@@ -28,12 +29,6 @@ from service.serializers import serialize_study, serialize_study_detail
 
 _log = logging.getLogger(__name__)
 router = APIRouter(prefix="/studies", tags=["studies"], route_class=ApiRoute)
-StudySort = Annotated[
-    str,
-    Query(pattern="^-?(created|name|priority)$", description="created, name or priority; a minus reverses the order"),
-]
-SORT_KEYS: dict[str, tuple[type, ...]] = {"created": (int,), "name": (str, int), "priority": (int, int)}
-"""Types of the cursor's values by order."""
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -94,8 +89,7 @@ def list_studies(
     list_query: dict[str, Any] = {"list": "studies", "owner": owner, "state": states, "name": name}
     if tag:
         list_query["tag"] = sorted(tag)
-    key_types = SORT_KEYS[sort.removeprefix("-")]
-    page = decode_cursor(cursor, limit, sort, list_query, key_types)
+    page = decode_study_cursor(cursor, limit, sort, list_query)
     version = context.ledger.listing.read_study_list_version(owner)
     etag = (
         "list-"
@@ -104,13 +98,8 @@ def list_studies(
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is not None:
         return etag_response(request, body, etag)
-    items = context.ledger.listing.list_studies(page, owner=owner, states=states, name=name, tags=tag or ())
-    following_cursor = None
-    if len(items) > limit:
-        last = items[limit - 1]
-        value = (last.id,) if len(key_types) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
-        following_cursor = encode_cursor(value, sort, list_query)
-    page_out = ListPage[Study](items=[serialize_study(item) for item in items[:limit]], next_cursor=following_cursor)
+    found = read_study_page(context.ledger, page, list_query, owner=owner, states=states, name=name, tags=tag or ())
+    page_out = ListPage[Study](items=[serialize_study(item) for item in found.items], next_cursor=found.next_cursor)
     body = page_out.model_dump_json().encode()
     context.responses.put(etag, body)
     return etag_response(request, body, etag)

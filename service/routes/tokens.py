@@ -16,7 +16,7 @@ from service.context import ContextDep
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.http.problems import ProblemException
 from service.schemas.access import (
-    RevokedTokenCount,
+    RevokedTokens,
     Session,
     SignIn,
     TokenCreate,
@@ -81,7 +81,7 @@ def revoke_token(
 
 
 @router.post("/tokens/revoke", operation_id="revoke_tokens")
-def revoke_tokens(body: TokenRevocation, context: ContextDep, writer: Writer) -> RevokedTokenCount:
+def revoke_tokens(body: TokenRevocation, context: ContextDep, writer: Writer) -> RevokedTokens:
     """Revoke all tokens of an account and its browser sessions, the token of this request included.
 
     Tokens whose scope exceeds yours stay valid.
@@ -90,7 +90,7 @@ def revoke_tokens(body: TokenRevocation, context: ContextDep, writer: Writer) ->
         raise ProblemException(403, "scope", "only an admin can revoke tokens of other accounts")
     revoked = context.ledger.tokens.revoke_account(body.account, writer.scope)
     _log.info("%d tokens of %s are revoked by %s", revoked, body.account, writer.account)
-    return RevokedTokenCount(account=body.account, revoked=revoked)
+    return RevokedTokens(account=body.account, revoked=revoked)
 
 
 @router.post("/session", operation_id="sign_in")

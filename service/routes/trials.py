@@ -14,7 +14,7 @@ from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.http.problems import ProblemException
-from service.routes.results import ArmFilter, MethodFilter, PositionSort, SeedFilter
+from service.routes.result_filters import ArmFilter, MethodFilter, PositionSort, SeedFilter
 from service.schemas.base import ListPage
 from service.schemas.results import Trial
 from service.security import ReadableStudy

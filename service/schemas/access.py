@@ -86,7 +86,7 @@ class TokenRevocation(BaseModel):
     account: Name
 
 
-class RevokedTokenCount(BaseModel):
+class RevokedTokens(BaseModel):
     """Revoked tokens of an account."""
 
     account: str

@@ -14,6 +14,7 @@ from bln_search.specs.base import require_storable_text
 from service.schemas.base import NO_NUL, Name, accept_whole_float
 
 Tag = Annotated[str, StringConstraints(pattern=TAG_PATTERN)]
+Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
 
 
 class Progress(BaseModel):
@@ -75,9 +76,9 @@ class StudyUpdate(BaseModel):
     name: Name | None = None
     notes: Annotated[str, StringConstraints(max_length=10_000), NO_NUL] | None = None
     title: Annotated[str, StringConstraints(max_length=300), NO_NUL] | None = None
-    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = Field(
-        default=None, description="replace all tags of the study"
-    )
+    tags: Tags | None = Field(default=None, description="replace all tags of the study")
+    add_tags: Tags | None = Field(default=None, description="add these tags, keep the others")
+    remove_tags: Tags | None = Field(default=None, description="remove these tags, keep the others")
     priority: Annotated[int, Field(ge=-10, le=10, strict=True), BeforeValidator(accept_whole_float)] | None = None
 
     @field_validator("notes", "title")

@@ -1,6 +1,5 @@
 // The one dialog of a page: a question, or the tags of the selected studies.
 
-const TAG = /^[a-z0-9][a-z0-9_.:-]{0,31}$/;
 const dialog = document.getElementById("dialog");
 
 function part(name) {
@@ -38,13 +37,14 @@ function words(name) {
 }
 
 function check(event) {
-  const wrong = [...words("add-tags")].filter((tag) => !TAG.test(tag));
+  const pattern = new RegExp(document.getElementById("add-tags").dataset.pattern);
+  const wrong = words("add-tags").filter((tag) => !pattern.test(tag));
   const none = !words("add-tags").length && !words("remove-tags").length;
   if (event.submitter?.value === "yes" && (wrong.length || none)) {
     event.preventDefault();
     part("problem").textContent = none
       ? "Write a tag to add or to remove."
-      : `Cannot be a tag: ${wrong.join(", ")}. A tag has at most 32 small letters, digits and - _ . : and begins with a letter or digit.`;
+      : `Cannot be a tag: ${wrong.join(", ")}.`;
     part("problem").hidden = false;
   }
 }

@@ -1,11 +1,11 @@
 // The text is the study; the form changes entries of the text. Both are checked by the service while one writes.
 import { alarm, Refused, send } from "./api.js";
+import { put } from "./fragments.js";
 
 const text = document.getElementById("text");
 const lines = document.getElementById("lines");
 const form = document.getElementById("form");
 const mistakes = document.getElementById("mistakes");
-const plan = document.getElementById("plan");
 const button = document.getElementById("send");
 let wrong = new Set();
 let checked = null;
@@ -74,46 +74,6 @@ function go(line) {
   text.setSelectionRange(before, end < 0 ? text.value.length : end);
 }
 
-function entry(list, term, value) {
-  const name = document.createElement("dt");
-  const told = document.createElement("dd");
-  name.textContent = term;
-  told.textContent = value;
-  list.append(name, told);
-}
-
-function duration(seconds) {
-  if (seconds === null) {
-    return "unknown: nothing alike ran here lately";
-  }
-  const parts = [["h", 3600], ["min", 60], ["s", 1]];
-  const [unit, size] = parts.find(([, one]) => seconds >= one) || ["s", 1];
-  return `about ${Math.max(1, Math.round(seconds / size))} ${unit} on one worker process`;
-}
-
-function show(found) {
-  const list = document.createElement("dl");
-  const many = new Intl.NumberFormat();
-  entry(list, "Networks to train", `${found.sampled ? "at most " : ""}${many.format(found.trials)}`);
-  entry(list, "Epochs in all", many.format(found.epochs));
-  entry(list, "Evaluations of each split", many.format(found.evaluations));
-  entry(list, "Time", duration(found.seconds));
-  entry(list, "Room for results", found.bytes === null ? "unknown" : `${many.format(Math.ceil(found.bytes / 1e6))} MB`);
-  const parts = [list];
-  if (found.undefined.length) {
-    const title = document.createElement("p");
-    title.textContent = `${found.undefined.length} evaluations will have no value:`;
-    const rows = document.createElement("ul");
-    for (const one of found.undefined.slice(0, 20)) {
-      const item = document.createElement("li");
-      item.textContent = `${one.arm} ${one.configuration}${one.estimate ? ` (${one.estimate})` : ""}, batch ${one.batch_size}: ${one.reason}`;
-      rows.append(item);
-    }
-    parts.push(title, rows);
-  }
-  plan.replaceChildren(...parts);
-}
-
 async function check(change = {}) {
   const turn = ++asked;
   const sent = text.value;
@@ -132,14 +92,7 @@ async function check(change = {}) {
     fill(answer.fields);
     tell(answer.mistakes);
     checked = answer.plan ? answer.plan.study : null;
-    if (answer.plan) {
-      show(answer.plan);
-    } else {
-      const told = document.createElement("p");
-      told.className = "quiet";
-      told.textContent = "The plan is shown when the study has no mistake.";
-      plan.replaceChildren(told);
-    }
+    put("plan", answer.plan_html);
     alarm("");
   } catch (problem) {
     if (turn !== asked) {

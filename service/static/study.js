@@ -1,11 +1,16 @@
 // A study as it goes on. The service renders what changes; the head of the page is brought up to date once a second at
 // most, and the parts that cost the service more less often.
-import { alarm, send } from "./api.js";
+import { alarm } from "./api.js";
 import { draw } from "./charts.js";
+import { confirmed } from "./dialog.js";
 import { addLines, fetchPart } from "./fragments.js";
 import { Live } from "./live.js";
+import { perform } from "./study_actions.js";
+import { refreshDetails } from "./study_details.js";
+import { lossOf } from "./study_losses.js";
 
 const KEPT = 200;
+const QUEUE_INTERVAL = 15_000;
 const ORDER = ["cells", "leading", "answer", "curves"];
 const root = document.getElementById("study");
 const base = `/studies/${root.dataset.id}`;
@@ -84,6 +89,9 @@ async function flush() {
 
 function take(html, parts) {
   lines += html;
+  if (parts.includes("details")) {
+    refreshDetails().catch(() => {}); // the next save says what is wrong
+  }
   for (const part of parts) {
     if (part !== "answer" || !document.querySelector("#answer .answer")) {
       stale.add(part);
@@ -101,14 +109,15 @@ async function ended() {
 }
 
 document.getElementById("actions")?.addEventListener("click", async (event) => {
-  const { action, ask: question } = event.target.dataset || {};
-  if (!action || (question && !window.confirm(question))) {
+  const { action } = event.target.dataset || {};
+  const study = document.getElementById("acted-on");
+  const question = action && lossOf(action, [study]);
+  if (!action || (question && !(await confirmed(question)))) {
     return;
   }
   event.target.disabled = true;
   try {
-    const api = `/api/v1${base}`;
-    await (action === "delete" ? send(api, "DELETE") : send(`${api}/${action}`, "POST"));
+    await perform(action, study);
     if (action === "delete") {
       location.assign("/studies");
       return;
@@ -125,6 +134,13 @@ document.getElementById("actions")?.addEventListener("click", async (event) => {
     event.target.disabled = false; // where the state is still the same, so is the button
   }
 });
+
+// The place in the queue changes with other studies, of which this page receives no events.
+setInterval(() => {
+  if (!document.hidden && document.querySelector("[data-queued]")) {
+    fetchPart(base, "head").catch(() => {});
+  }
+}, QUEUE_INTERVAL);
 
 log.scrollTop = log.scrollHeight;
 if (document.querySelector("#leading [data-later]")) {

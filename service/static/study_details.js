@@ -48,7 +48,7 @@ function close(field) {
 }
 
 // The present values, as the service renders them; open fields keep what was typed.
-async function refresh() {
+export async function refreshDetails() {
   const found = new DOMParser().parseFromString(await (await ask(`/studies/${root.dataset.id}/parts/details`)).text(), "text/html");
   revision = found.getElementById("details").dataset.revision;
   for (const field of fields()) {
@@ -99,10 +99,10 @@ async function save(field, tries = TRIES) {
     if (problem.status !== 412 || tries <= 0) {
       throw problem;
     }
-    await refresh();
+    await refreshDetails();
     return save(field, tries - 1);
   }
-  await refresh();
+  await refreshDetails();
   return true;
 }
 
@@ -165,13 +165,6 @@ function follow() {
   document.title = `${start ? `${start} · ` : ""}${name} · bln-search`;
 }
 
-function followChanges(records) {
-  const added = records.flatMap((record) => [...record.addedNodes]);
-  if (added.some((line) => line.textContent.includes("study changed"))) {
-    refresh().catch(() => {}); // the next save says what is wrong
-  }
-}
-
 fields().forEach(watch);
 new MutationObserver(follow).observe(document.querySelector(".cards"), {
   attributes: true,
@@ -179,7 +172,6 @@ new MutationObserver(follow).observe(document.querySelector(".cards"), {
   characterData: true,
   subtree: true,
 });
-new MutationObserver(followChanges).observe(document.getElementById("log"), { childList: true });
 window.addEventListener("beforeunload", (event) => {
   if (fields().some(isChanged)) {
     event.preventDefault();

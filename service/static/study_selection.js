@@ -2,17 +2,12 @@
 // what is lost.
 import { send } from "./api.js";
 import { askTags, confirmed } from "./dialog.js";
+import { address, allows, perform } from "./study_actions.js";
 import { lossOf, names, studies } from "./study_losses.js";
 
-const STATES = {
-  pause: ["accepted", "running"],
-  resume: ["paused", "cancelled", "failed"],
-  cancel: ["accepted", "running", "paused", "interrupted"],
-};
 const DONE = { pause: "paused", resume: "queued again", cancel: "cancelled", tag: "tagged", delete: "deleted" };
 const FEWEST_COMPARED = 2;
 const MOST_COMPARED = 6;
-const WAIT_SECONDS = 60;
 const all = document.getElementById("all");
 const told = document.getElementById("selected");
 let body = null;
@@ -27,8 +22,8 @@ function selected() {
   return boxes().filter((box) => box.checked).map((box) => box.closest("tr"));
 }
 
-function allows(action, row) {
-  return !(action in STATES) || STATES[action].includes(row.dataset.state);
+function applies(action, row) {
+  return action === "tag" || allows(action, row);
 }
 
 export function countSelected() {
@@ -41,34 +36,12 @@ export function countSelected() {
   const compared = rows.length >= FEWEST_COMPARED && rows.length <= MOST_COMPARED;
   document.getElementById("compare-selected").disabled = !compared;
   for (const button of document.querySelectorAll("[data-bulk]")) {
-    button.disabled = busy || !rows.some((row) => allows(button.dataset.bulk, row));
-  }
-}
-
-function address(row) {
-  return `/api/v1/studies/${row.dataset.study}`;
-}
-
-// A running study is cancelled first; its worker stops within seconds.
-async function remove(row) {
-  if (row.dataset.state === "running") {
-    await send(`${address(row)}/cancel`, "POST");
-  }
-  for (let left = WAIT_SECONDS; ; left -= 1) {
-    try {
-      return await send(address(row), "DELETE");
-    } catch (problem) {
-      if (problem.status !== 409 || left <= 0) {
-        throw problem;
-      }
-      await new Promise((wake) => setTimeout(wake, 1000));
-    }
+    button.disabled = busy || !rows.some((row) => applies(button.dataset.bulk, row));
   }
 }
 
 function tagged(row, { add, remove: gone }) {
-  const present = row.dataset.tags ? row.dataset.tags.split(" ") : [];
-  return send(address(row), "PATCH", { tags: [...new Set([...present.filter((tag) => !gone.includes(tag)), ...add])] });
+  return send(address(row), "PATCH", { add_tags: add, remove_tags: gone });
 }
 
 async function apply(rows, action, change) {
@@ -95,11 +68,11 @@ async function changeOf(action, rows) {
   if (question && !(await confirmed(question))) {
     return null;
   }
-  return action === "delete" ? remove : (row) => send(`${address(row)}/${action}`, "POST");
+  return (row) => perform(action, row);
 }
 
 async function act(action) {
-  const rows = selected().filter((row) => allows(action, row));
+  const rows = selected().filter((row) => applies(action, row));
   const change = await changeOf(action, rows);
   if (!change) {
     return;

@@ -20,8 +20,3 @@ def test_key_omits_the_split():
 def test_label_names_arm_configuration_and_estimate():
     assert row_key("TTFF", PopulationEstimate.FROZEN).label == "bln TTFF frozen"
     assert row_key("FFFF", None).label == "bln FFFF"
-
-
-def test_determinism_follows_the_mini_batch_statistics():
-    assert row_key("TTFF", PopulationEstimate.FROZEN).is_deterministic
-    assert not row_key("FTTT", PopulationEstimate.FROZEN).is_deterministic

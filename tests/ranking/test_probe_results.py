@@ -84,5 +84,14 @@ def test_skewed_values_need_skewed_probes():
     assert (dependence.skewed_loss, dependence.skewed_flips, dependence.deterministic) == (None, None, True)
 
 
+def test_population_of_slots_depends_on_the_mini_batch():
+    reshuffled = [probed(code, ProbeKind.RESHUFFLED, 0.2, deviation=0.0, flips=0.0) for code in ("TTTT", "TTFF")]
+    dependence = batch_dependence(reshuffled, per_slot=True)
+    assert {str(key.configuration): row.deterministic for key, row in dependence.items()} == {
+        "TTTT": False,
+        "TTFF": True,
+    }
+
+
 def test_batch_dependence_needs_reshuffled_probes():
     assert batch_dependence([probed("FFFF", ProbeKind.SKEWED, 2.0)]) == {}

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import tarfile
 import urllib.error
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +69,15 @@ def test_registry_that_does_not_answer_is_no_error(folder, monkeypatch, capsys):
 
 def test_compression_is_the_same_each_time():
     assert bundle.compress(b"/** script", "gz") == bundle.compress(b"/** script", "gz")
+
+
+def test_script_for_browsers_without_brotli_is_smaller_than_gzip_makes_it():
+    script = Path(bundle.__file__).read_bytes() * 20
+    compressed = bundle.compress(script, "gz")
+    assert gzip.decompress(compressed) == script
+    assert len(compressed) < len(gzip.compress(script, 9, mtime=0))
+
+
+def test_without_zopfli_gzip_compresses(monkeypatch):
+    monkeypatch.setattr(bundle, "find_spec", lambda _: None)
+    assert gzip.decompress(bundle.compress(b"/** script", "gz")) == b"/** script"

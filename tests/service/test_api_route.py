@@ -10,8 +10,11 @@ from fastapi.routing import APIRoute
 from service.api_route import ApiRoute
 from service.routes import (
     analysis,
+    checkpoints,
     configurations,
     events,
+    external_results,
+    leaderboard,
     per_layer,
     results,
     share_links,
@@ -26,9 +29,10 @@ QUICKSTART = Path(__file__).parents[2] / "studies" / "quickstart.yaml"
 YAML = {"Content-Type": "application/yaml"}
 
 
-@pytest.mark.parametrize(
-    "module", [analysis, configurations, events, per_layer, results, share_links, studies, tokens, trials, workers]
-)
+OF_STUDY = (results, leaderboard, checkpoints, trials, share_links, analysis, per_layer, events)
+
+
+@pytest.mark.parametrize("module", [studies, external_results, *OF_STUDY, configurations, tokens, workers])
 def test_every_route_checks_its_requests(module):
     routes = [route for route in module.router.routes if isinstance(route, APIRoute)]
     assert routes
@@ -102,7 +106,7 @@ def test_unknown_key_is_compared_with_the_keys_of_its_request(world, client):
     assert (
         client.patch(path, json={"caption": "x"})
         .json()["detail"]
-        .endswith("known here: name, notes, title, tags, priority")
+        .endswith("known here: name, notes, title, tags, add_tags, remove_tags, priority")
     )
     detail = client.post("/api/v1/tokens", json={"expires_in_days": 3}).json()["detail"]
     assert detail.endswith("known here: label, scope, account, days")

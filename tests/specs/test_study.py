@@ -75,3 +75,17 @@ def test_token_data_reject_image_options(study, message):
 def test_cells_have_no_per_layer_configurations():
     messages = problems(CELLS + "layers: {}\n")
     assert any("normalization inside cells" in message for message in messages), messages
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        ("evaluation: {per_slot: true}", True),
+        ("training: {batch_size: 1}\nevaluation: {per_slot: true, correction: total}", False),
+        ("training: {batch_size: 1}", False),
+        ("", False),
+    ],
+)
+def test_slot_populations_need_mini_batches_of_several_slots(sections, expected):
+    head = "name: slots\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\nseeds: [0]\n"
+    assert parse_study(head + sections).has_slot_populations == expected

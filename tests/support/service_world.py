@@ -28,12 +28,20 @@ RUNNER = "host/1/0"
 
 
 def study(
-    name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2, conditions="[]", batch_sizes="null", blends="[]"
+    name="study",
+    seeds=(0, 1),
+    arms="[{method: bln}]",
+    epochs=2,
+    conditions="[]",
+    batch_sizes="null",
+    blends="[]",
+    per_slot="false",
 ):
     return parse_study(
         f"name: {name}\ntitle: A study\ndata: {{name: digits}}\nmodel: {{name: mlp, widths: [8]}}\narms: {arms}\n"
         f"seeds: {list(seeds)}\ntraining: {{epochs: {epochs}, batch_size: 25}}\n"
-        f"evaluation: {{conditions: {conditions}, batch_sizes: {batch_sizes}, blends: {blends}}}\n"
+        f"evaluation: {{conditions: {conditions}, batch_sizes: {batch_sizes}, blends: {blends}, "
+        f"per_slot: {per_slot}}}\n"
     )
 
 

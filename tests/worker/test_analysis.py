@@ -22,7 +22,6 @@ from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker.analysis import compute_analysis, get_or_create_analysis
 from bln_search.worker.analysis.baseline_check import find_arms_not_beating_baseline
-from bln_search.worker.analysis.study_analysis import _has_slot_estimates
 from bln_search.worker.loop import Worker
 from bln_search.worker.probe_study import probe_study
 
@@ -183,18 +182,3 @@ def test_outcomes_are_read_in_batches(analysed, monkeypatch):
     parts = worker.ledger.results.load_outcomes(range(1, 40))
     assert all_outcomes.keys() == parts.keys() != set()
     assert all((all_outcomes[key].losses == parts[key].losses).all() for key in all_outcomes)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sections", "expected"),
-    [
-        ("evaluation: {per_slot: true}", True),
-        ("training: {batch_size: 1}\nevaluation: {per_slot: true, correction: total}", False),
-        ("training: {batch_size: 1}", False),
-        ("", False),
-    ],
-)
-def test_slot_estimates_need_mini_batches_of_several_slots(sections, expected):
-    head = "name: slots\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\nseeds: [0]\n"
-    assert _has_slot_estimates(parse_study(head + sections)) == expected

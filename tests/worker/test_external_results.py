@@ -10,7 +10,7 @@ import bln_search
 from bln_search.core.errors import DataError
 from bln_search.core.states import StudyState
 from bln_search.specs.sections.evaluation import ProbesSpec
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.results.external_results import check_results
 from bln_search.worker.layer_search import search_layers
 from bln_search.worker.probe_study import probe_study
@@ -68,6 +68,6 @@ def test_baseline_is_that_of_the_submitted_classes(worker):
 def test_work_that_needs_networks_is_one_clear_error(ledger, environment):
     study_id = submit(ledger).study_id
     with pytest.raises(DataError, match="has external results"):
-        search_layers(ledger, study_id, environment, LayerSearchSpec(), lambda _line: None)
+        search_layers(ledger, study_id, environment, LayersSpec(), lambda _line: None)
     with pytest.raises(DataError, match="has external results"):
         probe_study(ledger, study_id, environment, ProbesSpec(batch_sizes=(1,)), lambda _line: None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from typing import Annotated
 
@@ -28,27 +27,20 @@ def tag(
     token: TokenOption = None,
 ) -> None:
     """Add tags to a study, remove tags, and print those that it has."""
-    added, removed = normalize_tags(tags or ()), set(remove or ())
+    changes = {"add_tags": normalize_tags(tags or ()), "remove_tags": normalize_tags(remove or ())}
     settings = load_settings()
     service = service_address(database, server, settings)
     if service is not None:
         with open_client(service, token, settings) as client:
             found = client.study(study)
-            label, present = study_label(found["id"], found["name"], found["owner"]), found["tags"]
-            changed = _tags_after_change(present, added, removed)
-            if set(changed) != set(present):
-                client.update_study(found["id"], tags=changed)
+            label = study_label(found["id"], found["name"], found["owner"])
+            present = client.update_study(found["id"], **changes)["tags"] if tags or remove else found["tags"]
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
             record = ledger.studies.find(study)
             label = study_label(record.id, record.name, record.owner)
-            changed = _tags_after_change(record.tags, added, removed)
-            ledger.queue.update(record.id, {"tags": changed})
+            ledger.queue.update(record.id, changes)
+            present = ledger.studies.get(record.id).tags
     errors.print(
-        f"{label} has {'the tags ' + ', '.join(changed) if changed else 'no tags'}", markup=False, highlight=False
+        f"{label} has {'the tags ' + ', '.join(present) if present else 'no tags'}", markup=False, highlight=False
     )
-
-
-def _tags_after_change(present: Sequence[str], added: Sequence[str], removed: set[str]) -> list[str]:
-    """Return the tags afterwards. Raises TagError if they are too many."""
-    return list(normalize_tags(({*present} - removed) | {*added}))

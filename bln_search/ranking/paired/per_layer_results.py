@@ -25,7 +25,7 @@ from bln_search.ranking.per_layer import (
     PerLayerRow,
 )
 from bln_search.ranking.statistics.intervals import t_interval
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 
 _MAX_STORED_ROWS = 100
 """Number of best configurations over networks that are stored."""
@@ -50,7 +50,7 @@ class NetworkSearchResult(Protocol):
         ...
 
     @property
-    def spec(self) -> LayerSearchSpec:
+    def spec(self) -> LayersSpec:
         """Specification of the search."""
         ...
 

@@ -52,7 +52,7 @@ def _comparison_table(comparison: Comparison) -> Table:
 
 def probes_section(context: ReportContext) -> Section | None:
     """Batch sizes, epochs and batch compositions under the first conditions; None without probes."""
-    dependence = batch_dependence(context.probes)
+    dependence = batch_dependence(context.probes, per_slot=context.study.spec.has_slot_populations)
     blocks: list[Block] = []
     for condition in list(context.losses_by_setting)[:_MAX_PROBE_CONDITIONS]:
         arm, point, estimate = condition.arm, condition.point, condition.estimate or ""

@@ -23,7 +23,7 @@ from bln_search.execution.loaded_network import load_trained_network
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.search.layers.search import LayerSearchPlan, OnProgress, assign_folds, search_network
 from bln_search.search.layers.strategies import SearchOptions
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.specs.trial import TrialSpec
 
 
@@ -35,7 +35,7 @@ def search_trial(
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
     environment: ExecutionEnvironment,
-    layers: LayerSearchSpec,
+    layers: LayersSpec,
     *,
     resume_from: LossSums | None = None,
     on_progress: OnProgress | None = None,
@@ -77,7 +77,7 @@ def search_trial(
         )
 
 
-def check_layers(network: nn.Module, layers: LayerSearchSpec) -> None:
+def check_layers(network: nn.Module, layers: LayersSpec) -> None:
     """Raise ModelError unless the network can be split at its layers, has the named layers, and few enough of them."""
     with evaluation_mode(network):
         split_network = split_at_norms(network)
@@ -94,7 +94,7 @@ def search_for_seconds(
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
     environment: ExecutionEnvironment,
-    layers: LayerSearchSpec,
+    layers: LayersSpec,
     resume_from: LossSums | None,
     seconds: float,
 ) -> LayerSearchRecord | LossSums:

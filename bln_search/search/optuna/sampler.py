@@ -23,7 +23,7 @@ from bln_search.core import states
 from bln_search.core.errors import LedgerError
 from bln_search.search.optuna.distributions import distributions_of, parameters_of, point_of
 from bln_search.search.optuna.samplers import make_pruner, make_sampler
-from bln_search.specs.sections.search import Objective, PrunerKind, SearchSpec
+from bln_search.specs.sections.search import Objective, Pruner, SearchSpec
 from bln_search.specs.sections.space import Point, Space
 
 TRIAL_KEY_ATTR = "cell"
@@ -132,7 +132,7 @@ class OptunaSampler:
     def should_stop(self, key: str, epoch: int, loss: float) -> bool:
         """Report the loss of the trial `key` after an epoch; returns whether the pruner stops it."""
         trial = self.live.get(key)
-        if self.spec.pruner is PrunerKind.NONE or trial is None:
+        if self.spec.pruner is Pruner.NONE or trial is None:
             return False
         with self._translate_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a retried trial reports its epochs again
@@ -197,7 +197,7 @@ class OptunaSampler:
             values=values,
             params=params,
             distributions=self.distributions,
-            intermediate_values=dict(first.losses) if self.spec.pruner is not PrunerKind.NONE else {},
+            intermediate_values=dict(first.losses) if self.spec.pruner is not Pruner.NONE else {},
             user_attrs={TRIAL_KEY_ATTR: first.key, **({"reason": reason} if reason else {})},
         )
         self.study.add_trial(frozen)

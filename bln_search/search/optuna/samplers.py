@@ -5,7 +5,7 @@ from __future__ import annotations
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, SuccessiveHalvingPruner
 from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
 
-from bln_search.specs.sections.search import PrunerKind, SamplerKind, SearchSpec
+from bln_search.specs.sections.search import Pruner, Sampler, SearchSpec
 
 _REDUCTION = 3
 """Reduction factor of successive halving: one trial in three passes a rung."""
@@ -15,9 +15,9 @@ def make_sampler(spec: SearchSpec, trials: int) -> BaseSampler:
     """The sampler of a study with `trials` trials; the number changes the seed, so that no point is repeated."""
     seed = (spec.seed + trials) % 2**31
     match spec.sampler:
-        case SamplerKind.RANDOM:
+        case Sampler.RANDOM:
             return RandomSampler(seed)
-        case SamplerKind.TPE:
+        case Sampler.TPE:
             return TPESampler(
                 seed=seed,
                 n_startup_trials=spec.startup,
@@ -25,26 +25,26 @@ def make_sampler(spec: SearchSpec, trials: int) -> BaseSampler:
                 constant_liar=True,
                 warn_independent_sampling=False,
             )
-        case SamplerKind.GP:
+        case Sampler.GP:
             return GPSampler(seed=seed, n_startup_trials=spec.startup)
-        case SamplerKind.CMAES:
+        case Sampler.CMAES:
             return CmaEsSampler(seed=seed, n_startup_trials=spec.startup, warn_independent_sampling=False)
-        case SamplerKind.NSGA2:
+        case Sampler.NSGA2:
             return NSGAIISampler(seed=seed, population_size=max(2, spec.startup))
-        case SamplerKind.GRID:
+        case Sampler.GRID:
             raise ValueError("a grid has no sampler: its trials are created when the study is accepted")
 
 
 def make_pruner(spec: SearchSpec, epochs: int) -> BasePruner:
     """The pruner. epochs: epochs of a complete training."""
     match spec.pruner:
-        case PrunerKind.NONE:
+        case Pruner.NONE:
             return NopPruner()
-        case PrunerKind.MEDIAN:
+        case Pruner.MEDIAN:
             return MedianPruner(n_startup_trials=min(5, spec.startup), n_warmup_steps=spec.min_epochs - 1)
-        case PrunerKind.ASHA:
+        case Pruner.ASHA:
             return SuccessiveHalvingPruner(min_resource=spec.min_epochs, reduction_factor=_REDUCTION)
-        case PrunerKind.HYPERBAND:
+        case Pruner.HYPERBAND:
             return HyperbandPruner(
                 min_resource=spec.min_epochs, max_resource=max(epochs, spec.min_epochs), reduction_factor=_REDUCTION
             )

@@ -12,7 +12,7 @@ from bln_search.specs.base import Spec
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class LayerSearchSpec(Spec):
+class LayersSpec(Spec):
     """Search of per-layer configurations on each trained network, without further training.
 
     Attributes:
@@ -42,7 +42,7 @@ class LayerSearchSpec(Spec):
     restarts: Annotated[int, Field(ge=1, le=1_000)] = 4
 
     @model_validator(mode="after")
-    def _check_consistency(self) -> LayerSearchSpec:
+    def _check_consistency(self) -> LayersSpec:
         if (self.scope is LayerScope.GROUPS) != (self.groups is not None):
             raise ValueError("layers: `groups` and the scope `groups` belong together: give both or neither")
         if self.estimate is PopulationEstimate.MEMORY:

@@ -11,7 +11,7 @@ from bln_search.specs.base import Spec, require_unique
 from bln_search.specs.sections.space import ChoiceDimension, ScheduleDimension, Space, finite_values, grid_size
 
 
-class SamplerKind(StrEnum):
+class Sampler(StrEnum):
     """The sampler of points. GRID: every point; its trials are created when the study is accepted."""
 
     GRID = "grid"
@@ -22,7 +22,7 @@ class SamplerKind(StrEnum):
     NSGA2 = "nsga2"
 
 
-class PrunerKind(StrEnum):
+class Pruner(StrEnum):
     """The pruner, which stops a trial early by its validation loss. ASHA: asynchronous successive halving."""
 
     NONE = "none"
@@ -64,8 +64,8 @@ class SearchSpec(Spec):
         min_epochs: Epochs before a pruner may stop a trial.
     """
 
-    sampler: SamplerKind = SamplerKind.TPE
-    pruner: PrunerKind = PrunerKind.NONE
+    sampler: Sampler = Sampler.TPE
+    pruner: Pruner = Pruner.NONE
     trials: Annotated[int, Field(ge=1, le=100_000)] = 50
     objectives: tuple[Objective, ...] = Field(default=(Objective.LOSS,), min_length=1, max_length=4)
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
@@ -76,23 +76,23 @@ class SearchSpec(Spec):
     def _check_consistency(self) -> SearchSpec:
         require_unique(self.objectives, "objectives")
         has_several_objectives = len(self.objectives) > 1
-        if has_several_objectives and self.sampler is SamplerKind.CMAES:
+        if has_several_objectives and self.sampler is Sampler.CMAES:
             raise ValueError("the sampler cmaes takes one objective; choose nsga2, tpe, gp or random for several")
-        if self.pruner is not PrunerKind.NONE and (has_several_objectives or self.objectives[0] is not Objective.LOSS):
+        if self.pruner is not Pruner.NONE and (has_several_objectives or self.objectives[0] is not Objective.LOSS):
             raise ValueError("a pruner compares losses after each epoch: it needs objectives [loss], or pruner none")
-        if self.pruner is not PrunerKind.NONE and self.sampler is SamplerKind.GRID:
+        if self.pruner is not Pruner.NONE and self.sampler is Sampler.GRID:
             raise ValueError("the sampler grid trains every point to its end: set pruner to none")
         return self
 
     def find_space_problem(self, space: Space, seeds: int) -> str | None:
         """Why the search cannot take the space; None if it can."""
         infinite = [key for key, dimension in space.items() if finite_values(dimension) is None]
-        if self.sampler is SamplerKind.GRID and infinite:
+        if self.sampler is Sampler.GRID and infinite:
             return (
                 f"the sampler grid needs finitely many points, {infinite[0]} has infinitely many values: give "
                 "choices, or another sampler"
             )
-        if self.sampler is SamplerKind.CMAES:
+        if self.sampler is Sampler.CMAES:
             categorical = [key for key, dimension in space.items() if _is_categorical(dimension)]
             if categorical:
                 return (
@@ -100,7 +100,7 @@ class SearchSpec(Spec):
                 )
             if _count_coordinates(space) < 2:
                 return "the sampler cmaes needs at least two numbers to vary: use tpe, gp or random"
-        if self.pruner is not PrunerKind.NONE and seeds > 1:
+        if self.pruner is not Pruner.NONE and seeds > 1:
             return f"a pruner compares single trials, the study has {seeds} seeds: give one seed, or pruner none"
         return None
 

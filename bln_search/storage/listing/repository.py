@@ -16,7 +16,7 @@ from bln_search.storage.listing.trial_activity import TrialActivity, find_trial_
 from bln_search.storage.listing.trials import LearningCurve, TrialStatus
 from bln_search.storage.pagination import Page
 from bln_search.storage.results.evaluations import EvaluationRecord
-from bln_search.storage.studies.queue_order import list_queued_study_ids
+from bln_search.storage.studies.queue_order import QueuePlace, read_queue_places
 from bln_search.storage.studies.tags import count_tags
 from bln_search.storage.studies.trial_counts import count_trials_by_arm
 from bln_search.storage.studies.version import read_study_list_version
@@ -65,10 +65,14 @@ class Listing:
         with self.database.read_session() as session:
             return count_tags(session, owner)
 
-    def list_queued_study_ids(self) -> tuple[int, ...]:
-        """Ids of the waiting studies of all owners, in the order in which workers claim them."""
+    def read_queue_places(self, limit: int) -> dict[int, QueuePlace]:
+        """Places of the waiting studies of all owners by id, in the order in which workers claim them.
+
+        Args:
+            limit: Largest number of running studies of one owner.
+        """
         with self.database.read_session() as session:
-            return list_queued_study_ids(session)
+            return read_queue_places(session, limit)
 
     def read_study_list_version(self, owner: str | None = None) -> tuple[int, ...]:
         """A version of the owner's list of studies: it changes with every event of one of them."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.storage.pagination import Page, Sorts, limit_to_page
@@ -118,11 +118,23 @@ def list_studies(
 
 def _text_filter(text: str) -> ColumnElement[bool]:
     """Whether name, title or a tag of a study contains a text."""
-    tagged = select(StudyTagRow.study_id).where(StudyTagRow.tag.contains(text.lower(), autoescape=True))
-    return or_(
-        *(func.lower(column).contains(text.lower(), autoescape=True) for column in (StudyRow.name, StudyRow.title)),
-        StudyRow.id.in_(tagged),
-    )
+    small = text.lower()
+    tagged = select(StudyTagRow.study_id).where(StudyTagRow.tag.contains(small, autoescape=True))
+    columns = (_in_small_letters(column, small) for column in (StudyRow.name, StudyRow.title))
+    return or_(*(column.contains(small, autoescape=True) for column in columns), StudyRow.id.in_(tagged))
+
+
+def _in_small_letters(column: ColumnElement[str] | InstrumentedAttribute[str], text: str) -> ColumnElement[str]:
+    """A column in small letters, as far as a text in small letters can be found in it.
+
+    SQLite's `lower` changes ASCII letters only, Postgres' those of the locale of the database.
+    """
+    small: ColumnElement[str] = func.lower(column)
+    for letter in sorted({letter for letter in text if not letter.isascii()}):
+        capital = letter.upper()
+        if len(capital) == 1 and capital != letter:
+            small = func.replace(small, capital, letter)
+    return small
 
 
 def find_study(session: Session, study_id: int) -> StudyItemWithSpec | None:

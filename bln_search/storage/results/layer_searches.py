@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from bln_search.core.errors import DamagedRecordError, DataError
 from bln_search.core.layer_search_record import FoldSums, LayerSearchRecord
 from bln_search.specs.records import point_json
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.database import Database
 from bln_search.storage.results.layer_search_codec import (
     decode_record,
@@ -32,7 +32,7 @@ class StoredLayerSearch:
     arm: str
     point: str
     seed: int
-    spec: LayerSearchSpec
+    spec: LayersSpec
     record: LayerSearchRecord
     made_at: datetime
 
@@ -43,7 +43,7 @@ class LayerSearchRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def is_finished(self, trial_id: int, spec: LayerSearchSpec) -> bool:
+    def is_finished(self, trial_id: int, spec: LayersSpec) -> bool:
         """Whether the search `spec` of the trial's network is finished."""
         query = select(LayerSearchRow.checkpoint_id).join(
             CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id
@@ -52,7 +52,7 @@ class LayerSearchRepository:
         with self.database.read_session() as session:
             return session.scalar(query.where(CheckpointRow.trial_id == trial_id, *has_record)) is not None
 
-    def find_progress(self, trial_id: int, spec: LayerSearchSpec) -> tuple[FoldSums, int] | None:
+    def find_progress(self, trial_id: int, spec: LayersSpec) -> tuple[FoldSums, int] | None:
         """The sums of an interrupted enumeration and the number of mini-batches in them; None where there are none."""
         with self.database.read_session() as session:
             row = _find_row(session, trial_id)
@@ -60,7 +60,7 @@ class LayerSearchRepository:
                 return None
             return decode_sums(row.sums), row.done
 
-    def save_progress(self, trial_id: int, sha256: str, spec: LayerSearchSpec, sums: FoldSums, done: int) -> None:
+    def save_progress(self, trial_id: int, sha256: str, spec: LayersSpec, sums: FoldSums, done: int) -> None:
         """Save the progress of an enumeration, unless another worker has made more progress.
 
         Args:
@@ -75,7 +75,7 @@ class LayerSearchRepository:
         """
         self._save(trial_id, sha256, spec, done=done, body=None, sums=encode_sums(sums), outcomes=None)
 
-    def save_record(self, trial_id: int, sha256: str, spec: LayerSearchSpec, record: LayerSearchRecord) -> None:
+    def save_record(self, trial_id: int, sha256: str, spec: LayersSpec, record: LayerSearchRecord) -> None:
         """Save the result of a search in place of an earlier one; arguments and errors as of `save_progress`."""
         body, outcomes = encode_body(record), encode_record_outcomes(record)
         self._save(trial_id, sha256, spec, done=0, body=body, sums=encode_sums(record.sums), outcomes=outcomes)
@@ -102,7 +102,7 @@ class LayerSearchRepository:
             if trial is None or row is None or row.body is None or row.sums is None or row.outcomes is None:
                 return None
             try:
-                spec = LayerSearchSpec.model_validate_json(row.spec)
+                spec = LayersSpec.model_validate_json(row.spec)
             except ValidationError as error:
                 raise DamagedRecordError(f"a stored per-layer search is damaged: {error}") from None
             record = decode_record(row.body, row.sums, row.outcomes)
@@ -112,7 +112,7 @@ class LayerSearchRepository:
         self,
         trial_id: int,
         sha256: str,
-        spec: LayerSearchSpec,
+        spec: LayersSpec,
         *,
         done: int,
         body: str | None,

@@ -11,14 +11,13 @@ from sqlalchemy.orm import Session, aliased
 
 from bln_search.core.errors import StudyBusyError, StudyChangedError
 from bln_search.core.states import StopRequest, StudyState, check_transition
-from bln_search.core.tags import normalize_tags
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
 from bln_search.storage.studies.lifecycle import accept_study, account_event_data, lock_study, set_study_state
 from bln_search.storage.studies.submissions import Submission, find_submission, record_submission
-from bln_search.storage.studies.tags import replace_tags
+from bln_search.storage.studies.tags import TAG_CHANGES, change_tags
 from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow
 from bln_search.storage.trials.attempts import AttemptRepository
 
@@ -196,7 +195,8 @@ class StudyQueue:
 
         Args:
             study_id: The study.
-            changes: New values by column; `tags` replaces all tags.
+            changes: New values by column. `tags` replaces all tags; `add_tags` and `remove_tags` keep the others, also
+                those that another request adds at the same time.
             revision: Revision that the study must have; None for any.
             account: Account that requests it, for the event; None if it is unknown.
 
@@ -206,8 +206,8 @@ class StudyQueue:
             StudyBusyError: the owner has the same study under the new name.
             TagError: A tag is invalid, or there are too many.
         """
-        columns = {name: value for name, value in changes.items() if name != "tags"}
-        tags = None if "tags" not in changes else normalize_tags(cast("Sequence[str]", changes["tags"]))
+        columns = {name: value for name, value in changes.items() if name not in TAG_CHANGES}
+        tags = {name: cast("Sequence[str]", changes[name]) for name in TAG_CHANGES if name in changes}
         with self.database.write_session() as session:
             study = lock_study(session, study_id)
             if revision is not None and study.revision != revision:
@@ -223,7 +223,7 @@ class StudyQueue:
             for name, value in effective.items():
                 setattr(study, name, value)
             changed = sorted(effective)
-            if tags is not None and replace_tags(session, study_id, tags):
+            if tags and change_tags(session, study_id, tags):
                 changed = sorted([*changed, "tags"])
             if changed:
                 study.revision += 1

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from sqlalchemy import Select, bindparam, func, select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
-from bln_search.core.errors import AmbiguousStudyError, LeaseLostError, StudyBusyError, UnknownStudyError
-from bln_search.core.names import ambiguous_name_message
+from bln_search.core.errors import LeaseLostError, StudyBusyError, UnknownStudyError
 from bln_search.core.states import ENDED, StopRequest, StudyState, TrialState
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import StudySpec
@@ -17,33 +15,13 @@ from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
 from bln_search.storage.migration import check_revision
+from bln_search.storage.studies.deletion import delete_study
 from bln_search.storage.studies.error_count import WORKER_ERROR, count_recent_errors
-from bln_search.storage.studies.lifecycle import OPEN_STATES, accept_study, final_state, lock_study, set_study_state
+from bln_search.storage.studies.lifecycle import OPEN_STATES, accept_study, final_state, set_study_state
+from bln_search.storage.studies.lookup import StudyHeader, find_header, find_row, make_study
 from bln_search.storage.studies.trial_counts import count_trials
-from bln_search.storage.tables import CheckpointRow, SnapshotRow, StudyRow, TrialRow
-from bln_search.storage.tables.trials import NO_FILE
+from bln_search.storage.tables import StudyRow, TrialRow
 from bln_search.storage.trials.attempts import AttemptRepository, list_running, set_trial_state, waiting_state
-
-
-@dataclass(frozen=True)
-class StudyHeader:
-    """The attributes of a study that authorization and cache validation need.
-
-    Attributes:
-        id: Id of the study.
-        owner: Account that owns it; empty without an owner.
-        revision: Grows with every change.
-        results: Number of trials that have a result.
-        state: State of the study.
-        name: Name of the study.
-    """
-
-    id: int
-    owner: str
-    revision: int
-    results: int
-    state: str
-    name: str
 
 
 class StudyRepository:
@@ -64,7 +42,7 @@ class StudyRepository:
             row = session.get(StudyRow, study_id, options=[joinedload(StudyRow.tag_rows)])
             if row is None:
                 raise UnknownStudyError(f"there is no study {study_id}")
-            return _make_study(row, count_trials(session, [study_id]).get(study_id, {}))
+            return make_study(row, count_trials(session, [study_id]).get(study_id, {}))
 
     def find(self, name_or_id: str) -> StudyRecord:
         """The study of that id, otherwise the newest one of that name.
@@ -76,18 +54,17 @@ class StudyRepository:
             AmbiguousStudyError: several accounts have a study of that name.
         """
         with self.database.read_session() as session:
-            row = _find_row(session, name_or_id)
+            row = find_row(session, name_or_id)
             if row is None:
                 raise UnknownStudyError(
                     f"there is no study {name_or_id!r} in {self.database}", "`bln-search list` prints the existing ones"
                 )
-            return _make_study(row, count_trials(session, [row.id]).get(row.id, {}))
+            return make_study(row, count_trials(session, [row.id]).get(row.id, {}))
 
     def find_header(self, study_id: int) -> StudyHeader | None:
         """The header of a study, in one small query; None where there is no such study."""
         with self.database.connect() as connection:
-            row = connection.execute(_HEADER, {"study_id": study_id}).first()
-            return None if row is None else StudyHeader(study_id, *row)
+            return find_header(connection, study_id)
 
     def list_studies(self) -> list[StudyRecord]:
         """Every study, newest first; three queries for any number of studies."""
@@ -95,7 +72,7 @@ class StudyRepository:
             counts = count_trials(session)
             query = select(StudyRow).options(selectinload(StudyRow.tag_rows))
             rows = session.scalars(query.order_by(StudyRow.id.desc()))
-            return [_make_study(row, counts.get(row.id, {})) for row in rows]
+            return [make_study(row, counts.get(row.id, {})) for row in rows]
 
     def start(self, study_id: int, is_alive: Callable[[str], bool], runner: str | None = None) -> None:
         """Lease the study to a runner and mark it as running; trials of lost attempts open again.
@@ -242,59 +219,7 @@ class StudyRepository:
             UnknownStudyError: there is no such study.
         """
         with self.database.write_session() as session:
-            study = lock_study(session, study_id)
-            running = study.state == StudyState.RUNNING
-            now = self.database.now(session)
-            if running and (study.owner or (study.runner_until is not None and study.runner_until > now)):
-                raise StudyBusyError("the study is running: cancel it, or stop its command, before deleting it")
-            checkpoints = select(CheckpointRow.file).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
-            snapshots = select(SnapshotRow.file).join(CheckpointRow, CheckpointRow.id == SnapshotRow.checkpoint_id)
-            snapshots = snapshots.join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
-            files, needed = (
-                {
-                    file
-                    for query in (checkpoints, snapshots)
-                    for file in session.scalars(query.where(condition))
-                    if file != NO_FILE
-                }
-                for condition in (TrialRow.study_id == study_id, TrialRow.study_id != study_id)
-            )
-            session.delete(study)
-            return sorted(files - needed)
-
-
-_HEADER = select(StudyRow.owner, StudyRow.revision, StudyRow.results, StudyRow.state, StudyRow.name).where(
-    StudyRow.id == bindparam("study_id")
-)
-
-
-def _find_row(session: Session, name_or_id: str) -> StudyRow | None:
-    if name_or_id.isascii() and name_or_id.isdigit() and len(name_or_id) < 10:
-        row = session.get(StudyRow, int(name_or_id))
-        if row is not None:
-            return row
-    named = select(StudyRow.owner, func.max(StudyRow.id).label("newest")).where(StudyRow.name == name_or_id)
-    newest = {row.owner: row.newest for row in session.execute(named.group_by(StudyRow.owner))}
-    if len(newest) > 1 and "" not in newest:
-        raise AmbiguousStudyError(ambiguous_name_message(name_or_id, newest))
-    study_id = newest.get("") or next(iter(newest.values()), None)
-    return None if study_id is None else session.get(StudyRow, study_id)
-
-
-def _make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
-    return StudyRecord(
-        id=row.id,
-        name=row.name,
-        state=StudyState(row.state),
-        created_at=row.created_at,
-        ended_at=row.ended_at,
-        trials=trials,
-        spec=StudySpec.model_validate_json(row.spec),
-        planned=max(row.planned, sum(trials.values())),
-        reason=row.reason,
-        owner=row.owner,
-        tags=tuple(tagged.tag for tagged in row.tag_rows),
-    )
+            return delete_study(session, study_id, self.database.now(session))
 
 
 def _select_failed_trials(study_id: int) -> Select[TrialRow]:

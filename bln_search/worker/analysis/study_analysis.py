@@ -18,7 +18,6 @@ from bln_search.ranking.selection.recommendation import Recommendation, recommen
 from bln_search.ranking.selection.selected_row import evaluate_selected_row
 from bln_search.ranking.study_effects import condition_effects, values_by_split_and_metric, variance_shares
 from bln_search.specs.records import StudyRecord
-from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis.baseline_check import find_arms_not_beating_baseline
 from bln_search.worker.analysis.comparison import compare_best_rows
@@ -151,7 +150,7 @@ def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironme
     recommendation = recommend(
         comparison,
         _losses_by_batch_size(probes),
-        per_slot=_has_slot_estimates(study.spec),
+        per_slot=study.spec.has_slot_populations,
         current=find_deployed_row(study.spec, comparison),
     )
     arms = {(row.arm, row.point) for row in comparison.rows}
@@ -183,12 +182,6 @@ def _measure_latencies(
         if latencies:
             return Analysis(latencies=latencies, device=environment.device, threads=environment.threads)
     return Analysis()
-
-
-def _has_slot_estimates(study: StudySpec) -> bool:
-    """Whether population statistics are estimated for each slot of the mini-batch, of which training has several."""
-    one_slot = study.training.batch_size == 1 and "training.batch_size" not in (study.space or {})
-    return study.evaluation.per_slot and not one_slot
 
 
 def _losses_by_batch_size(probes: Sequence[TrialProbe]) -> dict[int, dict[RowKey, LossBySeed]]:

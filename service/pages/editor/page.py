@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, StringConstraints, computed_field
 
 from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate
@@ -23,7 +23,7 @@ from service.admission import plan_accepted_study
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 from service.pages.editor.form import FIELDS, read_fields, set_field
-from service.pages.rendering.templates import render_page
+from service.pages.rendering.templates import render_page, render_text
 from service.pages.rendering.viewer import viewer_context
 from service.plan_estimate import plan_with_estimates
 from service.schemas.studies import PlanOut
@@ -63,12 +63,18 @@ class DraftProblem(BaseModel):
 
 
 class CheckedDraft(BaseModel):
-    """A draft's text, its form fields, its errors, and its plan if it has none."""
+    """A draft's text, its form fields, its errors, and its plan if it has none, also as a part of the page."""
 
     text: str
     fields: dict[str, str | list[str]]
     mistakes: list[DraftProblem]
     plan: PlanOut | None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def plan_html(self) -> str:
+        """The plan as a part of the page."""
+        return render_text("parts/plan.html", plan=self.plan)
 
 
 @router.get("/new")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bln_search.ranking.condition_metrics import SUMMARIES
-from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.specs.sections.space import format_value, format_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 
@@ -55,13 +53,10 @@ def make_leaderboard_filters(board: CachedLeaderboard) -> LeaderboardFilters:
         _make_select_filter("batch_size", "Batch size", {row.batch_size for row in rows}),
         _make_select_filter("estimate", "Population", {str(row.estimate) for row in rows if row.estimate}),
         _make_select_filter("state", "State", {row.state.value for row in rows}),
-        _batch_dependence_filter(rows),
+        _batch_dependence_filter(board),
         _condition_filter(board),
     ]
-    values: dict[str, dict[str, Any]] = {}
-    for point in dict.fromkeys(row.point for row in rows if row.point):
-        for name, value in board.parameters(point).items():
-            values.setdefault(name, {})[_text(value)] = value
+    values = {name: {_text(value): value for value in found} for name, found in board.parameter_values.items()}
     few = {name: by_text for name, by_text in values.items() if len(by_text) <= _MAX_OPTIONS}
     choices += [
         SelectFilter(
@@ -82,8 +77,8 @@ def _make_select_filter(name: str, label: str, values: set[Any]) -> SelectFilter
     return SelectFilter(name, label, tuple((str(value), str(value)) for value in sorted(values)))
 
 
-def _batch_dependence_filter(rows: Sequence[LeaderboardRow]) -> SelectFilter:
-    present = {row.configuration.is_deterministic for row in rows}
+def _batch_dependence_filter(board: CachedLeaderboard) -> SelectFilter:
+    present = {board.is_deterministic(row) for row in board.leaderboard.rows}
     options = (("true", "independent"), ("false", "dependent")) if len(present) > 1 else ()
     return SelectFilter("deterministic", "Mini-batch", options)
 

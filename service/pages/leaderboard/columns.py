@@ -29,6 +29,7 @@ class Column:
         is_number: Whether its values are numbers.
         sort: Value of `sort` that orders by it; None where no order is offered.
         at_first: Whether it is shown where the link names no columns.
+        term: Anchor of its term in the glossary; empty without one.
     """
 
     key: str
@@ -37,6 +38,7 @@ class Column:
     is_number: bool = False
     sort: str | None = None
     at_first: bool = True
+    term: str = ""
 
     @property
     def parameter_name(self) -> str | None:
@@ -60,12 +62,18 @@ def available_columns(board: Leaderboard, parameters: Sequence[str], comparison:
     rows = board.rows
     columns = _comparison_columns() if comparison is not None else []
     if len({row.arm for row in rows}) > 1:
-        columns.append(Column("arm", "Arm"))
-    columns += [Column(f"{PARAMETER}{name}", name, f"parameter {name} of the search space") for name in parameters]
+        columns.append(Column("arm", "Arm", term="arm"))
+    columns += [
+        Column(f"{PARAMETER}{name}", name, f"parameter {name} of the search space", term="point") for name in parameters
+    ]
     estimates = {row.estimate for row in rows if row.estimate}
-    columns.append(Column("population", "Population", at_first=len(estimates) > 1))
+    columns.append(Column("population", "Population", at_first=len(estimates) > 1, term="estimate"))
     several = len({row.batch_size for row in rows}) > 1
-    columns.append(Column("batch_size", "Batch", "mini-batch size at inference", is_number=True, at_first=several))
+    columns.append(
+        Column(
+            "batch_size", "Batch", "mini-batch size at inference", is_number=True, at_first=several, term="evaluation"
+        )
+    )
     columns += _metric_columns(board)
     columns.append(
         Column(
@@ -73,16 +81,19 @@ def available_columns(board: Leaderboard, parameters: Sequence[str], comparison:
             "Cost",
             "statistics that are computed from the mini-batch at inference, of those the method has",
             is_number=True,
+            term="cost",
         )
     )
-    columns.append(Column("seeds", "Seeds", is_number=True))
+    columns.append(Column("seeds", "Seeds", is_number=True, term="seed"))
     return columns
 
 
 def _comparison_columns() -> list[Column]:
     return [
-        Column("group", "Group", "rows that share a letter do not differ significantly"),
-        Column("ranks", "Ranks", "ranks that the row may have, all of them together with 95 %", is_number=True),
+        Column("group", "Group", "rows that share a letter do not differ significantly", term="group"),
+        Column(
+            "ranks", "Ranks", "ranks that the row may have, all of them together with 95 %", is_number=True, term="rank"
+        ),
     ]
 
 
@@ -98,12 +109,14 @@ def _metric_columns(board: Leaderboard) -> list[Column]:
             is_number=True,
             sort=metric_key(metric),
             at_first=not metric.condition or few or metric.condition in SUMMARIES,
+            term="split" if metric.metric == "loss" and not metric.condition else "",
         )
         for metric in shown_metrics(board)
     ]
     ranked_loss = f"{board.ranked_on}_loss"
     position = next(index for index, column in enumerate(metrics) if column.key == ranked_loss)
-    picture = Column("interval", f"{board.ranked_on.value.capitalize()} loss, 95 %", "confidence interval as a line")
+    heading = f"{board.ranked_on.value.capitalize()} loss, 95 %"
+    picture = Column("interval", heading, "confidence interval as a line", term="confidence-interval")
     return [*metrics[: position + 1], picture, *metrics[position + 1 :]]
 
 

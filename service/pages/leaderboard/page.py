@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -28,7 +29,7 @@ from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitCh
 from service.pages.leaderboard.rows import DisplayRow, format_row_key, make_display_row, worse_rows
 from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
-from service.results.equal_rows import RowGroup, distinct_rows
+from service.results.equal_rows import DistinctRows, RowGroup, distinct_rows
 from service.results.leaderboard_filters import filter_rows
 from service.security import ReadableStudy, StudyAccess
 
@@ -89,8 +90,12 @@ class _Table:
 
     def _recommended_group(self) -> RowGroup | None:
         key = self._recommended_key
-        rows = [] if key is None else [row for row in self._board.leaderboard.rows if _is_same_row(row, key)]
-        equal = distinct_rows(rows, self._board.leaderboard.ranked_on, collapse=True)
+        rows = (
+            []
+            if key is None
+            else [row for row in self._board.leaderboard.rows if row.key.at_batch_size(key.batch_size) == key]
+        )
+        equal = _distinct_rows(self._board, rows, collapse=True)
         return next((group for group in equal.groups() if key is not None and group.contains(key)), None)
 
     def _show(self, row: LeaderboardRow) -> DisplayRow:
@@ -109,13 +114,9 @@ class _Table:
         )
 
 
-def _is_same_row(row: LeaderboardRow, key: RowKey) -> bool:
-    return (row.arm, row.point, row.configuration, row.estimate) == (
-        key.arm,
-        key.point,
-        key.configuration,
-        key.estimate,
-    )
+def _distinct_rows(board: CachedLeaderboard, rows: Sequence[LeaderboardRow], *, collapse: bool) -> DistinctRows:
+    per_slot = board.spec.has_slot_populations
+    return distinct_rows(rows, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
 
 
 @router.get("/leaderboard")
@@ -124,7 +125,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
     board, cached, analysis = _read_results(context, study, query.on)
     leaderboard = board.leaderboard
     rows = filter_rows(board, query.filters, query.sort)
-    distinct = distinct_rows(rows, leaderboard.ranked_on, collapse=query.collapse)
+    distinct = _distinct_rows(board, rows, collapse=query.collapse)
     position = paging(query.page, _PAGE_SIZE, len(distinct))
     table = _Table(board, analysis)
     pinned, lines = table.lines(distinct.groups(position.start, position.start + _PAGE_SIZE))

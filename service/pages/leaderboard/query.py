@@ -11,7 +11,7 @@ from bln_search.core.blend import ESTIMATE_PATTERN
 from bln_search.core.configuration import Method
 from bln_search.core.states import EvaluationState
 from service.pages.rendering.templates import url_with_query
-from service.routes.results import ArmFilter, LeaderboardSort, ParameterFilters
+from service.routes.result_filters import ArmFilter, LeaderboardSort, ParameterFilters
 
 EstimateChoice = Annotated[str, Query(max_length=64, pattern=f"^$|{ESTIMATE_PATTERN}")]
 """Label of a population estimate; empty for any."""

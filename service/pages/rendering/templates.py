@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from bln_search.core.tags import TAG_PATTERN, TAG_RULE
 from bln_search.core.version import VERSION
 from bln_search.reports.formatting import format_interval, format_signed_interval, group_mark
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, unranked_reason
@@ -22,6 +23,7 @@ from service.pages.rendering.assets import assets_version
 from service.pages.rendering.documentation import documentation_folder
 from service.pages.rendering.markdown import render_markdown
 from service.pages.rendering.plotly_script import plotly_version
+from service.pages.study_actions import ACTION_LABELS, allowed_actions
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 CHART_HEADERS = {
@@ -64,6 +66,10 @@ def template_environment() -> Environment:
         "plotly": plotly_version(),
         "marks": labels.STATE_SYMBOLS,
         "address": url_with_query,
+        "action_labels": ACTION_LABELS,
+        "allowed_actions": allowed_actions,
+        "tag_pattern": TAG_PATTERN,
+        "tag_rule": TAG_RULE,
         "has_documentation": documentation_folder() is not None,
     }
     return templates

@@ -14,7 +14,7 @@ from bln_search.core.errors import DataError, LedgerError
 from bln_search.core.layer_search_record import FoldSums
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import TrialState
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.engine import read_session, schema_transaction, write_session
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.tables import LayerSearchRow
@@ -22,8 +22,8 @@ from bln_search.storage.upgrade import alembic_config
 from tests.storage.searches import assert_same, make_search_record
 from tests.support.service_world import finish_trial, study
 
-SPEC = LayerSearchSpec()
-OTHER = LayerSearchSpec(search=LayerSearch.BEAM)
+SPEC = LayersSpec()
+OTHER = LayersSpec(search=LayerSearch.BEAM)
 
 
 def complete(ledger, name="study", seeds=(0, 1)):
@@ -59,7 +59,7 @@ def test_progress_is_found_by_the_same_search_only(ledger):
     store_progress(ledger, first, progress(1), 1)
     store_progress(ledger, first, progress(2), 5)
     sums, completed = ledger.layer_searches.find_progress(
-        first.id, LayerSearchSpec.model_validate_json(SPEC.model_dump_json())
+        first.id, LayersSpec.model_validate_json(SPEC.model_dump_json())
     )
     assert completed == 5
     assert_same(sums, progress(2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from bln_search.core.errors import StudyChangedError, TagError
@@ -30,6 +32,26 @@ def test_tags_are_sorted_stored_once_and_replaced(ledger, studies):
     ledger.queue.update(studies["alpha"], {"tags": [], "title": "new"})
     assert ledger.listing.find_study(studies["alpha"]).tags == ()
     assert ledger.events.list_last(studies["alpha"], 1)[0].data == {"fields": ["tags", "title"]}
+
+
+def test_added_and_removed_tags_keep_the_others(ledger, studies):
+    study_id = studies["alpha"]
+    ledger.queue.update(study_id, {"tags": ["a", "b"]})
+    ledger.queue.update(study_id, {"add_tags": ["c"], "remove_tags": ["a", "unknown"]}, account="ada")
+    assert ledger.listing.find_study(study_id).tags == ("b", "c")
+    assert ledger.events.list_last(study_id, 1)[0].data == {"fields": ["tags"], "account": "ada"}
+    before = ledger.listing.find_study(study_id).revision
+    ledger.queue.update(study_id, {"add_tags": ["b"], "remove_tags": ["a"]})
+    assert ledger.listing.find_study(study_id).revision == before
+
+
+def test_tags_that_are_added_at_the_same_time_are_all_kept(ledger, studies):
+    added = [f"t{number}" for number in range(MAX_TAGS)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda tag: ledger.queue.update(studies["alpha"], {"add_tags": [tag]}), added))
+    assert ledger.listing.find_study(studies["alpha"]).tags == tuple(sorted(added))
+    with pytest.raises(TagError, match="21 tags are too many"):
+        ledger.queue.update(studies["alpha"], {"add_tags": ["more"]})
 
 
 def test_equal_tags_are_no_change_and_old_revisions_are_refused(ledger, studies):
@@ -81,3 +103,11 @@ def test_text_is_found_in_name_title_and_tags(ledger, studies):
     assert names(ledger, text="0 %") == ["alpha"]
     assert names(ledger, text="l_r") == ["beta"]  # `_` and `%` are no wildcards
     assert names(ledger, text="5%d") == []
+
+
+@pytest.mark.parametrize("text", ["ÄRGER", "ärger", "Ärger", "mit été", "ÉTÉ", "ΣΥΝ", "ß"])
+def test_text_is_found_in_small_and_capital_letters_of_every_script(ledger, studies, text):
+    ledger.queue.update(studies["alpha"], {"title": "Ärger mit ÉTÉ, Σύν συν, Maß"})
+    ledger.queue.update(studies["beta"], {"title": "ärger MIT été, σύν ΣΥΝ, maß"})
+    ledger.queue.update(studies["gamma"], {"title": "arger mit ete, syn, mass"})
+    assert names(ledger, text=text) == ["alpha", "beta"]

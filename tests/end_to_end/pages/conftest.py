@@ -50,12 +50,17 @@ def studies(ledger):
 
 @pytest.fixture
 def weigh(visit):
-    """Bytes on the wire of a page and of all that it requests; `act` does more before they are counted."""
+    """Bytes on the wire of a page and of all that it requests; `act` does more before they are counted.
 
-    def count(path, act=None):
+    encoding: the only encoding that the browser accepts; by default all that it knows.
+    """
+
+    def count(path, act=None, encoding=None):
         session = visit.context.new_cdp_session(visit.page)
         session.send("Network.enable")
         session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+        if encoding is not None:
+            session.send("Network.setExtraHTTPHeaders", {"headers": {"Accept-Encoding": encoding}})
         sizes = []
         session.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
         visit.go(path)

@@ -228,13 +228,16 @@ def test_a_running_study_is_cancelled_then_deleted(visit, service):
     with service.client() as client:
         number = client.submit(spec("endless", FOR_EVER))["id"]
     page = visit.page
-    page.on("dialog", lambda dialog: dialog.accept())
     visit.go(f"/studies/{number}")
     page.wait_for_selector("#state .state-running", timeout=160_000)
     page.wait_for_selector("#log li:has-text('epoch')", timeout=160_000)
-    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    assert "a cancelled study can be resumed" in visit.text("#dialog-text")
+    page.get_by_role("button", name="Cancel 1 study").click()
     page.wait_for_selector("#state .state-cancelled")
-    page.get_by_role("button", name="Delete").click()
+    assert page.get_by_role("button", name="Resume").is_visible()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Delete 1 study").click()
     page.wait_for_url("**/studies")
     assert page.locator(f"tr[data-study='{number}']").count() == 0
 

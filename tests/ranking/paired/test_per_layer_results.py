@@ -16,7 +16,7 @@ from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.paired.per_layer_results import confirmed_difference, per_layer_result
 from bln_search.ranking.statistics.intervals import t_interval
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.results.layer_searches import StoredLayerSearch
 from tests.search.layers.tables import choice, plain_space, space_of
 from tests.storage.searches import make_search_record
@@ -27,9 +27,7 @@ SPACE = plain_space(2)
 
 def stored(records, spec=None, made_at=None):
     return [
-        StoredLayerSearch(
-            "bln", "", seed, spec or LayerSearchSpec(), record, (made_at or NOW) + timedelta(seconds=seed)
-        )
+        StoredLayerSearch("bln", "", seed, spec or LayersSpec(), record, (made_at or NOW) + timedelta(seconds=seed))
         for seed, record in enumerate(records)
     ]
 
@@ -132,7 +130,7 @@ def uniform():
 def test_only_configurations_of_all_networks_have_rows():
     uniform_digits = [digits for _, digits in uniform()]
     records = [make_search_record(seed, digits=[*uniform_digits, (0, 1), (9, 3 + seed)]) for seed in range(3)]
-    result = result_of(stored(records, LayerSearchSpec(search=LayerSearch.TPE)))
+    result = result_of(stored(records, LayersSpec(search=LayerSearch.TPE)))
     assert {row.configuration for row in result.rows} == {
         str(SPACE.configuration(digits)) for digits in [*uniform_digits, (0, 1)]
     }
@@ -179,7 +177,7 @@ def test_pending_seeds_are_listed():
 
 def test_latest_specification_counts():
     before = stored(three_records(), made_at=NOW)
-    beam_spec = LayerSearchSpec(search=LayerSearch.BEAM, folds=3)
+    beam_spec = LayersSpec(search=LayerSearch.BEAM, folds=3)
     latest_search = StoredLayerSearch("bln", "", 0, beam_spec, make_search_record(9), NOW + timedelta(hours=1))
     result = result_of([latest_search, *before[1:]])
     assert (result.search, result.folds) == (LayerSearch.BEAM, 3)

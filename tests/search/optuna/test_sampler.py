@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import TrialState
 from bln_search.search.optuna.sampler import OptunaSampler
-from bln_search.specs.sections.search import Objective, PrunerKind, SamplerKind, SearchSpec
+from bln_search.specs.sections.search import Objective, Pruner, Sampler, SearchSpec
 from bln_search.specs.sections.space import Space
 
 SPACE = TypeAdapter(Space).validate_python(
@@ -83,7 +83,7 @@ def states(url):
     return [trial.state.name for trial in study.trials]
 
 
-@pytest.mark.parametrize("sampler", [sampler for sampler in SamplerKind if sampler is not SamplerKind.GRID])
+@pytest.mark.parametrize("sampler", [sampler for sampler in Sampler if sampler is not Sampler.GRID])
 def test_every_sampler_suggests_points_of_the_space(url, sampler):
     arm_sampler = make_sampler(url, sampler=sampler)
     for step in range(6):
@@ -96,7 +96,7 @@ def test_every_sampler_suggests_points_of_the_space(url, sampler):
     assert states(url) == ["COMPLETE"] * 6
 
 
-@pytest.mark.parametrize("sampler", [SamplerKind.RANDOM, SamplerKind.TPE, SamplerKind.GP, SamplerKind.NSGA2])
+@pytest.mark.parametrize("sampler", [Sampler.RANDOM, Sampler.TPE, Sampler.GP, Sampler.NSGA2])
 def test_choices_and_schedules_are_suggested_unchanged(url, sampler):
     arm_sampler = make_sampler(url, CHOICES, sampler=sampler)
     suggested = [ask(arm_sampler, f"key{step}").parameters for step in range(12)]
@@ -115,7 +115,7 @@ def test_several_objectives_have_a_pareto_front(url):
 
 
 def test_bad_trial_is_pruned_and_recorded_as_pruned(url):
-    sampler = make_sampler(url, pruner=PrunerKind.ASHA)
+    sampler = make_sampler(url, pruner=Pruner.ASHA)
     good_trial = ask(sampler, "good")
     assert not any(sampler.should_stop("good", epoch, 0.1) for epoch in range(1, 10))
     sampler.tell([good_trial])

@@ -257,7 +257,7 @@ def test_another_media_type_is_refused(client, method, path, accepts_yaml, media
 def test_unknown_keys_are_compared_with_those_of_the_request(world, client):
     study_id = world.complete()
     renamed = is_problem(client.patch(f"/api/v1/studies/{study_id}", json={"caption": "x"}))
-    known = "unknown key; known here: name, notes, title, tags, priority"
+    known = "unknown key; known here: name, notes, title, tags, add_tags, remove_tags, priority"
     assert renamed["errors"] == [{"pointer": "/caption", "detail": known}]
     expiring = is_problem(client.post("/api/v1/tokens", json={"expires_in_days": 3}))
     assert expiring["errors"][0]["detail"] == "unknown key; known here: label, scope, account, days"

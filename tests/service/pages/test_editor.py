@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.pages.editor import page
 from service.pages.editor.form import FIELDS, read_fields, set_field
+from service.pages.rendering.labels import format_duration
 
 
 def check(client, **draft):
@@ -29,6 +31,18 @@ def test_draft_has_a_plan_or_errors_with_lines(client):
     unknown = check(client, text=TEXT.replace("digits", "digit")).json()
     assert [(mistake["line"], "no data set" in mistake["message"]) for mistake in unknown["mistakes"]] == [(2, True)]
     assert check(client, text="x" * 60_000).status_code == 422
+
+
+def test_plan_is_shown_with_the_durations_of_the_other_pages(client, monkeypatch):
+    def shown(seconds):
+        monkeypatch.setattr(page, "plan_with_estimates", lambda *_: plan.model_copy(update={"seconds": seconds}))
+        return check(client, text=TEXT).json()["plan_html"]
+
+    plan = page.PlanOut.model_validate({**check(client, text=TEXT).json()["plan"], "sample_epochs": 0})
+    assert "<dt>Networks to train</dt><dd>1</dd>" in shown(None)
+    assert "unknown: no similar network" in shown(None)
+    assert f"about {format_duration(5025)} on one worker process" in shown(5025)
+    assert "no mistake" in check(client, text="name: s\n").json()["plan_html"]
 
 
 def test_form_field_changes_only_its_value_in_the_text(client):

@@ -73,6 +73,16 @@ def test_stream_begins_after_the_last_event_of_the_browser(world, root):
     assert root.get(f"/studies/{number}/live?after={last}").text.endswith("event: end\ndata: {}\n\n")
 
 
+@pytest.mark.parametrize(
+    "change", [{"title": "study changed"}, {"tags": ["x"]}, {"notes": "n"}], ids=lambda one: next(iter(one))
+)
+def test_stream_names_the_details_after_a_change(world, change):
+    number = world.queue.submit(study("s"), "ada").study_id
+    last = world.ledger.listing.find_study(number).last_event
+    world.queue.update(number, change)
+    assert asyncio.run(read_first_message(world, number, last))["parts"] == ["details"]
+
+
 def test_head_offers_what_the_state_allows(world, root):
     waiting = world.queue.submit(study("waiting"), "ada").study_id
     world.queue.pause(waiting, "ada")

@@ -87,6 +87,20 @@ def test_waiting_studies_show_their_place_or_that_no_worker_runs(world, ada):
     text = ada.get(ROWS).text
     assert "no worker is running" not in text
     assert text.index("number 2 in the queue") < text.index("number 1 in the queue")
+    assert "number 2 in the queue" in ada.get("/studies/2").text
+    assert "number 2 in the queue" in ada.get("/studies/2/parts/head").text
+
+
+def test_waiting_studies_of_an_owner_at_the_limit_say_so(world, ada):
+    world.ledger.workers.record_heartbeat("host/1/0", "cpu", "1")
+    for name in ("first", "second", "third"):
+        world.queue.submit(study(name), "ada")
+    limit = world.settings.running_studies
+    for number in range(limit):
+        world.queue.claim(f"host/{number}/0", lambda _: True, limit)
+    assert ada.get(ROWS).text.count(f"its owner has {limit} running studies, the limit") == 1
+    world.queue.submit(study("other"), "bob")
+    assert "number 2 in the queue" in ada.get("/studies/3").text
 
 
 def test_progress_of_a_running_study_counts_epochs(world, ada):
@@ -98,7 +112,7 @@ def test_progress_of_a_running_study_counts_epochs(world, ada):
     text = ada.get(ROWS).text
     assert 'value="0.175"' in text
     assert "<b>17 %</b>" in text
-    assert 'data-running="1" data-waiting="1"' in text
+    assert 'data-ended="0" data-running="1" data-waiting="1"' in text
     assert "<title>17 % · live" in ada.get(f"/studies/{study_id}").text
 
 

@@ -38,6 +38,12 @@ def test_rows_that_are_not_equal_stay_apart():
     assert len(joined([row("TT--", 5), row("TT--", 25, None)])) == 2
 
 
+def test_rows_that_read_populations_of_slots_are_not_joined():
+    rows = [row("TTTT", 5), row("TTTT", 25), row("TTFF", 5), row("TTFF", 25)]
+    groups = distinct_rows(rows, Split.VALIDATION, collapse=True, per_slot=True).groups()
+    assert [group.batch_sizes for group in groups] == [(5,), (25,), (5, 25)]
+
+
 def test_rows_without_a_value_are_joined_too():
     assert joined([row("TT--", 5, None), row("TT--", 25, None)]) == [("TT--", (5, 25))]
 

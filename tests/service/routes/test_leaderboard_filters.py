@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import pytest
 
 from bln_search.reports.export import row_from_flat
+from bln_search.worker.analysis import compute_analysis
 from tests.support.sampled_study import complete_sampled_study
+from tests.support.service_world import HTML_HEADERS
 
 
 @pytest.fixture
@@ -43,9 +46,55 @@ def test_equal_rows_are_collapsed_on_request(client, path):
     assert "batch_sizes" not in every[0]
     assert sum(len(row["batch_sizes"]) for row in collapsed) == len(every)
     assert {tuple(row["batch_sizes"]) for row in collapsed if row["configuration"].startswith("TT")} == {(5, 8)}
-    assert len(read_csv(client, path, collapse=True)) == len(collapsed)
+    lines = read_csv(client, path, collapse=True)
+    assert [line["batch_sizes"].split() for line in lines] == [[*map(str, row["batch_sizes"])] for row in collapsed]
+    assert "batch_sizes" not in read_csv(client, path)[0]
     ranks = {(row["arm"], row["configuration"], row["batch_size"]): row["rank"] for row in every}
     assert all(ranks[row["arm"], row["configuration"], row["batch_size"]] == row["rank"] for row in collapsed)
+
+
+def test_rows_that_read_populations_of_slots_depend_on_the_mini_batch(world, client):
+    path = f"/api/v1/studies/{world.complete(batch_sizes='[5, 8]', per_slot='true')}/leaderboard"
+    independent = {row["configuration"] for row in read(client, path, deterministic=True)}
+    assert independent == {"TTFF"}
+    collapsed = read(client, path, collapse=True)
+    assert {row["configuration"] for row in collapsed if row["batch_sizes"] == [5, 8]} == {"TTFF"}
+    assert (
+        client.get(path.replace("/api/v1", ""), params={"deterministic": "true"}, headers=HTML_HEADERS).text.count(
+            'name="row"'
+        )
+        == 1
+    )
+
+
+@pytest.mark.parametrize("output", ["latex", "markdown"])
+def test_tables_name_every_size_of_a_collapsed_row(client, path, output):
+    def batch_cells(**query):
+        table = client.get(path, params={"format": output, **query}).text
+        lines = [re.split(r" [&|] ", line) for line in table.splitlines() if " TT " in line or " T " in line]
+        return [line[7] for line in lines]
+
+    assert set(batch_cells()) == {"5", "8"}
+    assert "5, 8" in set(batch_cells(collapse=True))
+
+
+@pytest.mark.parametrize("output", ["latex", "markdown"])
+def test_tables_have_groups_and_the_recommended_row_of_the_analysis(world, client, output):
+    study_id = world.complete(batch_sizes="[5, 8]")
+    path = f"/api/v1/studies/{study_id}/leaderboard"
+    before = client.get(path, params={"format": output, "collapse": True})
+    assert "recommended" not in before.text
+    compute_analysis(world.ledger, study_id, None)
+    table = client.get(
+        path, params={"format": output, "collapse": True}, headers={"If-None-Match": before.headers["etag"]}
+    )
+    assert table.status_code == 200
+    analysis = world.ledger.analyses.find(study_id).analysis
+    code = str(analysis.recommendation.configuration)
+    marked = [line for line in table.text.splitlines() if re.match(r"(\| )?\d+(\$\^\{\*\}\$|\\\*)", line)]
+    assert [re.sub(r"[^TF]", "", "".join(re.split(r" [&|] ", line)[1:5])) for line in marked] == [code]
+    on_test = client.get(path, params={"format": output, "on": "test"}).text
+    assert "recommended" not in on_test
 
 
 def test_collapsed_rows_are_paged(client, path):

@@ -27,6 +27,16 @@ def test_tags_and_title_are_changed_and_listed(client):
     assert client.patch(f"{STUDIES}/1", json={"tags": []}).json()["tags"] == []
 
 
+def test_tags_are_added_and_removed_without_the_others(client):
+    client.post(STUDIES, json=body())
+    client.patch(f"{STUDIES}/1", json={"tags": ["meanwhile", "old"]})
+    changed = client.patch(f"{STUDIES}/1", json={"add_tags": ["new"], "remove_tags": ["old"]})
+    assert (changed.status_code, changed.json()["tags"]) == (200, ["meanwhile", "new"])
+    many = {"add_tags": [f"t{number}" for number in range(19)]}
+    assert client.patch(f"{STUDIES}/1", json=many).status_code == 422
+    assert client.get(f"{STUDIES}/1").json()["tags"] == ["meanwhile", "new"]
+
+
 @pytest.mark.parametrize("tags", [["A"], ["x" * 33], [f"t{number}" for number in range(21)], "x", [1], [""]], ids=repr)
 def test_invalid_tags_are_refused_with_their_place(client, tags):
     client.post(STUDIES, json=body())

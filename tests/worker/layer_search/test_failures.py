@@ -10,7 +10,7 @@ from bln_search.core.enums import LayerScope
 from bln_search.core.errors import DataError, ModelError, UnknownStudyError
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.specs import parse_study
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import layer_search as worker_layers
 from bln_search.worker.analysis import LayerSearchOutcome, compute_analysis
@@ -93,7 +93,7 @@ def test_missing_checkpoint_affects_only_its_network(analysed, ledger_copy, envi
     with ledger_copy.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE checkpoint SET file = 'gone.safetensors' WHERE id = 1")
     with pytest.raises(DataError, match=r"1 of 4 networks were not searched: bln seed 0: .*gone.safetensors"):
-        search_layers(ledger_copy, study_id, environment, LayerSearchSpec(), silent)
+        search_layers(ledger_copy, study_id, environment, LayersSpec(), silent)
     assert [(search.arm, search.seed) for search in list_searches(ledger_copy, study_id)] == [
         ("ln", 0),
         ("bln", 1),
@@ -105,14 +105,14 @@ def test_missing_checkpoint_affects_only_its_network(analysed, ledger_copy, envi
 
 def test_too_many_folds_are_reported(analysed, ledger_copy, environment):
     with pytest.raises(DataError, match=r"4 of 4 networks were not searched: bln seed 0: 7 folds of 6 mini-batches"):
-        search_layers(ledger_copy, analysed[1], environment, LayerSearchSpec(folds=7), silent)
+        search_layers(ledger_copy, analysed[1], environment, LayersSpec(folds=7), silent)
 
 
 def test_study_without_trained_network_is_rejected(tmp_path, environment):
     ledger = open_ledger(f"sqlite:///{tmp_path / 'empty.sqlite3'}")
     study_id = ledger.studies.accept(parse_study(STUDY))
     with pytest.raises(DataError, match="no trained network yet: run it first"):
-        search_layers(ledger, study_id, environment, LayerSearchSpec(), silent)
+        search_layers(ledger, study_id, environment, LayersSpec(), silent)
     assert compute_analysis(ledger, study_id, environment).layers_reason is None  # nothing is wrong with it
     ledger.close()
 
@@ -124,7 +124,7 @@ def test_unmatched_pattern_is_the_reason_without_result(analysed, ledger_copy, e
             ledger_copy,
             study_id,
             environment,
-            LayerSearchSpec(scope=LayerScope.GROUPS, groups={"a": ("encoder.*",)}),
+            LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("encoder.*",)}),
             silent,
         )
     assert list_searches(ledger_copy, study_id) == []

@@ -8,7 +8,7 @@ import pytest
 from bln_search.core.enums import LayerSearch
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.search.layers import trial_search as layers_of_network
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.worker import layer_search as worker_layers
 from bln_search.worker.analysis import AnalysisOptions, compute_analysis
 from bln_search.worker.layer_search import SearchStoppedError, search_layers
@@ -37,7 +37,7 @@ def test_later_search_reports_progress_and_equal_results(analysed, ledger_copy, 
 def test_sequential_search_can_be_stopped_between_networks(analysed, ledger_copy, environment):
     """After a request to stop, the search starts no other network and keeps the finished ones."""
     study_id = analysed[1]
-    layers_spec = LayerSearchSpec(search=LayerSearch.COORDINATE, evaluations=50)
+    layers_spec = LayersSpec(search=LayerSearch.COORDINATE, evaluations=50)
     progress_lines = []
     with pytest.raises(SearchStoppedError):
         search_layers(
@@ -106,7 +106,7 @@ def test_progress_of_another_search_is_not_resumed(analysed, ledger_copy, enviro
             ledger_copy,
             study_id,
             environment,
-            LayerSearchSpec(folds=3),
+            LayersSpec(folds=3),
             silent,
             should_stop=lambda: next(stop_answers, True),
         )
@@ -116,7 +116,7 @@ def test_progress_of_another_search_is_not_resumed(analysed, ledger_copy, enviro
             ledger_copy,
             study_id,
             environment,
-            LayerSearchSpec(folds=2),
+            LayersSpec(folds=2),
             silent,
             should_stop=lambda: saved_steps[-1:] == [BATCHES],
         )
@@ -157,9 +157,9 @@ def test_stopped_worker_leaves_the_analysis_to_another(analysed, ledger_copy, en
 def test_running_search_shows_finished_networks(analysed, ledger_copy, environment):
     """Another question half answered: those answered last count, the others are still to be searched."""
     study_id = analysed[1]
-    search_layers(ledger_copy, study_id, environment, LayerSearchSpec(), silent)
+    search_layers(ledger_copy, study_id, environment, LayersSpec(), silent)
     progress_lines = []
-    random_search = LayerSearchSpec(search=LayerSearch.RANDOM, evaluations=40)
+    random_search = LayersSpec(search=LayerSearch.RANDOM, evaluations=40)
     with pytest.raises(SearchStoppedError):
         search_layers(
             ledger_copy,

@@ -7,7 +7,7 @@ import pytest
 
 from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.specs import parse_study
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.worker.analysis import compute_analysis
 from bln_search.worker.layer_search import search_layers
 from tests.worker.layer_search.searched_study import STUDY, list_searches, silent
@@ -70,16 +70,14 @@ def test_finished_networks_are_not_searched_again(analysed, environment):
 
 def test_tied_layers_and_other_searches_have_own_results(analysed, ledger_copy, environment):
     study_id = analysed[1]
-    tied = LayerSearchSpec(scope=LayerScope.GROUPS, groups={"all": ("*",)})
+    tied = LayersSpec(scope=LayerScope.GROUPS, groups={"all": ("*",)})
     search_layers(ledger_copy, study_id, environment, tied, silent)
     bln, ln = compute_analysis(ledger_copy, study_id, None, save=False).layers
     assert (bln.scope, bln.size, ln.size) == (LayerScope.GROUPS, "16", "4")
     assert [(choice.name, len(choice.layers), len(choice.options)) for choice in bln.choices] == [("all", 2, 16)]
     assert bln.difference.mean == 0
     assert not bln.difference.is_better
-    search_layers(
-        ledger_copy, study_id, environment, LayerSearchSpec(search=LayerSearch.COORDINATE, evaluations=60), silent
-    )
+    search_layers(ledger_copy, study_id, environment, LayersSpec(search=LayerSearch.COORDINATE, evaluations=60), silent)
     bln, ln = compute_analysis(ledger_copy, study_id, None, save=False).layers
     assert (bln.search, bln.size, bln.marginal) == (LayerSearch.COORDINATE, "256", False)
     assert all(network.evaluations <= 3 * 60 for network in bln.networks)

@@ -26,7 +26,7 @@ from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.names import count_noun
 from bln_search.settings import load_settings
-from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.specs.study import StudySpec
 
 _ALGORITHMS = ", ".join(LayerSearch)
@@ -103,12 +103,12 @@ def search_layers(
         )
 
 
-def _layers_spec(study: StudySpec, options: dict[str, object]) -> LayerSearchSpec:
+def _layers_spec(study: StudySpec, options: dict[str, object]) -> LayersSpec:
     """Return the study's section `layers`, overridden by the options."""
-    layers = {**(study.layers or LayerSearchSpec()).model_dump(), **options}
+    layers = {**(study.layers or LayersSpec()).model_dump(), **options}
     try:
         StudySpec.model_validate({**study.model_dump(), "layers": layers})
-        return LayerSearchSpec.model_validate(layers)
+        return LayersSpec.model_validate(layers)
     except ValidationError as error:
         problem = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise typer.BadParameter(problem, param_hint="search-layers") from None

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import re
 from html import unescape
+from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from bln_search.core.enums import Scope, Split
 from bln_search.worker.analysis import compute_analysis
+from docs.hooks import add_anchors
 from service.pages.leaderboard.rows import format_row_key, parse_row_key
+from service.pages.rendering import templates
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import HTML_HEADERS
 
+GLOSSARY = Path(__file__).parents[4] / "docs" / "glossary.md"
 CONDITIONS = "[fog-2, {name: dim, corruption: contrast, severity: 5}]"
 
 
@@ -36,7 +40,8 @@ def rows(text):
 
 
 def headings(text):
-    cells = re.findall(r'<th scope="col".*?</th>', text.partition("<thead>")[2], re.DOTALL)
+    head = re.sub(r'<a class="help".*?</a>', "", text.partition("<thead>")[2], flags=re.DOTALL)
+    cells = re.findall(r'<th scope="col".*?</th>', head, re.DOTALL)
     return [unescape(re.sub(r"<[^>]+>", "", cell)).replace("▲", "").replace("\xa0", " ").strip() for cell in cells]
 
 
@@ -215,3 +220,19 @@ def test_key_of_a_row_survives_its_link(world, root, board):
     assert [parse_row_key(format_row_key(row.key)) for row in leaderboard.leaderboard.rows] == [
         row.key for row in leaderboard.leaderboard.rows
     ]
+
+
+def test_heads_of_columns_link_to_terms_that_the_glossary_has(root, board, monkeypatch, request):
+    anchors = set(re.findall(r"\{ #([a-z0-9-]+) \}", add_anchors(GLOSSARY.read_text())))
+    with monkeypatch.context() as patch:
+        patch.setattr(templates, "documentation_folder", lambda: None)
+        templates.template_environment.cache_clear()
+        without = root.get(board).text
+    assert "/docs/" not in without.partition("<thead>")[2].partition("</thead>")[0]
+    request.addfinalizer(templates.template_environment.cache_clear)
+    monkeypatch.setattr(templates, "documentation_folder", lambda: GLOSSARY.parent)
+    templates.template_environment.cache_clear()
+    head = root.get(board).text.partition("<thead>")[2].partition("</thead>")[0]
+    linked = re.findall(r'href="/docs/glossary.html#([a-z-]+)"', head)
+    assert {"rank", "configuration", "arm", "split", "confidence-interval", "cost", "seed"} <= {*linked} <= anchors
+    assert headings(root.get(board).text) == headings(without)

@@ -1,0 +1,83 @@
+"""Find studies, and make their records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy.orm import Session
+
+from bln_search.core.errors import AmbiguousStudyError
+from bln_search.core.names import ambiguous_name_message
+from bln_search.core.states import StudyState, TrialState
+from bln_search.specs.records import StudyRecord
+from bln_search.specs.study import StudySpec
+from bln_search.storage.tables import StudyRow
+
+
+@dataclass(frozen=True)
+class StudyHeader:
+    """The attributes of a study that authorization and cache validation need.
+
+    Attributes:
+        id: Id of the study.
+        owner: Account that owns it; empty without an owner.
+        revision: Grows with every change.
+        results: Number of trials that have a result.
+        state: State of the study.
+        name: Name of the study.
+    """
+
+    id: int
+    owner: str
+    revision: int
+    results: int
+    state: str
+    name: str
+
+
+_HEADER = select(StudyRow.owner, StudyRow.revision, StudyRow.results, StudyRow.state, StudyRow.name).where(
+    StudyRow.id == bindparam("study_id")
+)
+
+
+def find_header(connection: Connection, study_id: int) -> StudyHeader | None:
+    """The header of a study, in one small query; None where there is no such study."""
+    row = connection.execute(_HEADER, {"study_id": study_id}).first()
+    return None if row is None else StudyHeader(study_id, *row)
+
+
+def find_row(session: Session, name_or_id: str) -> StudyRow | None:
+    """The study of that id, otherwise the newest one of that name; see `StudyRepository.find`."""
+    if name_or_id.isascii() and name_or_id.isdigit() and len(name_or_id) < 10:
+        row = session.get(StudyRow, int(name_or_id))
+        if row is not None:
+            return row
+    named = select(StudyRow.owner, func.max(StudyRow.id).label("newest")).where(StudyRow.name == name_or_id)
+    newest = {row.owner: row.newest for row in session.execute(named.group_by(StudyRow.owner))}
+    if len(newest) > 1 and "" not in newest:
+        raise AmbiguousStudyError(ambiguous_name_message(name_or_id, newest))
+    study_id = newest.get("") or next(iter(newest.values()), None)
+    return None if study_id is None else session.get(StudyRow, study_id)
+
+
+def make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
+    """The record of a row.
+
+    Args:
+        row: The row.
+        trials: Number of the study's trials by state.
+    """
+    return StudyRecord(
+        id=row.id,
+        name=row.name,
+        state=StudyState(row.state),
+        created_at=row.created_at,
+        ended_at=row.ended_at,
+        trials=trials,
+        spec=StudySpec.model_validate_json(row.spec),
+        planned=max(row.planned, sum(trials.values())),
+        reason=row.reason,
+        owner=row.owner,
+        tags=tuple(tagged.tag for tagged in row.tag_rows),
+    )

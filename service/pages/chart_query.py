@@ -1,0 +1,80 @@
+"""What a chart of a study is drawn from: the study, and the split and condition that the page has chosen."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from bln_search.core.enums import ProbeKind, Split
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.grouping import EvaluationSetting, losses_by_setting
+from bln_search.ranking.probe_results import TrialProbe
+from bln_search.reports.charts.chart import condition_labels
+from bln_search.reports.charts.conditions import point_results, settings_of_best_points
+from bln_search.reports.charts.configurations import ByConfiguration
+from bln_search.reports.charts.search import PointResult
+from bln_search.specs.sections.search import Objective
+from service.caching.leaderboard_cache import CachedLeaderboard
+from service.context import Context
+from service.security import StudyAccess
+
+MAX_CONDITIONS = 40
+
+
+class ChartQuery:
+    """Study, split and condition that a chart is drawn for."""
+
+    def __init__(self, study: StudyAccess, context: Context, split: str, condition: int) -> None:
+        self.study, self.context = study, context
+        self.split = Split(split)
+        self._condition_index = condition
+
+    @cached_property
+    def board(self) -> CachedLeaderboard:
+        """The leaderboard of the study; computed only for a chart that needs it."""
+        return self.context.leaderboards.get(self.study.id, self.study.results, allow_stale=self.study.is_active)
+
+    @cached_property
+    def conditions(self) -> dict[EvaluationSetting, ByConfiguration]:
+        """The conditions that can be selected, with the losses of each."""
+        return settings_of_best_points(losses_by_setting(self.board.losses[self.split]))
+
+    @property
+    def condition_index(self) -> int:
+        """Index of the selected condition."""
+        return self._condition_index if self._condition_index < min(len(self.conditions), MAX_CONDITIONS) else 0
+
+    @property
+    def condition(self) -> EvaluationSetting | None:
+        """The selected condition; None if nothing is measured yet."""
+        return list(self.conditions)[self.condition_index] if self.conditions else None
+
+    @property
+    def losses(self) -> ByConfiguration:
+        """Losses of the selected condition."""
+        return list(self.conditions.values())[self.condition_index] if self.conditions else {}
+
+    def list_probes(self, condition: EvaluationSetting, *kinds: ProbeKind) -> list[TrialProbe]:
+        """Return the probes of these kinds of the condition's arm."""
+        return self.context.ledger.probes.list_probes(self.study.id, arm=condition.arm, kinds=kinds)
+
+    @property
+    def analysis(self) -> Analysis | None:
+        """The analysis of the study's results; None if there is none yet."""
+        return self.context.analyses.get(self.study.id)
+
+    def labels(self) -> list[str]:
+        """Return the labels of the conditions."""
+        return list(condition_labels(self.conditions).values())
+
+    @cached_property
+    def points(self) -> list[PointResult]:
+        """Return every point of the study's space with its best mean loss."""
+        return point_results(self.board.losses[self.split], self.inference_seconds)
+
+    @cached_property
+    def inference_seconds(self) -> dict[tuple[str, str], float]:
+        """Inference time of 1,000 examples by arm and point; empty for a study that does not search for it."""
+        search = self.board.spec.search
+        if search is None or Objective.INFERENCE_SECONDS not in search.objectives:
+            return {}
+        return self.context.ledger.results.find_inference_seconds(self.study.id)

@@ -1,0 +1,160 @@
+"""Route of a study's leaderboard, in every format."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+
+from bln_search.core.enums import Split
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.reports.export import flat_row
+from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from service.api_route import ApiRoute
+from service.caching.leaderboard_cache import CachedLeaderboard
+from service.context import Context, ContextDep
+from service.http.etags import etag_matches, etag_response
+from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor, invalid_cursor_problem
+from service.results.equal_rows import RowGroup, distinct_rows
+from service.results.leaderboard_filters import filter_rows
+from service.results.leaderboard_response import MEDIA_TYPES, leaderboard_etag, text_body
+from service.routes.result_filters import (
+    ArmFilter,
+    BatchSizeFilter,
+    ConditionFilter,
+    DeterministicFilter,
+    EstimateFilter,
+    EvaluationStateFilter,
+    LeaderboardSort,
+    MethodFilter,
+    ParameterFilters,
+)
+from service.schemas.results import LeaderboardPage
+from service.security import ReadableStudy, StudyAccess
+
+router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
+_ANALYZED = ("latex", "markdown")
+"""Formats with the groups of the analysis."""
+
+
+@router.get(
+    "/leaderboard",
+    operation_id="get_leaderboard",
+    response_model=LeaderboardPage,
+    responses={
+        200: {
+            "content": {
+                name: {"schema": {"type": "string"}} for name in ("text/csv", "text/markdown", "application/x-latex")
+            }
+        }
+    },
+)
+def get_leaderboard(
+    request: Request,
+    study: ReadableStudy,
+    context: ContextDep,
+    method: MethodFilter = None,
+    arm: ArmFilter = None,
+    batch_size: BatchSizeFilter = None,
+    estimate: EstimateFilter = None,
+    state: EvaluationStateFilter = None,
+    deterministic: DeterministicFilter = None,
+    condition: ConditionFilter = None,
+    parameter: ParameterFilters = None,
+    collapse: Annotated[
+        bool,
+        Query(
+            description="one row for the mini-batch sizes of a configuration that is independent of the mini-batch; "
+            "rows then have `batch_sizes` in JSON and CSV, and all sizes in LaTeX and Markdown"
+        ),
+    ] = False,
+    on: Annotated[
+        Literal["validation", "test"] | None, Query(description="split that decides the order; by default the study's")
+    ] = None,
+    sort: LeaderboardSort = "rank",
+    output: Annotated[
+        Literal["json", "csv", "latex", "markdown"],
+        Query(alias="format", description="formats other than json return all rows at once"),
+    ] = "json",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """The leaderboard of configurations. Ranks refer to the whole leaderboard, whatever the filter."""
+    filters = {
+        "method": method,
+        "arm": arm,
+        "batch_size": batch_size,
+        "estimate": estimate,
+        "state": state,
+        "deterministic": deterministic,
+        "condition": condition,
+        "parameter": parameter,
+    }
+    list_query = {"list": "leaderboard", "study": study.id, "on": on, "collapse": collapse, **filters}
+    page = decode_cursor(cursor, limit, sort, list_query, (int, int))
+    start, results = (0, study.results) if page.after is None else (max(0, int(page.after[0])), int(page.after[1]))
+    analyzed_at = context.ledger.analyses.find_timestamp(study.id) if output in _ANALYZED else None
+    query = [list_query, sort, output, (page.limit, start) if output == "json" else None, analyzed_at]
+    etag = leaderboard_etag(study.id, study.revision, results, query)
+    body = b"" if etag_matches(request, etag) else context.responses.get(etag)
+    if body is None:
+        board = _find_leaderboard(context, study, on, results, is_first=page.after is None)
+        filtered = filter_rows(board, filters, sort)
+        per_slot = board.spec.has_slot_populations
+        rows = distinct_rows(filtered, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
+        if output == "json":
+            following_cursor = None
+            if start + limit < len(rows):
+                following_cursor = encode_cursor((start + limit, board.results), sort, list_query)
+            shown = [_json_row(group, collapse=collapse) for group in rows.groups(start, start + limit)]
+            body = _json_page(study, board.leaderboard, shown, following_cursor)
+        else:
+            analysis = _find_analysis(context, study, board) if output in _ANALYZED else None
+            body = text_body(board.leaderboard, rows, output, collapse=collapse, analysis=analysis)
+        context.responses.put(etag, body)
+    return etag_response(request, body, etag, MEDIA_TYPES[output])
+
+
+def _find_leaderboard(
+    context: Context, study: StudyAccess, on: str | None, results: int, *, is_first: bool
+) -> CachedLeaderboard:
+    """Return the leaderboard; for a later page the version with as many results as the first page.
+
+    Raises:
+        ProblemException: 404 if that version is not cached any more.
+    """
+    split = None if on is None else Split(on)
+    board = None if is_first else context.leaderboards.find_by_num_results(study.id, results, split)
+    if board is None and results != study.results:
+        raise invalid_cursor_problem(
+            "the study has new results since the previous page; leave the cursor out to start again"
+        )
+    return board or context.leaderboards.get(study.id, study.results, split)
+
+
+def _find_analysis(context: Context, study: StudyAccess, board: CachedLeaderboard) -> Analysis | None:
+    """Return the analysis of the study; None without one, and for rows that are ranked on another split."""
+    is_of_the_study = board.leaderboard.ranked_on is board.spec.ranking.split
+    return context.analyses.get(study.id) if is_of_the_study else None
+
+
+def _json_row(group: RowGroup, *, collapse: bool) -> dict[str, Any]:
+    row = flat_row(group.row)
+    return {**row, "batch_sizes": list(group.batch_sizes)} if collapse else row
+
+
+def _json_page(
+    study: StudyAccess, leaderboard: Leaderboard, rows: list[dict[str, Any]], next_cursor: str | None
+) -> bytes:
+    page = LeaderboardPage(
+        study=study.name,
+        id=study.id,
+        state=study.state,
+        ranked_on=leaderboard.ranked_on,
+        conditions=list(leaderboard.conditions),
+        warning=leaderboard_warning(leaderboard),
+        rows=rows,
+        next_cursor=next_cursor,
+    )
+    return page.model_dump_json().encode()
