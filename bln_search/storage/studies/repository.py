@@ -20,7 +20,7 @@ from bln_search.storage.migration import check_revision
 from bln_search.storage.studies.error_count import WORKER_ERROR, count_recent_errors
 from bln_search.storage.studies.lifecycle import OPEN_STATES, accept_study, final_state, lock_study, set_study_state
 from bln_search.storage.studies.trial_counts import count_trials
-from bln_search.storage.tables import CheckpointRow, SnapshotRow, StudyRow, TrialRow
+from bln_search.storage.tables import CheckpointRow, ExportRow, SnapshotRow, StudyRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
 from bln_search.storage.trials.attempts import AttemptRepository, list_running, set_trial_state, waiting_state
 
@@ -235,7 +235,7 @@ class StudyRepository:
         """Delete a study with everything that belongs to it.
 
         Returns:
-            Names of checkpoint files that no other study needs.
+            Names of checkpoint files and archives that no other study needs.
 
         Raises:
             StudyBusyError: the study is running, unless it is run by a command whose lease has expired.
@@ -259,8 +259,9 @@ class StudyRepository:
                 }
                 for condition in (TrialRow.study_id == study_id, TrialRow.study_id != study_id)
             )
+            archives = session.scalars(select(ExportRow.file).where(ExportRow.study_id == study_id)).all()
             session.delete(study)
-            return sorted(files - needed)
+            return sorted({*(files - needed), *(file for file in archives if file is not None)})
 
 
 _HEADER = select(StudyRow.owner, StudyRow.revision, StudyRow.results, StudyRow.state, StudyRow.name).where(
