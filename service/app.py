@@ -36,6 +36,7 @@ from service.pages import (
     study_details,
     trials,
 )
+from service.pages import exports as export_pages
 from service.pages import studies as study_list
 from service.pages.editor import page as editor
 from service.pages.leaderboard import page as leaderboard
@@ -53,6 +54,7 @@ from service.routes import (
     tokens,
     workers,
 )
+from service.routes import exports as export_routes
 from service.routes import share_links as share_link_routes
 from service.routes import trials as trial_routes
 
@@ -90,7 +92,7 @@ def make_app(context: Context | None) -> FastAPI:
         redirect_slashes=False,
     )
     api = APIRouter(prefix=API)
-    of_study = (results, trial_routes, share_link_routes, analysis, per_layer, events)
+    of_study = (results, trial_routes, export_routes, share_link_routes, analysis, per_layer, events)
     for module in (studies, external_results, *of_study, configurations, workers, tokens):
         api.include_router(module.router)
     app.include_router(api)
@@ -105,6 +107,7 @@ def make_app(context: Context | None) -> FastAPI:
         charts,
         layers,
         configuration,
+        export_pages,
     )
     for page in (access, study_list, editor, *pages_of_study, compare, compare_charts):
         app.include_router(page.router)
