@@ -33,6 +33,10 @@ class ExportToken:
     attempt: int
 
 
+ARCHIVE_SUFFIX = ".zip"
+"""End of the names of archives, in the checkpoint store and of downloads."""
+
+
 @dataclass(frozen=True)
 class StoredArchive:
     """The archive of an export in the checkpoint store: name of the file, size in bytes, SHA-256."""

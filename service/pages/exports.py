@@ -17,7 +17,7 @@ from bln_search.ranking.leaderboard import LeaderboardRow
 from service.context import Context, ContextDep
 from service.http.problems import invalid_request
 from service.pages.rendering.templates import render_fragment, url_with_query
-from service.results.exports import find_export, request_export, serialize_export
+from service.results.exports import find_export, request_export, serialize_export, serialize_exports
 from service.routes.exports import ExportId
 from service.schemas.exports import ExportRequest
 from service.security import ReadableStudy, Reader, StudyAccess, WritableStudy
@@ -83,7 +83,7 @@ def row_exports(context: Context, study: StudyAccess, row: LeaderboardRow) -> di
     latest = _export_values(context, study, records[0]) if records else {"export": None}
     return {
         **latest,
-        "earlier_exports": [serialize_export(context, study.name, record) for record in ready[:_MAX_LISTED]],
+        "earlier_exports": serialize_exports(context, study.name, ready[:_MAX_LISTED]),
         "export_formats": _FORMAT_LABELS,
     }
 

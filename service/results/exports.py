@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ExportError
 from bln_search.core.exports import ExportKey, ExportRecord, archive_name
 from bln_search.core.states import ExportState
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.row_choice import BEST, RECOMMENDED, RowChoice, choose_row, recommended_row
+from bln_search.ranking.row_choice import BEST, RECOMMENDED, RowChoice, choose_row, recommended_row
 from bln_search.specs.sections.space import format_point_json
 from service.admission import check_free_space
 from service.context import Context
@@ -46,6 +48,17 @@ def find_export(context: Context, study_id: int, export_id: int) -> ExportRecord
 
 def serialize_export(context: Context, study_name: str, record: ExportRecord) -> Export:
     """Convert an export."""
+    (export,) = serialize_exports(context, study_name, [record])
+    return export
+
+
+def serialize_exports(context: Context, study_name: str, records: Sequence[ExportRecord]) -> list[Export]:
+    """Convert exports of a study."""
+    has_worker = bool(records) and bool(context.ledger.workers.list_live())
+    return [_serialize(context, study_name, record, has_worker=has_worker) for record in records]
+
+
+def _serialize(context: Context, study_name: str, record: ExportRecord, *, has_worker: bool) -> Export:
     row, archive = record.key.row, record.archive
     waits = record.state is ExportState.REQUESTED
     return Export(
@@ -70,7 +83,7 @@ def serialize_export(context: Context, study_name: str, record: ExportRecord) ->
         size=None if archive is None else archive.size,
         sha256=None if archive is None else archive.sha256,
         waiting_before=context.ledger.exports.count_waiting_before(record) if waits else 0,
-        has_worker=bool(context.ledger.workers.list_live()),
+        has_worker=has_worker,
     )
 
 

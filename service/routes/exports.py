@@ -7,14 +7,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from bln_search.core.exports import ExportRecord, archive_name
+from bln_search.core.exports import ARCHIVE_SUFFIX, ExportRecord, archive_name
 from bln_search.core.states import ExportState
 from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.pagination import Limit
+from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from service.http.problems import ProblemException
 from service.results.export_files import MEDIA_TYPE, ArchiveLostError, archive_response
-from service.results.exports import find_export, request_export, serialize_export
+from service.results.exports import find_export, request_export, serialize_export, serialize_exports
 from service.schemas.base import ListPage
 from service.schemas.exports import Export, ExportRequest
 from service.security import ReadableStudy, Reader, WritableStudy
@@ -47,7 +48,7 @@ def post_export(study: WritableStudy, body: ExportRequest, context: ContextDep, 
 def list_exports(study: ReadableStudy, context: ContextDep, _reader: Reader, limit: Limit = 50) -> ListPage[Export]:
     """The exports of a study that were requested last, newest first; there are no further pages."""
     records = context.ledger.exports.list_exports(study.id, limit)
-    return ListPage(items=[serialize_export(context, study.name, record) for record in records], next_cursor=None)
+    return ListPage(items=serialize_exports(context, study.name, records), next_cursor=None)
 
 
 @router.get("/{export_id:number}", operation_id="get_export")
@@ -64,7 +65,11 @@ def get_export(study: ReadableStudy, export_id: ExportId, context: ContextDep, _
         200: {
             "description": "the archive",
             "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-        }
+        },
+        410: {
+            "description": "the archive was deleted; it is built again after another request",
+            "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+        },
     },
 )
 def download_export(study: ReadableStudy, export_id: ExportId, context: ContextDep, _reader: Reader) -> Response:
@@ -72,7 +77,7 @@ def download_export(study: ReadableStudy, export_id: ExportId, context: ContextD
     record = find_export(context, study.id, export_id)
     if record.archive is None:
         raise _not_ready(record)
-    name = f"{archive_name(study.name, record)}.zip"
+    name = f"{archive_name(study.name, record)}{ARCHIVE_SUFFIX}"
     try:
         return archive_response(context.settings.checkpoint_store, record.archive, name)
     except ArchiveLostError:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from bln_search.core.blend import ESTIMATE_PATTERN
 from bln_search.core.enums import ArchiveFormat, ExportStep
 from bln_search.core.states import ExportState
-from bln_search.ranking.selection.row_choice import RECOMMENDED
+from bln_search.ranking.row_choice import RECOMMENDED
 from service.schemas.base import accept_whole_float
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import Select, func, select
 
 from bln_search.core.checkpoints import CheckpointStore, StoredFile
 from bln_search.core.errors import LedgerError
+from bln_search.core.exports import ARCHIVE_SUFFIX
 from bln_search.core.states import AttemptState
 from bln_search.storage.checkpoints.needed_files import find_needed_files, list_archives
 from bln_search.storage.checkpoints.ownership import is_ownership_marker, list_other_owners
@@ -119,7 +120,8 @@ class GarbageCollector:
         candidates, version = sorted(set(names)), None
         referenced: set[str] = set()
         for name in candidates:
-            too_recent = self._is_too_recent(checkpoints, name)  # first: an attempt that ended has written its row
+            # first: an attempt that ended has written its row; archives have no attempts at trials
+            too_recent = not name.endswith(ARCHIVE_SUFFIX) and self._is_too_recent(checkpoints, name)
             with self.database.connect() as connection:
                 current = read_version(connection)
             if current != version:

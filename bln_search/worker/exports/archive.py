@@ -16,7 +16,7 @@ import torch
 from bln_search.api import TrainedRow, export_network
 from bln_search.core.enums import ArchiveFormat, ExportStep
 from bln_search.core.errors import CheckpointStoreError, ExportError
-from bln_search.core.exports import StoredArchive
+from bln_search.core.exports import ARCHIVE_SUFFIX, StoredArchive
 from bln_search.core.files.atomic import file_sha256
 from bln_search.data import load_data
 from bln_search.execution.environment import ExecutionEnvironment
@@ -95,7 +95,7 @@ def _store(archive: Path, task: ArchiveTask) -> StoredArchive:
             "MB together (BLN_SEARCH_EXPORT_BYTES)"
         )
     store = task.environment.checkpoints
-    stored = StoredArchive(f"{sha256[:32]}.zip", size, sha256)
+    stored = StoredArchive(f"{sha256[:32]}{ARCHIVE_SUFFIX}", size, sha256)
     try:
         store.upload_file(stored.file, archive)
     except OSError as error:

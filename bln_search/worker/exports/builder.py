@@ -17,6 +17,7 @@ from bln_search.core.errors import (
     ExportError,
     SchemaChangedError,
     StaleAttemptError,
+    StorageFullError,
     UnknownStudyError,
 )
 from bln_search.core.exports import ExportRecord, StoredArchive, archive_name
@@ -103,6 +104,9 @@ class ExportBuilder:
             except BlnSearchError as error:
                 _log.error("exports: %s; retrying in %.0f seconds", error, _RETRY_DELAY)
                 self._stopping.wait(_RETRY_DELAY)
+            except Exception:  # noqa: BLE001 - one export must not end the thread; its attempt counts as lost
+                _log.exception("exports: unexpected error; retrying in %.0f seconds", _RETRY_DELAY)
+                self._stopping.wait(_RETRY_DELAY)
 
     def _work_once(self) -> bool:
         """Build one export; False where none waits."""
@@ -128,7 +132,7 @@ class ExportBuilder:
             result = BuildFailure(str(error), is_machine_fault=False)
         except OSError as error:
             result = BuildFailure(f"no process could be started: {error}", is_machine_fault=True)
-        except CheckpointStoreError as error:
+        except (CheckpointStoreError, StorageFullError) as error:
             result = BuildFailure(str(error), is_machine_fault=True)
         if result is None:
             self.ledger.export_jobs.release(record.token)

@@ -28,7 +28,7 @@ from bln_search.cli.studies.results.exported_rows import (
     export_from_service,
 )
 from bln_search.core.enums import ArchiveFormat
-from bln_search.ranking.selection.row_choice import RECOMMENDED
+from bln_search.ranking.row_choice import RECOMMENDED
 from bln_search.settings import load_settings
 
 

@@ -16,7 +16,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ArchiveFormat
 from bln_search.core.files.atomic_folder import atomic_folder, check_replaceable
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.ranking.selection.row_choice import (
+from bln_search.ranking.row_choice import (
     BEST,
     RECOMMENDED,
     RowChoice,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bln_search.client import Client
 
 Progress = Callable[[str], None]
+_ANALYSIS_SECONDS = 60.0
 _CONFIGURATION_FILE, _PARITY_FILE = "configuration.json", "parity.json"
 
 
@@ -127,6 +128,8 @@ def export_from_service(
     check = partial(check_replaceable, output, overwrite=overwrite, is_export=_is_export)
     check()
     study_id = client.study(study)["id"]
+    if options.configuration == RECOMMENDED:
+        client.analysis(study_id, wait=_ANALYSIS_SECONDS)  # a worker computes it when the study is complete
     requested = client.exports.request(study_id, format=forms, **asdict(options))
     progress(f"export {requested['id']}: {requested['name']}")
     ready = client.exports.wait(study_id, requested["id"], on_change=lambda export: progress(_progress_line(export)))
