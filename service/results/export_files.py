@@ -24,8 +24,14 @@ class ArchiveLostError(Exception):
     """The archive is not in the store, or its content has changed."""
 
 
-def archive_response(store: CheckpointStore, archive: StoredArchive, name: str) -> Response:
-    """Return a response that streams an archive as a file of this name.
+def archive_response(store: CheckpointStore, archive: StoredArchive, name: str, scratch: Path) -> Response:
+    """Return a response that streams an archive as a file.
+
+    Args:
+        store: The store of the archive.
+        archive: The archive.
+        name: Name of the file for the client.
+        scratch: Folder with disk space for a copy of an archive in a bucket.
 
     Raises:
         ArchiveLostError: The archive is missing or damaged.
@@ -36,14 +42,15 @@ def archive_response(store: CheckpointStore, archive: StoredArchive, name: str) 
             path = store.path / archive.file
             _check_digest(archive, file_digest(path))
             return FileResponse(path, filename=name, media_type=MEDIA_TYPE, headers=_headers(archive))
-        return _downloaded_response(store, archive, name)
+        return _downloaded_response(store, archive, name, scratch)
     except FileNotFoundError:
         raise ArchiveLostError from None
 
 
-def _downloaded_response(store: CheckpointStore, archive: StoredArchive, name: str) -> Response:
+def _downloaded_response(store: CheckpointStore, archive: StoredArchive, name: str, scratch: Path) -> Response:
     """Return a response that streams a copy of an archive in a bucket; the copy has no name any more."""
-    with tempfile.TemporaryDirectory() as folder:
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix=".export-") as folder:
         path = Path(folder) / archive.file
         store.download_file(archive.file, path)
         content = path.open("rb")

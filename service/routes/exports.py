@@ -79,7 +79,8 @@ def download_export(study: ReadableStudy, export_id: ExportId, context: ContextD
         raise _not_ready(record)
     name = f"{archive_name(study.name, record)}{ARCHIVE_SUFFIX}"
     try:
-        return archive_response(context.settings.checkpoint_store, record.archive, name)
+        settings = context.settings
+        return archive_response(settings.checkpoint_store, record.archive, name, settings.home)
     except ArchiveLostError:
         context.ledger.exports.mark_lost(study.id, record.id)
         raise _not_ready(find_export(context, study.id, export_id)) from None

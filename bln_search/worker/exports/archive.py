@@ -6,8 +6,8 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from bln_search.core.files.atomic import file_sha256
 from bln_search.data import load_data
 from bln_search.execution.environment import ExecutionEnvironment
 
-TEMPORARY_PREFIX = "bln-search-export-"
+_TEMPORARY_PREFIX = ".export-"
 _ABANDONED_SECONDS = 86_400
 """Age from which temporary folders are removed: no export takes so long, so their processes were killed."""
 
@@ -38,6 +38,7 @@ class ArchiveTask:
         format: Forms of the network in the archive.
         environment: Folders and checkpoint store.
         folder: Name of the folder in the archive.
+        scratch: Empty folder for temporary files.
         max_bytes: Largest size of an archive.
     """
 
@@ -45,6 +46,7 @@ class ArchiveTask:
     format: ArchiveFormat
     environment: ExecutionEnvironment
     folder: str
+    scratch: Path
     max_bytes: int
 
 
@@ -62,17 +64,24 @@ def build_archive(task: ArchiveTask, on_step: Callable[[ExportStep], None]) -> S
     torch.set_num_threads(task.environment.threads)
     on_step(ExportStep.DATA)
     data = load_data(task.row.trial.data.name, task.environment.data, task.environment.cache)
-    with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX) as scratch:
-        folder, archive = Path(scratch) / "network", Path(scratch) / "archive.zip"
-        export_network(task.row, task.environment.checkpoints, data, folder, forms=task.format.forms, on_step=on_step)
-        on_step(ExportStep.ARCHIVE)
-        _write_zip(folder, archive, task.folder)
-        return _store(archive, task)
+    folder, archive = task.scratch / "network", task.scratch / "archive.zip"
+    export_network(task.row, task.environment.checkpoints, data, folder, forms=task.format.forms, on_step=on_step)
+    on_step(ExportStep.ARCHIVE)
+    _write_zip(folder, archive, task.folder)
+    return _store(archive, task)
 
 
-def remove_abandoned_folders() -> None:
-    """Remove temporary folders that killed processes left behind."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{TEMPORARY_PREFIX}*"):
+@contextmanager
+def scratch_folder(cache: Path) -> Iterator[Path]:
+    """Yield a temporary folder in the folder of decoded data sets: `/tmp` of a container may be small."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=_TEMPORARY_PREFIX, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def remove_abandoned_folders(cache: Path) -> None:
+    """Remove temporary folders that killed processes left behind. cache: folder of decoded data sets."""
+    for folder in cache.glob(f"{_TEMPORARY_PREFIX}*"):
         with suppress(OSError):
             if folder.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                 shutil.rmtree(folder)

@@ -20,11 +20,11 @@ from bln_search.core.errors import (
     StorageFullError,
     UnknownStudyError,
 )
-from bln_search.core.exports import ExportRecord, StoredArchive, archive_name
+from bln_search.core.exports import ExportRecord, ExportToken, StoredArchive, archive_name
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.exports.archive import ArchiveTask, remove_abandoned_folders
+from bln_search.worker.exports.archive import ArchiveTask, remove_abandoned_folders, scratch_folder
 from bln_search.worker.exports.process import ArchiveProcess, BuildFailure
 from bln_search.worker.exports.trained_row import load_requested_row
 from bln_search.worker.identity import is_alive
@@ -91,7 +91,7 @@ class ExportBuilder:
         self._thread.join()
 
     def _run(self) -> None:
-        remove_abandoned_folders()
+        remove_abandoned_folders(self.environment.cache)
         while not self._stopping.is_set():
             try:
                 if self._work_once():
@@ -145,16 +145,21 @@ class ExportBuilder:
         """Return the result of a process, whose steps are recorded; None where the worker stops."""
         row = load_requested_row(self.ledger, record)
         name = archive_name(row.study, record)
-        task = ArchiveTask(row, record.key.format, self.environment, name, self.limits.max_bytes)
+        with scratch_folder(self.environment.cache) as scratch:
+            task = ArchiveTask(row, record.key.format, self.environment, name, scratch, self.limits.max_bytes)
+            with ArchiveProcess(task) as process:
+                return self._follow(process, record.token)
+
+    def _follow(self, process: ArchiveProcess, token: ExportToken) -> StoredArchive | BuildFailure | None:
+        """Return the result of a process; None where the worker stops before. Send heartbeats meanwhile."""
         heartbeat_at = time.monotonic()
-        with ArchiveProcess(task) as process:
-            while not self._stopping.is_set():
-                message = process.receive(timeout=0.5)
-                if isinstance(message, StoredArchive | BuildFailure):
-                    return message
-                if message is not None or time.monotonic() - heartbeat_at > _HEARTBEAT_INTERVAL:
-                    heartbeat_at = time.monotonic()
-                    self.ledger.export_jobs.record_progress(record.token, message)
+        while not self._stopping.is_set():
+            message = process.receive(timeout=0.5)
+            if isinstance(message, StoredArchive | BuildFailure):
+                return message
+            if message is not None or time.monotonic() - heartbeat_at > _HEARTBEAT_INTERVAL:
+                heartbeat_at = time.monotonic()
+                self.ledger.export_jobs.record_progress(token, message)
         return None
 
     def _record_failure(self, record: ExportRecord, failure: BuildFailure) -> None:

@@ -55,6 +55,7 @@ class ArchiveProcess:
     """
 
     def __init__(self, task: ArchiveTask) -> None:
+        self._task = pickle.dumps(task)
         self._messages: queue.SimpleQueue[BuildMessage | None] = queue.SimpleQueue()
         self._process = subprocess.Popen(  # noqa: S603 - this program itself
             [sys.executable, "-c", _PROGRAM],
@@ -62,7 +63,6 @@ class ArchiveProcess:
             stdout=subprocess.PIPE,
             env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},  # networks are exported on the CPU
         )
-        self._task = pickle.dumps(task)
         self._thread = threading.Thread(target=self._communicate, daemon=True, name="archive")
 
     def __enter__(self) -> Self:

@@ -125,7 +125,7 @@ def test_progress_is_resumed_after_a_reload_and_nothing_is_downloaded_twice(brow
         row = {"configuration": str(best.configuration), "arm": best.arm, "batch_size": best.batch_size}
         export = client.exports.request(study["id"], **row, estimate=best.estimate, format="safetensors")
         downloads = []
-        visit.page.on("download", downloads.append)
+        visit.page.on("download", lambda download: downloads.append(download))  # noqa: PLW0108 - marked by Playwright
         estimate = f"&estimate={best.estimate}" if best.estimate else ""
         visit.go(f"/studies/{study['id']}/configurations/{best.configuration}?batch_size={best.batch_size}{estimate}")
         visit.page.wait_for_selector("#export [data-state=ready]", timeout=120_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 import zipfile
@@ -202,3 +203,17 @@ def test_worker_that_runs_once_builds_what_is_requested(trained):
     record = trained.request()
     trained.worker(trained.builder()).work(once=True)
     assert trained.find(record).state is ExportState.READY
+
+
+def test_folders_of_killed_processes_are_removed_after_a_day(trained):
+    folders = [trained.environment.cache / name for name in (".export-old", ".export-new")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "model.onnx").write_bytes(b"x")
+    os.utime(folders[0], (0, 0))
+    trained.run(trained.builder())
+    assert [folder.exists() for folder in folders] == [False, True]
+    record = trained.request()
+    trained.run(trained.builder())
+    assert trained.find(record).state is ExportState.READY
+    assert [folder.name for folder in trained.environment.cache.glob(".export-*")] == [".export-new"]
