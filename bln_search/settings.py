@@ -22,7 +22,7 @@ from pydantic_settings import (
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from bln_search.core.checkpoints import CheckpointStore, FolderStore, checkpoint_store
+from bln_search.core.checkpoints import CheckpointStore, FolderStore, open_checkpoint_store
 from bln_search.core.errors import SpecError
 
 SECRETS = ("token", "database")
@@ -158,7 +158,7 @@ class Settings(BaseSettings):
     @property
     def checkpoint_store(self) -> CheckpointStore:
         """The store of trained networks."""
-        return checkpoint_store(self.checkpoints or self.home / "checkpoints")
+        return open_checkpoint_store(self.checkpoints or self.home / "checkpoints")
 
     @property
     def export_lifetime(self) -> timedelta:

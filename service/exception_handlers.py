@@ -31,7 +31,7 @@ from bln_search.core.errors import (
     TransitionError,
     UnknownStudyError,
 )
-from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemError, ProblemException, invalid_request
+from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemError, ProblemException, invalid_request_problem
 from service.http.request_ids import request_id
 from service.pages.rendering.error_page import error_page, wants_page
 
@@ -90,7 +90,7 @@ def add_exception_handlers(app: FastAPI) -> None:
 
     async def handle_validation_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem_response(request, invalid_request(error, _body_model(request)))
+        return problem_response(request, invalid_request_problem(error, _body_model(request)))
 
     async def handle_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -101,7 +101,7 @@ def add_exception_handlers(app: FastAPI) -> None:
             headers["Allow"] = ", ".join(allowed_methods(app, request.url.path))
             detail = f"this address does not take {request.method}; it takes {headers['Allow'] or 'another method'}"
         elif error.status_code == HTTPStatus.NOT_FOUND:
-            detail = _unknown_address(request.url.path)
+            detail = _unknown_path_hint(request.url.path)
         return problem_response(request, ProblemException(error.status_code, kind, detail, headers=headers))
 
     app.add_exception_handler(ProblemException, handle_problem)
@@ -117,7 +117,7 @@ def _body_model(request: Request) -> type[BaseModel] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
-def _unknown_address(path: str) -> str:
+def _unknown_path_hint(path: str) -> str:
     """Return what to do about a path that does not exist."""
     name = _STUDY_BY_NAME.match(path)
     if name is None:

@@ -16,7 +16,7 @@ import typer
 
 from bln_search.cli.environment import check_ray_options, make_environment, make_executor
 from bln_search.cli.exit_codes import ExitCode
-from bln_search.cli.extras import missing_training_package
+from bln_search.cli.extras import missing_training_package_error
 from bln_search.cli.options import (
     DatabaseOption,
     DataOption,
@@ -77,7 +77,7 @@ def _configure_logs(settings: Settings, role: str | None = None) -> None:
 
 def _training_available() -> bool:
     """Return whether the packages for training are installed; log a warning if they are not."""
-    missing = missing_training_package()
+    missing = missing_training_package_error()
     if missing is not None:
         _log.warning("the service starts no worker: %s", missing)
     return missing is None

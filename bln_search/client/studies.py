@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from bln_search.client.errors import ServiceError
 from bln_search.client.http_session import HttpSession
-from bln_search.core.names import ambiguous_name
+from bln_search.core.names import ambiguous_name_message
 from bln_search.specs.external_results import ExternalResults
 from bln_search.specs.study import StudySpec
 
@@ -64,7 +64,7 @@ def find_study(session: HttpSession, study: int | str) -> dict[str, Any]:
     account = session.request_json("GET", "/session")["account"]
     selected = newest.get(account, newest.get(""))
     if selected is None:
-        raise ServiceError(ambiguous_name(name, newest), HTTPStatus.NOT_FOUND)
+        raise ServiceError(ambiguous_name_message(name, newest), HTTPStatus.NOT_FOUND)
     return session.request_json("GET", f"/studies/{selected}")
 
 

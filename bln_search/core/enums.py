@@ -48,7 +48,7 @@ class PopulationEstimate(StrEnum):
     MEMORY = "memory"
 
     @property
-    def gathered_in_training(self) -> bool:
+    def is_gathered_in_training(self) -> bool:
         """Is this estimate collected during training?"""
         return self is not PopulationEstimate.FROZEN
 

@@ -102,7 +102,7 @@ class Ledger:
 
     def check_schema(self) -> None:
         """Raise SchemaChangedError where the database was upgraded since it was opened."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             check_revision(session)
 
     def find_schema_revision(self) -> str | None:

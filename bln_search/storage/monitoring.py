@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.states import AttemptState, EvaluationState, ExportState, StudyState, TrialState
 from bln_search.storage.database import Database
-from bln_search.storage.leases import live_since
+from bln_search.storage.leases import heartbeat_cutoff
 from bln_search.storage.tables import AttemptRow, EvaluationRow, EventRow, ExportRow, StudyRow, TrialRow, WorkerRow
 
 _StatefulRow = StudyRow | TrialRow | AttemptRow | EvaluationRow | ExportRow
@@ -55,12 +55,14 @@ class Monitoring:
     def measure(self) -> LedgerMetrics:
         """All metrics at one moment; the time does not grow with the ledger."""
         now = self.database.now()
-        with self.database.reading() as session:
-            return LedgerMetrics(*_measure_queue(session), *_count_workers(session, now), _database_bytes(session), now)
+        with self.database.read_session() as session:
+            return LedgerMetrics(
+                *_measure_queue(session), *_count_live_and_busy_workers(session, now), _database_bytes(session), now
+            )
 
     def count_records(self) -> dict[str, dict[str, int]]:
         """Count records of each kind by state; every possible state is a key. Scans whole tables."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return {kind: _count_by_state(session, states, table) for kind, states, table in _RECORDS}
 
 
@@ -84,9 +86,9 @@ def _measure_queue(session: Session) -> tuple[int, datetime | None]:
     return len(times), min((at for at in times if at is not None), default=None)
 
 
-def _count_workers(session: Session, now: datetime) -> tuple[int, int]:
+def _count_live_and_busy_workers(session: Session, now: datetime) -> tuple[int, int]:
     """Live workers, and those of them that run a study."""
-    live = set(session.scalars(select(WorkerRow.name).where(WorkerRow.heartbeat_at > live_since(now))))
+    live = set(session.scalars(select(WorkerRow.name).where(WorkerRow.heartbeat_at > heartbeat_cutoff(now))))
     runners = set(session.scalars(select(StudyRow.runner).where(StudyRow.state == StudyState.RUNNING)))
     return len(live), len(live & runners)
 

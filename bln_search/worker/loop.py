@@ -26,7 +26,7 @@ from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis import AnalysisOptions, compute_analysis
 from bln_search.worker.exports.builder import ExportBuilder
-from bln_search.worker.identity import is_alive, own_name
+from bln_search.worker.identity import may_be_alive, own_name
 from bln_search.worker.layer_search import SearchStoppedError
 from bln_search.worker.presence import HeartbeatSender
 from bln_search.worker.stop_signals import stop_worker_on_signal
@@ -121,7 +121,7 @@ class Worker:
     def _work_once(self) -> bool:
         """Run or analyse one study; False where none waits."""
         self.ledger.check_schema()
-        study_id = self.ledger.queue.claim(self.name, is_alive, self.cap)
+        study_id = self.ledger.queue.claim(self.name, may_be_alive, self.cap)
         self.study_id = study_id
         if study_id is None:
             return self._analyze_next()

@@ -10,19 +10,19 @@ from fastapi.responses import HTMLResponse
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.grouping import losses_by_condition
+from bln_search.ranking.grouping import losses_by_setting
 from bln_search.reports.charts.chart import condition_labels
-from bln_search.reports.formatting import compared_rows
+from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.specs.sections.space import format_point_json
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.exports import row_exports
-from service.pages.leaderboard import display_row
+from service.pages.leaderboard import make_display_row
 from service.pages.leaderboard.query import EstimateChoice
 from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
-from service.pages.uses import configuration_uses
+from service.pages.uses import list_code_examples
 from service.routes.results import ArmFilter
 from service.security import ReadableStudy, Reader
 from service.serializers import serialize_configuration
@@ -64,7 +64,7 @@ def configuration_page(
             404, "not-found", f"study {study.id} has no row with the configuration {code} and these values"
         )
     first = matching[0]
-    groups = compared_rows(context.analyses.get(study.id))
+    groups = compared_rows_by_key(context.analyses.get(study.id))
     method = next(spec.method for spec in board.spec.arms if spec.label == first.arm)
     return render_page(
         request,
@@ -73,14 +73,14 @@ def configuration_page(
         study={"id": study.id, "name": study.name},
         view=serialize_configuration(selected, method),
         method=method,
-        display_row=display_row(first, board, groups),
+        display_row=make_display_row(first, board, groups),
         parameters=format_point_json(first.point),
-        others=[display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
+        others=[make_display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
         ranked_on=board.leaderboard.ranked_on,
         wins=_find_won_conditions(board, selected),
         exportable=board.spec.external is None and first.state is EvaluationState.MEASURED,
         **row_exports(context, study, first),
-        uses=configuration_uses(str(request.base_url).rstrip("/"), study.id, board.spec, first),
+        uses=list_code_examples(str(request.base_url).rstrip("/"), study.id, board.spec, first),
         checkpoints=context.ledger.checkpoints.list_trials_with_checkpoint(study.id, first.arm, first.point)[
             :_MAX_CHECKPOINTS
         ],
@@ -89,7 +89,7 @@ def configuration_page(
 
 def _find_won_conditions(board: CachedLeaderboard, configuration: InferenceConfiguration) -> list[str]:
     """Return the conditions under which the configuration has the lowest mean loss."""
-    conditions = losses_by_condition(board.losses[board.leaderboard.ranked_on])
+    conditions = losses_by_setting(board.losses[board.leaderboard.ranked_on])
     labels = condition_labels(conditions)
     won = []
     for condition, losses in conditions.items():

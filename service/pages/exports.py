@@ -15,7 +15,7 @@ from bln_search.core.exports import ExportRecord
 from bln_search.core.states import ExportState
 from bln_search.ranking.leaderboard import LeaderboardRow
 from service.context import Context, ContextDep
-from service.http.problems import invalid_request
+from service.http.problems import invalid_request_problem
 from service.pages.rendering.templates import render_fragment, url_with_query
 from service.results.exports import find_export, request_export, serialize_export, serialize_exports
 from service.routes.exports import ExportId
@@ -50,7 +50,7 @@ async def read_form(request: Request) -> ExportRequest:
         return ExportRequest.model_validate(values)
     except ValidationError as error:
         located = [{**details, "loc": ("body", *details["loc"])} for details in error.errors()]
-        raise invalid_request(RequestValidationError(located), None) from None
+        raise invalid_request_problem(RequestValidationError(located), None) from None
 
 
 @router.post("/exports")

@@ -12,7 +12,7 @@ from service.pages.rendering.templates import url_with_query
 
 
 @dataclass(frozen=True)
-class Use:
+class CodeExample:
     """A block of code.
 
     Attributes:
@@ -26,7 +26,7 @@ class Use:
     code: str
 
 
-def configuration_uses(server: str, study_id: int, study: StudySpec, row: LeaderboardRow) -> list[Use]:
+def list_code_examples(server: str, study_id: int, study: StudySpec, row: LeaderboardRow) -> list[CodeExample]:
     """Code for the row.
 
     Args:
@@ -35,14 +35,14 @@ def configuration_uses(server: str, study_id: int, study: StudySpec, row: Leader
         study: Its specification. The networks of external results are not stored, so they cannot be exported.
         row: The row.
     """
-    export = Use(
+    export = CodeExample(
         "use-export", "Export the trained network by command", _export_command(server, study_id, study.name, row)
     )
     return [
-        Use("use-network", "Your own network in Python", _network_code(row)),
+        CodeExample("use-network", "Your own network in Python", _network_code(row)),
         *([export] if study.external is None else []),
-        Use("use-client", "Its figures in Python", _client_code(server, study_id, row)),
-        Use("use-rest", "Its figures over REST", _rest_command(server, study_id, row)),
+        CodeExample("use-client", "Its figures in Python", _client_code(server, study_id, row)),
+        CodeExample("use-rest", "Its figures over REST", _rest_command(server, study_id, row)),
     ]
 
 

@@ -15,7 +15,7 @@ from service.admission import check_free_space
 from service.context import Context
 from service.http.problems import ProblemException
 from service.schemas.exports import Export, ExportRequest
-from service.security import StudyAccess, missing_analysis
+from service.security import StudyAccess, missing_analysis_problem
 
 
 def request_export(context: Context, study: StudyAccess, body: ExportRequest) -> ExportRecord:
@@ -98,7 +98,7 @@ def _find_row(context: Context, study: StudyAccess, body: ExportRequest) -> Lead
             raise ExportError("the recommended row is determined: leave out what describes a row, or use `best`")
         analysis = context.analyses.get(study.id)
         if analysis is None:
-            raise missing_analysis(study)
+            raise missing_analysis_problem(study)
         return recommended_row(board.leaderboard, analysis)
     return choose_row(board.leaderboard, _choice(body))
 

@@ -11,7 +11,7 @@ import torch
 from bln_search.api.export.cards.model_card import model_card
 from bln_search.api.export.check import Parity
 from bln_search.api.export.description import ExportDescription
-from bln_search.api.export.example_inputs import single_input
+from bln_search.api.export.example_inputs import example_of_one_input
 from bln_search.api.export.folder import check_target_folder
 from bln_search.api.export.loading import load
 from bln_search.api.export.runtimes import check_packages
@@ -62,7 +62,7 @@ def export_network(
     inputs = torch.from_numpy(data.test_inputs[:_COMPARED_EXAMPLES]).float()
     plan = ExportPlan(
         network=exported,
-        examples=single_input(inputs),
+        examples=example_of_one_input(inputs),
         inputs_text=f"the first {len(inputs)} examples of the test split of {data.name}, as the data set gives them",
         sizes=_COMPARED_SIZES,
         largest_batch_size=description.row.largest_batch_size,

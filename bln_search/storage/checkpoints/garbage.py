@@ -16,7 +16,7 @@ from bln_search.core.states import AttemptState
 from bln_search.storage.checkpoints.needed_files import find_needed_files, list_archives
 from bln_search.storage.checkpoints.ownership import is_ownership_marker, list_other_owners
 from bln_search.storage.database import Database
-from bln_search.storage.studies.version import read_version
+from bln_search.storage.studies.version import read_study_list_version
 from bln_search.storage.tables import AttemptRow, CheckpointRow, ExportRow, SnapshotRow, StudyRow
 
 MIN_AGE = timedelta(hours=1)
@@ -98,7 +98,7 @@ class GarbageCollector:
         # first: a row that is added later belongs to a file that is too recent, or is read below
         stored = [file for file in checkpoints.files() if not is_ownership_marker(file.name)]
         cutoff = self._find_cutoff(age)
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             if stored and not session.scalar(select(func.count()).select_from(StudyRow)):
                 raise LedgerError(
                     f"the database {self.database} has no study, but {checkpoints} has files: they may belong to "
@@ -123,7 +123,7 @@ class GarbageCollector:
             # first: an attempt that ended has written its row; archives have no attempts at trials
             too_recent = not name.endswith(ARCHIVE_SUFFIX) and self._is_too_recent(checkpoints, name)
             with self.database.connect() as connection:
-                current = read_version(connection)
+                current = read_study_list_version(connection)
             if current != version:
                 version, referenced = current, self._find_referenced(candidates)
             if not too_recent and name not in referenced:
@@ -139,7 +139,7 @@ class GarbageCollector:
 
     def _is_too_recent(self, checkpoints: CheckpointStore, name: str) -> bool:
         """Whether a running attempt may have written the file but not yet its row."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             oldest: datetime | None = session.scalar(_oldest_running_attempt(self.database.now(session)))
         file = None if oldest is None else checkpoints.find(name)
         return oldest is not None and file is not None and file.written_at > oldest - _CLOCK_SKEW
@@ -147,7 +147,7 @@ class GarbageCollector:
     def _find_referenced(self, names: Sequence[str]) -> set[str]:
         """The files among `names` that a row of a study names."""
         referenced: set[str] = set()
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             for batch in (names[start : start + _BATCH] for start in range(0, len(names), _BATCH)):
                 for table in (CheckpointRow, SnapshotRow, ExportRow):
                     files = session.scalars(select(table.file).where(table.file.in_(batch)))
@@ -160,7 +160,7 @@ class GarbageCollector:
         An attempt whose lease ended longer ago than `age` does not run any more, although its row says so.
         """
         now = self.database.now()
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             oldest: datetime | None = session.scalar(_oldest_running_attempt(now - age))
         return min(now, oldest or now) - age
 

@@ -43,7 +43,7 @@ class ExportJobs:
         Returns:
             The export with the token of the attempt; None where none waits.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             now = self.database.now(session)
             _reclaim_lost(session, worker, is_alive, now)
             query = select(ExportRow).where(ExportRow.state == ExportState.REQUESTED)
@@ -59,14 +59,14 @@ class ExportJobs:
 
     def record_progress(self, token: ExportToken, step: ExportStep | None) -> None:
         """Record what the worker is doing, and renew its lease. Raises StaleAttemptError."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             row = _get_running(session, token)
             row.step = step or row.step
             row.lease_until = self.database.now(session) + LEASE
 
     def finish(self, token: ExportToken, archive: StoredArchive, keep: timedelta) -> None:
         """Record the archive of an export, which is ready and kept for `keep`. Raises StaleAttemptError."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             row, now = _get_running(session, token), self.database.now(session)
             set_export_state(row, ExportState.READY)
             row.file, row.size, row.sha256 = archive.file, archive.size, archive.sha256
@@ -75,7 +75,7 @@ class ExportJobs:
 
     def fail(self, token: ExportToken, reason: str) -> None:
         """Record that the export cannot be built. Raises StaleAttemptError."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             _fail(session, _get_running(session, token), reason, self.database.now(session))
 
     def retry(self, token: ExportToken, reason: str) -> None:
@@ -83,12 +83,12 @@ class ExportJobs:
 
         Raises StaleAttemptError.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             _end_attempt(session, _get_running(session, token), reason, self.database.now(session))
 
     def release(self, token: ExportToken) -> None:
         """End the attempt because the worker stops; it does not count. Does nothing for a lost attempt."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             try:
                 row = _get_running(session, token)
             except StaleAttemptError:
@@ -102,7 +102,7 @@ class ExportJobs:
         Returns:
             Names of their files that no other export has.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             now, kept_bytes = self.database.now(session), 0
             kept_files, expired_files = set(), set()
             query = select(ExportRow).where(ExportRow.state == ExportState.READY)

@@ -12,7 +12,7 @@ from bln_search.specs.records import TrialRecord, point_json
 from bln_search.storage.database import Database
 from bln_search.storage.freed_files import find_freed_files
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, TrialRow
-from bln_search.storage.trials.records import make_trial
+from bln_search.storage.trials.records import make_trial_record
 
 
 class ExportedNetworks:
@@ -50,7 +50,7 @@ class ExportedNetworks:
             EvaluationRow.condition == "",
             EvaluationRow.state == EvaluationState.MEASURED,
         )
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return {
                 seed: (loss, trial_id)
                 for seed, parameters, loss, trial_id in session.execute(query)
@@ -59,9 +59,9 @@ class ExportedNetworks:
 
     def _get_trial(self, trial_id: int) -> TrialRecord:
         query = select(TrialRow, CheckpointRow).join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             row, checkpoint = session.execute(query.where(TrialRow.id == trial_id)).one()
-            trial = make_trial(row, checkpoint, find_freed_files(session, row.study_id))
+            trial = make_trial_record(row, checkpoint, find_freed_files(session, row.study_id))
         if trial.freed_at is not None:
             raise ExportError(
                 f"the network of seed {trial.seed} was removed on {trial.freed_at:%Y-%m-%d} to free disk space: "

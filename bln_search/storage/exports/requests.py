@@ -50,7 +50,7 @@ class ExportRepository:
     def find(self, study_id: int, export_id: int) -> ExportRecord | None:
         """An export of a study; None where the study has none of that id."""
         query = select_exports().where(ExportRow.study_id == study_id, ExportRow.id == export_id)
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             found = session.execute(query).first()
             return None if found is None else make_export(*found)
 
@@ -58,7 +58,7 @@ class ExportRepository:
         """The exports of a study that were requested last, newest first."""
         query = select_exports().where(ExportRow.study_id == study_id)
         query = query.order_by(ExportRow.requested_at.desc(), ExportRow.id.desc()).limit(limit)
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return [make_export(row, trial) for row, trial in session.execute(query)]
 
     def list_of_row(self, study_id: int, key: RowKey) -> list[ExportRecord]:
@@ -71,7 +71,7 @@ class ExportRepository:
             ExportRow.batch_size == key.batch_size,
         )
         query = query.order_by(ExportRow.requested_at.desc(), ExportRow.id.desc())
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             records = [make_export(row, trial) for row, trial in session.execute(query)]
             return [record for record in records if record.key.row.point == key.point]
 
@@ -82,18 +82,18 @@ class ExportRepository:
         )
         query = select(func.count()).select_from(ExportRow)
         query = query.where((ExportRow.state == ExportState.RUNNING) | earlier, ExportRow.state.in_(OPEN_EXPORTS))
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             return session.scalar(query) or 0
 
     def mark_lost(self, study_id: int, export_id: int) -> None:
         """Record that the archive of a ready export is gone or damaged, so that another request builds it again."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             row = session.get(ExportRow, export_id, with_for_update=True)
             if row is not None and row.study_id == study_id and row.state == ExportState.READY:
                 set_export_state(row, ExportState.EXPIRED)
 
     def _request(self, study_id: int, key: ExportKey, account: str, keep: timedelta, limit: int | None) -> ExportRecord:
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             lock_study(session, study_id)  # one request at a time
             now = self.database.now(session)
             row = _find_row(session, key)

@@ -9,7 +9,7 @@ from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from bln_search.core.errors import AmbiguousStudyError, LeaseLostError, StudyBusyError, UnknownStudyError
-from bln_search.core.names import ambiguous_name
+from bln_search.core.names import ambiguous_name_message
 from bln_search.core.states import ENDED, StopRequest, StudyState, TrialState
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import StudySpec
@@ -55,12 +55,12 @@ class StudyRepository:
 
     def accept(self, spec: StudySpec) -> int:
         """Store a study with its trials atomically and return its id; an equal study is stored once."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             return accept_study(session, spec, self.database.now(session))[0]
 
     def get(self, study_id: int) -> StudyRecord:
         """The study of that id. Raises UnknownStudyError if there is none."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             row = session.get(StudyRow, study_id, options=[joinedload(StudyRow.tag_rows)])
             if row is None:
                 raise UnknownStudyError(f"there is no study {study_id}")
@@ -75,7 +75,7 @@ class StudyRepository:
             UnknownStudyError: there is no such study.
             AmbiguousStudyError: several accounts have a study of that name.
         """
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             row = _find_row(session, name_or_id)
             if row is None:
                 raise UnknownStudyError(
@@ -91,7 +91,7 @@ class StudyRepository:
 
     def list_studies(self) -> list[StudyRecord]:
         """Every study, newest first; three queries for any number of studies."""
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             counts = count_trials(session)
             query = select(StudyRow).options(selectinload(StudyRow.tag_rows))
             rows = session.scalars(query.order_by(StudyRow.id.desc()))
@@ -108,7 +108,7 @@ class StudyRepository:
         Raises:
             StudyBusyError: another process runs it, or one of its attempts is alive.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             study = session.get_one(StudyRow, study_id, with_for_update=True)
             now = self.database.now(session)
             holder, until = study.runner, study.runner_until
@@ -122,7 +122,7 @@ class StudyRepository:
                         f"{attempt.heartbeat_at:%H:%M:%S} UTC): wait for it, or stop it first"
                     )
             self._attempts.reclaim_attempts(session, study_id)
-            for trial in session.scalars(_failed_trials(study_id)).all():
+            for trial in session.scalars(_select_failed_trials(study_id)).all():
                 set_trial_state(session, trial, waiting_state(session, trial))
                 trial.reason = None
             if study.state != StudyState.COMPLETE and not (study.owner and study.state == StudyState.RUNNING):
@@ -153,7 +153,7 @@ class StudyRepository:
         Returns:
             The state of the study.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             study = session.get_one(StudyRow, study_id, with_for_update=True)
             if list_running(session, study_id) or (runner is not None and study.runner != runner):
                 return StudyState(study.state)
@@ -169,7 +169,7 @@ class StudyRepository:
 
     def fail(self, study_id: int, runner: str, reason: str) -> None:
         """Mark a study as failed because no worker can complete it, unless another process has claimed it."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
             if study is not None and study.runner in (runner, None) and study.state in OPEN_STATES:
                 self._attempts.reclaim_attempts(session, study_id)
@@ -190,7 +190,7 @@ class StudyRepository:
         Returns:
             Whether the study has failed; otherwise its runner releases it.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
             if study is None:
                 return False
@@ -216,7 +216,7 @@ class StudyRepository:
             LeaseLostError: another process runs the study, or it was deleted.
             SchemaChangedError: the database was upgraded meanwhile.
         """
-        with self.database.reading() as session:
+        with self.database.read_session() as session:
             check_revision(session)
             row = session.execute(select(StudyRow.runner, StudyRow.request).where(StudyRow.id == study_id)).first()
         if row is None:
@@ -227,7 +227,7 @@ class StudyRepository:
 
     def record_search_end(self, study_id: int, arm: str, reason: str) -> None:
         """Record that the search of an arm ended with fewer points than requested."""
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             data = {"arm": arm, "reason": reason}
             append_event(session, study_id, self.database.now(session), "search_ended", data)
 
@@ -241,7 +241,7 @@ class StudyRepository:
             StudyBusyError: the study is running, unless it is run by a command whose lease has expired.
             UnknownStudyError: there is no such study.
         """
-        with self.database.writing() as session:
+        with self.database.write_session() as session:
             study = lock_study(session, study_id)
             running = study.state == StudyState.RUNNING
             now = self.database.now(session)
@@ -277,7 +277,7 @@ def _find_row(session: Session, name_or_id: str) -> StudyRow | None:
     named = select(StudyRow.owner, func.max(StudyRow.id).label("newest")).where(StudyRow.name == name_or_id)
     newest = {row.owner: row.newest for row in session.execute(named.group_by(StudyRow.owner))}
     if len(newest) > 1 and "" not in newest:
-        raise AmbiguousStudyError(ambiguous_name(name_or_id, newest))
+        raise AmbiguousStudyError(ambiguous_name_message(name_or_id, newest))
     study_id = newest.get("") or next(iter(newest.values()), None)
     return None if study_id is None else session.get(StudyRow, study_id)
 
@@ -298,10 +298,10 @@ def _make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
     )
 
 
-def _failed_trials(study_id: int) -> Select[TrialRow]:
+def _select_failed_trials(study_id: int) -> Select[TrialRow]:
     return select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.state == TrialState.FAILED)
 
 
 def _first_failure(session: Session, study_id: int) -> str | None:
-    trial = session.scalars(_failed_trials(study_id).order_by(TrialRow.position).limit(1)).first()
+    trial = session.scalars(_select_failed_trials(study_id).order_by(TrialRow.position).limit(1)).first()
     return None if trial is None else f"trial {trial.arm} seed {trial.seed}: {trial.reason}"

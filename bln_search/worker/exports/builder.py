@@ -27,7 +27,7 @@ from bln_search.storage.ledger import Ledger
 from bln_search.worker.exports.archive import ArchiveTask, remove_abandoned_folders, scratch_folder
 from bln_search.worker.exports.process import ArchiveProcess, BuildFailure
 from bln_search.worker.exports.trained_row import load_requested_row
-from bln_search.worker.identity import is_alive
+from bln_search.worker.identity import may_be_alive
 
 _log = logging.getLogger(__name__)
 _POLL_INTERVAL = 1.0
@@ -113,7 +113,7 @@ class ExportBuilder:
         self._remove_expired()
         if not self.ledger.export_jobs.has_open() or self.find_disk_problem() is not None:
             return False
-        record = self.ledger.export_jobs.claim(self.worker, is_alive)
+        record = self.ledger.export_jobs.claim(self.worker, may_be_alive)
         if record is None:
             return False
         _log.info("study %d: export %d started", record.study_id, record.id, extra={"study_id": record.study_id})

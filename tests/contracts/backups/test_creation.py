@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from bln_search.core.checkpoints import BucketStore, FolderStore, checkpoint_store
+from bln_search.core.checkpoints import BucketStore, FolderStore, open_checkpoint_store
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ArchiveFormat
 from bln_search.core.errors import BackupError
@@ -43,7 +43,7 @@ def test_backup_is_consistent_and_blocks_no_writer(installation):
         stop.set()
         thread.join()
     counts = []
-    for moment in installation.archive.list_moments():
+    for moment in installation.archive.list_timestamps():
         rows = installation.archive.read_manifest(moment).rows
         assert rows["trial"] == 2 * rows["study"] + 1  # one study has three trials
         counts.append(rows["study"])
@@ -61,7 +61,7 @@ def test_only_new_checkpoints_are_copied(installation, target_ledger):
     assert (second.copied, len(second.manifest.checkpoints)) == (1, 8)
     installation.restore(target_ledger)
     assert target_ledger.studies.get(running).trials[TrialState.FINISHED] == 2
-    first, _ = installation.archive.list_moments()
+    first, _ = installation.archive.list_timestamps()
     installation.restore(target_ledger, moment=first, overwrite=True)
     assert target_ledger.studies.get(running).trials[TrialState.FINISHED] == 1
 
@@ -76,7 +76,7 @@ def test_removing_backups_removes_only_their_files(installation, target_ledger):
     installation.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=2), installation.messages.append)
     (message,) = installation.messages
     assert "20260102T030405.678Z" in message
-    assert len(installation.archive.list_moments()) == 1
+    assert len(installation.archive.list_timestamps()) == 1
     assert len(list(installation.archive.top.files())) == 2
     assert len(list(installation.archive.files.files())) == 6
     installation.restore(target_ledger)
@@ -128,7 +128,7 @@ def test_bucket_can_be_an_archive(installation, target_ledger, buckets, scheme):
     installation.archive = BackupArchive(url)
     installation.backup()
     assert isinstance(installation.archive.top, BucketStore)
-    target_store = checkpoint_store(f"{url}/live")
+    target_store = open_checkpoint_store(f"{url}/live")
     assert installation.restore(target_ledger, target_store) == 7
     assert len(networks(target_store)) == 7
     assert installation.restore(target_ledger, target_store, overwrite=True) == 0

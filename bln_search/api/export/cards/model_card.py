@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bln_search.api.export.cards.sections import folding_text, parity_lines, slot_text
+from bln_search.api.export.cards.sections import batch_size_limit_text, folding_text, parity_lines
 from bln_search.api.export.check import Parity
 from bln_search.api.export.description import ExportDescription, MetricValues
 from bln_search.api.export.exported import WEIGHTS_FILE
@@ -142,7 +142,7 @@ def _batch_dependence(export: ExportDescription) -> list[str]:
         text = "The answer to an example depends on its place in the mini-batch."
     has_program = TORCH_PROGRAM in export.files or ONNX_PROGRAM in export.files
     folding = [folding_text(export.not_folded_because) + "\n"] if has_program else []
-    return [text + slot_text(largest) + "\n", *folding]
+    return [text + batch_size_limit_text(largest) + "\n", *folding]
 
 
 def _metric_lines(export: ExportDescription) -> list[str]:
