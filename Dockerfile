@@ -10,7 +10,7 @@ ARG EXTRAS=""
 RUN python -c "import os, tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 extras = project['optional-dependencies']; \
 [open(name + '.txt', 'w').write('\n'.join(sum((extras[one] for one in (*wanted, *os.environ['EXTRAS'].split())), project['dependencies'])) + '\n') \
-for name, wanted in {'web': ('web', 'postgres'), 'worker': ('train', 'postgres')}.items()]"
+for name, wanted in {'web': ('web', 'postgres'), 'worker': ('train', 'export', 'postgres')}.items()]"
 
 # An empty environment; what is installed into it needs no pip when it runs.
 FROM ${PYTHON_IMAGE} AS builder

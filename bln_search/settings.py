@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -97,6 +98,17 @@ class Settings(BaseSettings):
         ge=0,
         description="free disk space in bytes below which no study is accepted and no trial starts",
     )
+    export_days: float = Field(
+        default=7.0, gt=0, le=3650, description="days for which the archive of a requested export is kept"
+    )
+    export_bytes: int = Field(
+        default=2_000_000_000,
+        ge=1_000_000,
+        description="bytes of all archives of exports; more let the first ones expire earlier",
+    )
+    most_exports: int = Field(
+        default=20, ge=1, description="largest number of exports per account that wait or are being built"
+    )
     session_hours: float = Field(default=12.0, gt=0, le=720, description="hours until a browser session expires")
     log_format: Literal["plain", "json"] = Field(
         default="plain", description="log format of the service and its workers"
@@ -147,6 +159,11 @@ class Settings(BaseSettings):
     def checkpoint_store(self) -> CheckpointStore:
         """The store of trained networks."""
         return open_checkpoint_store(self.checkpoints or self.home / "checkpoints")
+
+    @property
+    def export_lifetime(self) -> timedelta:
+        """How long the archive of a requested export is kept."""
+        return timedelta(days=self.export_days)
 
     @property
     def result_folders(self) -> list[Path]:

@@ -46,8 +46,8 @@ def _limit_problem(section: str, quantity: str, count: int, limit: int) -> Probl
     return Problem((section,), f"{quantity} {count:,}; the limit of this service is {limit:,}")
 
 
-def check_free_space(settings: Settings) -> None:
-    """Raise ProblemException (507) if the disk is nearly full."""
+def check_free_space(settings: Settings, subject: str = "study") -> None:
+    """Raise ProblemException (507) if the disk is nearly full. subject: what is not accepted."""
     reason = disk_space_problem(settings.result_folders, settings.free_bytes)
     if reason is not None:
-        raise ProblemException(507, "storage-full", f"{reason}: no study is accepted until disk space is free")
+        raise ProblemException(507, "storage-full", f"{reason}: no {subject} is accepted until disk space is free")

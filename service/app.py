@@ -36,6 +36,7 @@ from service.pages import (
     study_details,
     trials,
 )
+from service.pages import exports as export_pages
 from service.pages import studies as studies_page
 from service.pages.editor import page as editor
 from service.pages.leaderboard import page as leaderboard_page
@@ -55,6 +56,7 @@ from service.routes import (
     tokens,
     workers,
 )
+from service.routes import exports as export_routes
 from service.routes import share_links as share_link_routes
 from service.routes import trials as trial_routes
 
@@ -92,7 +94,17 @@ def make_app(context: Context | None) -> FastAPI:
         redirect_slashes=False,
     )
     api = APIRouter(prefix=API)
-    of_study = (results, leaderboard, checkpoints, trial_routes, share_link_routes, analysis, per_layer, events)
+    of_study = (
+        results,
+        leaderboard,
+        checkpoints,
+        trial_routes,
+        export_routes,
+        share_link_routes,
+        analysis,
+        per_layer,
+        events,
+    )
     for module in (studies, external_results, *of_study, configurations, workers, tokens):
         api.include_router(module.router)
     app.include_router(api)
@@ -107,6 +119,7 @@ def make_app(context: Context | None) -> FastAPI:
         charts,
         layers,
         configuration,
+        export_pages,
     )
     for page in (access, studies_page, editor, *pages_of_study, compare, compare_charts):
         app.include_router(page.router)

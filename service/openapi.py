@@ -34,7 +34,7 @@ _PROBLEMS = {
 
 _TAGS = {
     "studies": "Studies: submit, list, change, stop.",
-    "results": "Results of a study: trials, leaderboard, evaluations, curves, analysis, checkpoints.",
+    "results": "Results of a study: trials, leaderboard, evaluations, curves, analysis, checkpoints, exports.",
     "events": "Events of a study, live.",
     "configurations": "The inference configurations, explained.",
     "workers": "Worker processes.",

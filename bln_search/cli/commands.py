@@ -8,7 +8,7 @@ from inspect import getdoc
 
 import typer
 
-from bln_search.cli import backups, checkpoints, data, database, processes, settings_list, tokens
+from bln_search.cli import backups, checkpoints, data, database, processes, settings_list, share_links, tokens
 from bln_search.cli.studies import deletion, external, listing, logs, remote, run, skeleton, tagging, validation
 from bln_search.cli.studies.results import (
     analysis,
@@ -75,7 +75,7 @@ VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
 }
 
 GROUPS: Mapping[Panel, Mapping[str, typer.Typer]] = {
-    Panel.SERVICE: {"token": tokens.app},
+    Panel.SERVICE: {"token": tokens.app, "share-link": share_links.app},
     Panel.MAINTENANCE: {"checkpoints": checkpoints.app, "db": database.app, "data": data.app},
 }
 

@@ -91,7 +91,9 @@ def worker(
     executor: ExecutorOption = ExecutorName.LOCAL,
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
-    once: Annotated[bool, typer.Option("--once", help="Exit when the queue is empty.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Exit when the queue is empty and no export is requested.")
+    ] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Take studies from the queue of a database and run them, one after another.
@@ -101,6 +103,7 @@ def worker(
     check_ray_options(executor, ray_address, gpus_per_trial)
     settings = load_settings()
     _configure_logs(settings, role="worker")
+    from bln_search.worker.exports.builder import ArchiveLimits, ExportBuilder
     from bln_search.worker.loop import Worker
 
     environment = make_environment(settings, data, device, elsewhere=executor is ExecutorName.RAY)
@@ -109,13 +112,13 @@ def worker(
     with ExitStack() as stack:
         trial_executor = stack.enter_context(make_executor(executor, environment, workers, ray_address, gpus_per_trial))
         ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
-        worker = Worker(
-            ledger,
-            environment,
-            trial_executor,
-            settings.running_studies,
-            lambda: disk_space_problem(settings.result_folders, settings.free_bytes),
-        )
+
+        def find_disk_problem() -> str | None:
+            return disk_space_problem(settings.result_folders, settings.free_bytes)
+
+        limits = ArchiveLimits(settings.export_lifetime, settings.export_bytes)
+        exports = ExportBuilder(ledger, environment, limits, find_disk_problem)
+        worker = Worker(ledger, environment, trial_executor, settings.running_studies, find_disk_problem, exports)
         worker.work(once=once)
 
 

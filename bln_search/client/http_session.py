@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -57,14 +58,33 @@ class HttpSession:
                 raise _service_error(response)
             yield response.iter_lines()
 
-    def list_items(self, path: str, filters: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the items of all pages of a list."""
+    def list_items(self, path: str, filters: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+        """Yield the items of all pages of a list. filters: None for a list without parameters, which has one page."""
         cursor = None
         while True:
-            page = self.request_json("GET", path, params={**filters, "limit": PAGE_SIZE, "cursor": cursor})
+            params = {} if filters is None else {**filters, "limit": PAGE_SIZE, "cursor": cursor}
+            page = self.request_json("GET", path, params=params)
             yield from page["items"]
             cursor = page["next_cursor"]
             if cursor is None:
+                return
+
+    def download(self, path: str, target: Path) -> None:
+        """Write the content of a path to a file, and begin again while the service is unreachable."""
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                with self._http.stream("GET", f"/api/v1{path}") as response, target.open("wb") as file:
+                    if not response.is_success:
+                        response.read()
+                        raise _service_error(response)
+                    for chunk in response.iter_bytes():
+                        file.write(chunk)
+            except httpx.TransportError as error:
+                if not isinstance(error, _CONNECTION_LOST) or time.monotonic() > deadline:
+                    raise self.unreachable_error(error) from None
+                time.sleep(_FIRST_DELAY)
+            else:
                 return
 
     def request_json(self, method: str, path: str, **options: Any) -> dict[str, Any]:

@@ -143,6 +143,43 @@ class ExportFormat(StrEnum):
     ONNX = "onnx"
 
 
+class ArchiveFormat(StrEnum):
+    """Which forms of a network the ZIP archive of an export contains, besides its description and model card.
+
+    Members:
+        ALL: Every form.
+        SAFETENSORS: Weights, population values and configurations.
+        TORCH_EXPORT: A program for torch.
+        ONNX: A program for ONNX runtimes.
+    """
+
+    ALL = "all"
+    SAFETENSORS = ExportFormat.SAFETENSORS.value
+    TORCH_EXPORT = ExportFormat.TORCH_EXPORT.value
+    ONNX = ExportFormat.ONNX.value
+
+    @property
+    def forms(self) -> frozenset[ExportFormat]:
+        """The forms."""
+        return frozenset(ExportFormat) if self is ArchiveFormat.ALL else frozenset({ExportFormat(self.value)})
+
+
+class ExportStep(StrEnum):
+    """What a worker is doing for an export, in this order.
+
+    Members:
+        DATA: It reads the data set.
+        FORMS: It writes the forms of the network.
+        COMPARISON: It compares their outputs with those of the network.
+        ARCHIVE: It stores the archive.
+    """
+
+    DATA = "data"
+    FORMS = "forms"
+    COMPARISON = "comparison"
+    ARCHIVE = "archive"
+
+
 class LayerSearch(StrEnum):
     """How per-layer configurations are searched.
 

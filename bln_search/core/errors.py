@@ -21,6 +21,7 @@ BlnSearchError
 ├── TokenError           a token is unknown, or lacks the scope for a request
 ├── MissingPackageError  a package that a function needs is not installed
 ├── ExportError          a network cannot be exported
+├── ExportLimitError     an account has as many open exports as are allowed
 ├── StorageFullError     the disk is full
 ├── CheckpointStoreError a checkpoint store cannot be reached, or refuses access
 ├── BackupError          a backup cannot be created or restored, or is damaged
@@ -147,6 +148,10 @@ class MissingPackageError(BlnSearchError):
 
 class ExportError(BlnSearchError):
     """A network cannot be exported; nothing was written."""
+
+
+class ExportLimitError(BlnSearchError):
+    """An account has as many requested and running exports as are allowed."""
 
 
 class StorageFullError(BlnSearchError):

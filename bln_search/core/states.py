@@ -1,4 +1,4 @@
-"""The states of studies, trials, attempts and evaluations, and the transitions between them."""
+"""The states of studies, trials, attempts, evaluations and exports, and the transitions between them."""
 
 from __future__ import annotations
 
@@ -90,6 +90,24 @@ class EvaluationState(StrEnum):
     DIVERGED = "diverged"
 
 
+class ExportState(StrEnum):
+    """The state of the export of a network.
+
+    Members:
+        REQUESTED: It waits for a worker.
+        RUNNING: A worker builds it.
+        READY: Its archive can be downloaded.
+        FAILED: It cannot be built; it is built again after another request.
+        EXPIRED: Its archive was deleted; it is built again after another request.
+    """
+
+    REQUESTED = "requested"
+    RUNNING = "running"
+    READY = "ready"
+    FAILED = "failed"
+    EXPIRED = "expired"
+
+
 class FailureClass(StrEnum):
     """Why an attempt ended without a result."""
 
@@ -98,7 +116,7 @@ class FailureClass(StrEnum):
     USER_ERROR = "user_error"
 
 
-State = StudyState | TrialState | AttemptState
+State = StudyState | TrialState | AttemptState | ExportState
 
 TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
     StudyState: {
@@ -126,6 +144,13 @@ TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
         AttemptState.SUCCEEDED: frozenset(),
         AttemptState.FAILED: frozenset(),
         AttemptState.LOST: frozenset(),
+    },
+    ExportState: {
+        ExportState.REQUESTED: frozenset({ExportState.RUNNING}),
+        ExportState.RUNNING: frozenset({ExportState.REQUESTED, ExportState.READY, ExportState.FAILED}),
+        ExportState.READY: frozenset({ExportState.EXPIRED}),
+        ExportState.FAILED: frozenset({ExportState.REQUESTED}),
+        ExportState.EXPIRED: frozenset({ExportState.REQUESTED}),
     },
 }
 

@@ -14,6 +14,9 @@ from bln_search.storage.clock import Clock
 from bln_search.storage.database import Database
 from bln_search.storage.engine import make_engine, register_write_check
 from bln_search.storage.events import EventRepository
+from bln_search.storage.exports.jobs import ExportJobs
+from bln_search.storage.exports.networks import ExportedNetworks
+from bln_search.storage.exports.requests import ExportRepository
 from bln_search.storage.listing import Listing
 from bln_search.storage.migration import check_revision, migrate, present_revision
 from bln_search.storage.monitoring import Monitoring
@@ -48,6 +51,9 @@ class Ledger:
         checkpoints: Trained networks.
         garbage: Checkpoint files that no study needs.
         pruner: Networks of complete studies that can be deleted to free disk space.
+        exports: Exports of trained networks that people request.
+        export_jobs: The same exports as jobs of workers.
+        exported_networks: The network that the export of a row contains.
         events: The event log of each study.
         listing: Lists for the service.
         tokens: Accounts and access tokens.
@@ -71,6 +77,9 @@ class Ledger:
         self.checkpoints = CheckpointRepository(self.database)
         self.garbage = GarbageCollector(self.database)
         self.pruner = NetworkPruner(self.database)
+        self.exports = ExportRepository(self.database)
+        self.export_jobs = ExportJobs(self.database)
+        self.exported_networks = ExportedNetworks(self.database)
         self.events = EventRepository(self.database)
         self.listing = Listing(self.database)
         self.tokens = TokenRepository(self.database)

@@ -9,18 +9,19 @@ from enum import StrEnum
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.states import AttemptState, EvaluationState, StudyState, TrialState
+from bln_search.core.states import AttemptState, EvaluationState, ExportState, StudyState, TrialState
 from bln_search.storage.database import Database
 from bln_search.storage.leases import heartbeat_cutoff
-from bln_search.storage.tables import AttemptRow, EvaluationRow, EventRow, StudyRow, TrialRow, WorkerRow
+from bln_search.storage.tables import AttemptRow, EvaluationRow, EventRow, ExportRow, StudyRow, TrialRow, WorkerRow
 
-_StatefulRow = StudyRow | TrialRow | AttemptRow | EvaluationRow
+_StatefulRow = StudyRow | TrialRow | AttemptRow | EvaluationRow | ExportRow
 
 _RECORDS: tuple[tuple[str, type[StrEnum], type[_StatefulRow]], ...] = (
     ("study", StudyState, StudyRow),
     ("trial", TrialState, TrialRow),
     ("attempt", AttemptState, AttemptRow),
     ("evaluation", EvaluationState, EvaluationRow),
+    ("export", ExportState, ExportRow),
 )
 
 

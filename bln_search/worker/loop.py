@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from bln_search.core.errors import (
     BlnSearchError,
@@ -25,6 +25,7 @@ from bln_search.search.preflight import check_study
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis import AnalysisOptions, compute_analysis
+from bln_search.worker.exports.builder import ExportBuilder
 from bln_search.worker.identity import may_be_alive, own_name
 from bln_search.worker.layer_search import SearchStoppedError
 from bln_search.worker.presence import HeartbeatSender
@@ -54,6 +55,7 @@ class Worker:
         executor: Executor of their trials.
         cap: Largest number of running studies of one owner.
         find_disk_problem: Why no study may start because disk space is low; None where there is enough.
+        exports: Builds requested exports meanwhile; None to leave them to other workers.
     """
 
     def __init__(
@@ -63,9 +65,10 @@ class Worker:
         executor: Executor,
         cap: int,
         find_disk_problem: Callable[[], str | None] = lambda: None,
+        exports: ExportBuilder | None = None,
     ) -> None:
         self.ledger, self.environment, self.executor, self.cap = ledger, environment, executor, cap
-        self.find_disk_problem = find_disk_problem
+        self.find_disk_problem, self.exports = find_disk_problem, exports
         self.is_disk_low = False
         self.name = own_name()
         self.stopping = threading.Event()
@@ -75,14 +78,14 @@ class Worker:
         """Run studies until SIGTERM or Ctrl-C, which release the running study.
 
         Args:
-            once: Whether to return when no study waits.
+            once: Whether to return when no study and no export waits.
 
         Raises:
             ClusterError: The Ray cluster is gone. A process joins a cluster only once: the supervisor starts another.
             SchemaChangedError: The database was upgraded meanwhile.
         """
         presence = HeartbeatSender(self.ledger, self.name, self.environment.device, lambda: self.study_id)
-        with stop_worker_on_signal(self.stopping), presence:
+        with stop_worker_on_signal(self.stopping), presence, self._exporting():
             while not self.stopping.is_set():
                 try:
                     if not self._has_disk_space():
@@ -99,6 +102,21 @@ class Worker:
                     self.study_id = None
                     _log.error("%s; retrying in %.0f seconds", error, _RETRY_DELAY)
                     self.stopping.wait(_RETRY_DELAY)
+
+    @contextmanager
+    def _exporting(self) -> Iterator[None]:
+        """Build exports meanwhile; at the end those that are requested, unless the worker stops."""
+        if self.exports is None:
+            yield
+            return
+        self.exports.start(self.name, self.stopping)
+        try:
+            yield
+        except BaseException:
+            self.stopping.set()
+            raise
+        finally:
+            self.exports.finish()
 
     def _work_once(self) -> bool:
         """Run or analyse one study; False where none waits."""

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import losses_by_setting
 from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.formatting import compared_rows_by_key
@@ -16,6 +17,7 @@ from bln_search.specs.sections.space import format_point_json
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
+from service.pages.exports import row_exports
 from service.pages.leaderboard import make_display_row
 from service.pages.leaderboard.query import EstimateChoice
 from service.pages.rendering.templates import render_page
@@ -76,6 +78,8 @@ def configuration_page(
         others=[make_display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
         ranked_on=board.leaderboard.ranked_on,
         wins=_find_won_conditions(board, selected),
+        exportable=board.spec.external is None and first.state is EvaluationState.MEASURED,
+        **row_exports(context, study, first),
         uses=list_code_examples(str(request.base_url).rstrip("/"), study.id, board.spec, first),
         checkpoints=context.ledger.checkpoints.list_trials_with_checkpoint(study.id, first.arm, first.point)[
             :_MAX_CHECKPOINTS

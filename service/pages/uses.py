@@ -36,9 +36,7 @@ def list_code_examples(server: str, study_id: int, study: StudySpec, row: Leader
         row: The row.
     """
     export = CodeExample(
-        "use-export",
-        "Export the trained network by command, beside the database",
-        _export_command(study_id, study.name, row),
+        "use-export", "Export the trained network by command", _export_command(server, study_id, study.name, row)
     )
     return [
         CodeExample("use-network", "Your own network in Python", _network_code(row)),
@@ -66,8 +64,13 @@ def _blend_literal(estimate: str | None) -> str | None:
     return repr(str(blend)) if blend.is_prior else repr(blend.value)
 
 
-def _export_command(study_id: int, study_name: str, row: LeaderboardRow) -> str:
-    options = [("--config", str(row.configuration)), ("--arm", row.arm), ("--batch-size", str(row.batch_size))]
+def _export_command(server: str, study_id: int, study_name: str, row: LeaderboardRow) -> str:
+    options = [
+        ("--server", server),
+        ("--config", str(row.configuration)),
+        ("--arm", row.arm),
+        ("--batch-size", str(row.batch_size)),
+    ]
     if row.estimate:
         options.append(("--estimate", str(row.estimate)))
     if row.point:

@@ -29,7 +29,7 @@ def verified_file(store: CheckpointStore, ledger: Ledger, study_id: int, row: Ch
     """
     if isinstance(store, FolderStore) and store.has(row.file):
         file: Path | bytes = store.path / row.file
-        digest = _file_digest(store.path / row.file)
+        digest = file_digest(store.path / row.file)
     else:
         file = store.read(row.file)
         digest = hashlib.sha256(file).hexdigest()
@@ -38,7 +38,8 @@ def verified_file(store: CheckpointStore, ledger: Ledger, study_id: int, row: Ch
     return file
 
 
-def _file_digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, which is read again only if it has changed. Raises FileNotFoundError."""
     status = path.stat()
     return _cached_digest(path, status.st_size, status.st_mtime_ns, status.st_ino)
 

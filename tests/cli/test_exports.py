@@ -10,7 +10,7 @@ import typer
 
 from bln_search.cli import main
 from bln_search.cli.studies.results import export, verification
-from bln_search.cli.studies.results.export import choose_row
+from bln_search.cli.studies.results.exported_rows import RowOptions, find_row
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError
@@ -38,6 +38,10 @@ BOARD = rank_rows(
         scored("TT--", FROZEN, 2.0, arm="bn", point='{"training.learning_rate": 0.2}'),
     ]
 )
+
+
+def choose_row(board, config, estimate=None, arm=None, batch_size=None, parameters=None):
+    return find_row(None, None, board, RowOptions(config, estimate, arm, batch_size, parameters, None))
 
 
 def test_best_is_the_first_row_of_the_selection():

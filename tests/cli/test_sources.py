@@ -27,7 +27,7 @@ def test_losses_by_row_and_seed_are_equal(world, sources):
 
 
 def test_events_are_equal_beyond_one_page(world, sources, monkeypatch):
-    monkeypatch.setattr("bln_search.client.client._EVENT_PAGE_SIZE", 3)
+    monkeypatch.setattr("bln_search.client.events._EVENT_PAGE_SIZE", 3)
     study_id = world.complete("done")
     of_ledger, of_service = (source.events(study_id) for source in sources)
     assert of_ledger == of_service

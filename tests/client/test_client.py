@@ -142,7 +142,7 @@ class Changing(Other):
 
 def test_leaderboard_that_keeps_changing_raises_an_error(monkeypatch):
     pauses = []
-    monkeypatch.setattr("bln_search.client.client.time.sleep", pauses.append)
+    monkeypatch.setattr("bln_search.client.results.time.sleep", pauses.append)
     raises_error = pytest.raises(ServiceError, match="study 1 changed 5 times")
     with serving(Changing) as address, Client(address, "bln_x") as client, raises_error:
         client.leaderboard(1)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bln_search.core.enums import Scope
-from bln_search.core.states import AttemptState, EvaluationState, StopRequest, StudyState, TrialState
+from bln_search.core.states import AttemptState, EvaluationState, ExportState, StopRequest, StudyState, TrialState
 from bln_search.storage.leases import WORKER_TIMEOUT
 from tests.contracts.queued_studies import CAP, all_are_alive, study
 from tests.support.service_world import finish_trial
@@ -43,7 +43,13 @@ def test_every_state_is_counted_even_without_records(ledger):
     ledger.queue.claim("host/1/0", all_are_alive, CAP)
     finish_trial(ledger, ledger.trials.list_open(study_id)[0])
     counts = ledger.monitoring.count_records()
-    states = {"study": StudyState, "trial": TrialState, "attempt": AttemptState, "evaluation": EvaluationState}
+    states = {
+        "study": StudyState,
+        "trial": TrialState,
+        "attempt": AttemptState,
+        "evaluation": EvaluationState,
+        "export": ExportState,
+    }
     assert {kind: set(state_counts) for kind, state_counts in counts.items()} == {
         kind: {state.value for state in enum} for kind, enum in states.items()
     }
@@ -55,6 +61,7 @@ def test_every_state_is_counted_even_without_records(ledger):
         "trial": {"finished": 1, "waiting": 1},
         "attempt": {"succeeded": 1},
         "evaluation": {"measured": 30, "undefined": 2},
+        "export": {},
     }
 
 

@@ -1,74 +1,34 @@
-"""Write a folder atomically."""
+"""The folder of an export."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from bln_search.api.export.exported import read_description
-from bln_search.core.errors import DataError, ExportError, StorageFullError
-from bln_search.core.files.atomic import DISK_FULL_ERRNOS
+from bln_search.core.errors import DataError
+from bln_search.core.files import atomic_folder as folders
 
 
 def check_target_folder(folder: Path, *, overwrite: bool) -> None:
     """Raise ExportError unless an export may be written to `folder`: it is absent, empty, or an export to replace."""
-    if not folder.exists() and not folder.is_symlink():
-        return
-    if not folder.is_dir():
-        raise ExportError(f"{folder} is not a folder: use another path")
-    if not any(folder.iterdir()):
-        return
-    try:
-        read_description(folder)
-    except DataError:
-        raise ExportError(f"{folder} contains something other than an export: use an empty or a new folder") from None
-    if not overwrite:
-        raise ExportError(
-            f"{folder} has an export already: give another folder, or replace it with overwrite (--overwrite)"
-        )
+    folders.check_replaceable(folder, overwrite=overwrite, is_export=_is_export)
 
 
-@contextmanager
-def atomic_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+def atomic_folder(folder: Path, *, overwrite: bool) -> AbstractContextManager[Path]:
     """Yield a temporary folder that becomes `folder` when the block ends without an error.
 
     Raises:
         StorageFullError: The disk is full.
         ExportError: The folder cannot be written.
     """
-    target = folder.absolute()
-    parent_folder = next(parent for parent in target.parents if parent.exists())
-    try:
-        with tempfile.TemporaryDirectory(
-            dir=parent_folder, prefix=f".{target.name}-", ignore_cleanup_errors=True
-        ) as temporary_folder:
-            staging = Path(temporary_folder) / "staging"
-            staging.mkdir()
-            yield staging
-            check_target_folder(folder, overwrite=overwrite)  # another process may have written there meanwhile
-            _move_into_place(staging, target, Path(temporary_folder) / "previous")
-    except OSError as error:
-        if error.errno in DISK_FULL_ERRNOS:
-            raise StorageFullError(
-                f"no disk space left to write {folder}: free some space and run the command again; nothing was written"
-            ) from None
-        raise ExportError(
-            f"{folder} cannot be written ({error.strerror or error}): give another folder; nothing was written"
-        ) from None
+    return folders.atomic_folder(folder, partial(check_target_folder, folder, overwrite=overwrite))
 
 
-def _move_into_place(staging: Path, target: Path, previous: Path) -> None:
-    """Move `staging` to the target. An existing target moves to `previous`, and back if the move fails."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target_exists = target.exists()
-    if target_exists:
-        shutil.move(target, previous)
+def _is_export(folder: Path) -> bool:
     try:
-        staging.rename(target)
-    except BaseException:
-        if target_exists:
-            shutil.move(previous, target)
-        raise
+        read_description(folder)
+    except DataError:
+        return False
+    return True

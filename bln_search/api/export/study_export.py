@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from bln_search.api.export.runtimes import check_packages
 from bln_search.api.export.trained_export import TrainedRow, build_export, fold_exported
 from bln_search.api.export.writing import ExportPlan, write_export
 from bln_search.core.checkpoints import CheckpointStore
-from bln_search.core.enums import ExportFormat
+from bln_search.core.enums import ExportFormat, ExportStep
 from bln_search.data import DataSet
 
 _COMPARED_EXAMPLES = 100
@@ -25,7 +26,14 @@ _COMPARED_SIZES = (1, 25, 100)
 
 
 def export_network(
-    row: TrainedRow, checkpoints: CheckpointStore, data: DataSet, folder: Path, *, overwrite: bool = False
+    row: TrainedRow,
+    checkpoints: CheckpointStore,
+    data: DataSet,
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    forms: frozenset[ExportFormat] = frozenset(ExportFormat),
+    on_step: Callable[[ExportStep], None] = lambda _step: None,
 ) -> tuple[ExportDescription, Parity]:
     """Write weights, programs, their comparison and a model card into `folder` atomically.
 
@@ -35,6 +43,8 @@ def export_network(
         data: The data set of the study.
         folder: The target; it may be new, empty, or an earlier export.
         overwrite: Replace an earlier export.
+        forms: Forms of the network to write.
+        on_step: Called before the forms are written, and before they are compared.
 
     Returns:
         The content of configuration.json, and the comparison of the outputs of all forms of the network.
@@ -45,7 +55,8 @@ def export_network(
             trace the network, or two forms of it compute different outputs.
         DataError: The checkpoint is missing or damaged.
     """
-    check_packages()
+    if ExportFormat.ONNX in forms:
+        check_packages()
     check_target_folder(folder, overwrite=overwrite)
     description, exported = build_export(row, checkpoints, data)
     inputs = torch.from_numpy(data.test_inputs[:_COMPARED_EXAMPLES]).float()
@@ -55,10 +66,10 @@ def export_network(
         inputs_text=f"the first {len(inputs)} examples of the test split of {data.name}, as the data set gives them",
         sizes=_COMPARED_SIZES,
         largest_batch_size=description.row.largest_batch_size,
-        formats=frozenset(ExportFormat),
+        formats=forms,
         fold=partial(fold_exported, exported),
         reload=load,
         output_name="logits",
         remedy="export another row",
     )
-    return write_export(folder, plan, description, model_card, overwrite=overwrite)
+    return write_export(folder, plan, description, model_card, overwrite=overwrite, on_step=on_step)

@@ -26,7 +26,7 @@ from bln_search.api.export.runtimes import (
     read_torch_program,
     write_programs,
 )
-from bln_search.core.enums import ExportFormat
+from bln_search.core.enums import ExportFormat, ExportStep
 from bln_search.core.errors import ExportError
 from bln_search.core.files.atomic import file_sha256
 
@@ -70,6 +70,7 @@ def write_export(
     card: Callable[[_Description, Parity], str],
     *,
     overwrite: bool,
+    on_step: Callable[[ExportStep], None] = lambda _step: None,
 ) -> tuple[_Description, Parity]:
     """Write weights, programs, their comparison and a model card.
 
@@ -79,6 +80,7 @@ def write_export(
         description: The content of configuration.json without folding and files.
         card: Makes the text of the model card.
         overwrite: Replace an earlier export.
+        on_step: Called before the forms are written, and before they are compared.
 
     Returns:
         The complete description, and the comparison.
@@ -88,12 +90,14 @@ def write_export(
             written.
         StorageFullError: The disk is full.
     """
+    on_step(ExportStep.FORMS)
     folded, reason = _fold(plan)
     description = description.model_copy(update={"folded": folded is not None, "not_folded_because": reason})
     with atomic_folder(folder, overwrite=overwrite) as staging:
         files = _write_forms(staging, plan, folded or plan.network)
         description = description.model_copy(update={"files": files})
         _write_json(staging / CONFIGURATION_FILE, description.model_dump(mode="json"))
+        on_step(ExportStep.COMPARISON)
         parity = _check_forms(staging, plan, folded)
         _write_json(staging / PARITY_FILE, parity.as_json())
         (staging / CARD_FILE).write_text(card(description, parity), encoding="utf-8")

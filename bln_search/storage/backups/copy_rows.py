@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, delete, func, insert, select, text
 
-from bln_search.storage.tables import Table
+from bln_search.storage.tables import ExportRow, Table
 
 _BATCH = 200
 """Number of rows in memory: some rows have a megabyte."""
@@ -14,15 +14,23 @@ _BATCH = 200
 _TABLES = Table.metadata.sorted_tables
 """The tables in an order in which every table follows those that it refers to."""
 
+_NOT_COPIED = (ExportRow.__tablename__,)
+"""Tables that are empty in a copy: backups do not contain the archives of exports."""
+
 _TABLES_WITH_ID = tuple(table.name for table in _TABLES if "id" in table.columns)
 
 
 def copy_rows(source: Connection, target: Connection) -> dict[str, int]:
-    """Copy the rows of `source` into the empty tables of `target`; returns their number by table."""
+    """Copy the rows of `source` into the empty tables of `target`; returns their number by table.
+
+    Exports are left out.
+    """
     counts = {}
     for table in _TABLES:
         query = select(table).order_by(*table.primary_key).execution_options(yield_per=_BATCH)
         counts[table.name] = 0
+        if table.name in _NOT_COPIED:
+            continue
         for batch in source.execute(query).mappings().partitions():
             target.execute(insert(table), [dict(row) for row in batch])
             counts[table.name] += len(batch)

@@ -11,12 +11,13 @@ from sqlalchemy import Select, func, select
 
 from bln_search.core.checkpoints import CheckpointStore, StoredFile
 from bln_search.core.errors import LedgerError
+from bln_search.core.exports import ARCHIVE_SUFFIX
 from bln_search.core.states import AttemptState
-from bln_search.storage.checkpoints.needed_files import find_needed_files
+from bln_search.storage.checkpoints.needed_files import find_needed_files, list_archives
 from bln_search.storage.checkpoints.ownership import is_ownership_marker, list_other_owners
 from bln_search.storage.database import Database
 from bln_search.storage.studies.version import read_study_list_version
-from bln_search.storage.tables import AttemptRow, CheckpointRow, SnapshotRow, StudyRow
+from bln_search.storage.tables import AttemptRow, CheckpointRow, ExportRow, SnapshotRow, StudyRow
 
 MIN_AGE = timedelta(hours=1)
 """A file is written before its row, by a process whose clock may differ from that of the checkpoint store."""
@@ -27,8 +28,8 @@ _CLOCK_SKEW = timedelta(minutes=1)
 _BATCH = 500
 """Number of file names in one query."""
 
-_OUR_FILES = re.compile(r"[0-9a-f]{32}\.safetensors|\.[0-9a-f]{32}\.safetensors-\w+|\.check-[0-9a-f]{16}")
-"""Checkpoints, unfinished writes of them, and files written to test the store."""
+_OUR_FILES = re.compile(r"[0-9a-f]{32}\.(safetensors|zip)|\.[0-9a-f]{32}\.(safetensors|zip)-\w+|\.check-[0-9a-f]{16}")
+"""Checkpoints, archives of exports, unfinished writes of both, and files written to test the store."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +105,14 @@ class GarbageCollector:
                     "another database; check that --database and BLN_SEARCH_CHECKPOINTS belong together"
                 )
             freed = {(networks.study_id, file) for networks in prunable for file in networks.files}
-            needed = find_needed_files(session, freed)
+            needed = {*find_needed_files(session, freed), *list_archives(session)}
         unneeded = [file for file in stored if file.name not in needed]
         ours = [file for file in unneeded if _OUR_FILES.fullmatch(file.name)]
         removable = tuple(file for file in ours if file.written_at < cutoff)
         return GarbageReport(removable, len(ours) - len(removable), len(unneeded) - len(ours), cutoff)
 
     def remove_unreferenced(self, checkpoints: CheckpointStore, names: Iterable[str]) -> None:
-        """Remove files of a deleted study, except those that a trial of another study has written meanwhile.
+        """Remove files of a deleted study or of expired exports, except those that a row has named again meanwhile.
 
         A file is named by its content, so equal trials of two studies write the same file. Each file is checked right
         before it is removed, because removing many files from a bucket takes long.
@@ -119,7 +120,8 @@ class GarbageCollector:
         candidates, version = sorted(set(names)), None
         referenced: set[str] = set()
         for name in candidates:
-            too_recent = self._is_too_recent(checkpoints, name)  # first: an attempt that ended has written its row
+            # first: an attempt that ended has written its row; archives have no attempts at trials
+            too_recent = not name.endswith(ARCHIVE_SUFFIX) and self._is_too_recent(checkpoints, name)
             with self.database.connect() as connection:
                 current = read_study_list_version(connection)
             if current != version:
@@ -147,8 +149,9 @@ class GarbageCollector:
         referenced: set[str] = set()
         with self.database.read_session() as session:
             for batch in (names[start : start + _BATCH] for start in range(0, len(names), _BATCH)):
-                for table in (CheckpointRow, SnapshotRow):
-                    referenced.update(session.scalars(select(table.file).where(table.file.in_(batch))))
+                for table in (CheckpointRow, SnapshotRow, ExportRow):
+                    files = session.scalars(select(table.file).where(table.file.in_(batch)))
+                    referenced.update(file for file in files if file is not None)
         return referenced
 
     def _find_cutoff(self, age: timedelta) -> datetime:

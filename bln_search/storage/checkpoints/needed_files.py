@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
 from bln_search.storage.freed_files import find_freed_files
-from bln_search.storage.tables import CheckpointRow, SnapshotRow, TrialRow
+from bln_search.storage.tables import CheckpointRow, ExportRow, SnapshotRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
 
 
@@ -33,3 +33,10 @@ def find_needed_files(session: Session | Connection, without: Collection[tuple[i
     for query in (checkpoints, snapshots):
         needed |= {file: sha256 for study, file, sha256 in session.execute(query) if (study, file) not in freed}
     return needed
+
+
+def list_archives(session: Session) -> Iterator[str]:
+    """Names of the archives of exports, which no backup contains, because they can be built again."""
+    for file in session.scalars(select(ExportRow.file).where(ExportRow.file.is_not(None))):
+        if file is not None:
+            yield file

@@ -1,4 +1,4 @@
-"""Deletion of a study, and the checkpoint files that nothing needs afterwards."""
+"""Deletion of a study, and the files of checkpoints and exports that nothing needs afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from bln_search.core.errors import StudyBusyError
 from bln_search.core.states import StudyState
 from bln_search.storage.studies.lifecycle import lock_study
-from bln_search.storage.tables import CheckpointRow, SnapshotRow, TrialRow
+from bln_search.storage.tables import CheckpointRow, ExportRow, SnapshotRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
 
 
@@ -32,5 +32,6 @@ def delete_study(session: Session, study_id: int, now: datetime) -> list[str]:
         }
         for condition in (TrialRow.study_id == study_id, TrialRow.study_id != study_id)
     )
+    archives = session.scalars(select(ExportRow.file).where(ExportRow.study_id == study_id)).all()
     session.delete(study)
-    return sorted(files - needed)
+    return sorted({*(files - needed), *(file for file in archives if file is not None)})

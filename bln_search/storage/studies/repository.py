@@ -212,7 +212,7 @@ class StudyRepository:
         """Delete a study with everything that belongs to it.
 
         Returns:
-            Names of checkpoint files that no other study needs.
+            Names of checkpoint files and archives that no other study needs.
 
         Raises:
             StudyBusyError: the study is running, unless it is run by a command whose lease has expired.

@@ -2,6 +2,7 @@
 
 from bln_search.storage.tables.access import AccountRow, TokenRow, WorkerRow
 from bln_search.storage.tables.base import Table
+from bln_search.storage.tables.exports import ExportRow
 from bln_search.storage.tables.results import AnalysisRow, EvaluationRow, LayerSearchRow, OutcomesRow, ProbeRow
 from bln_search.storage.tables.studies import EventRow, StudyRow, StudyTagRow, SubmissionRow
 from bln_search.storage.tables.trials import AttemptRow, CheckpointRow, SnapshotRow, TrialRow
@@ -13,6 +14,7 @@ __all__ = [
     "CheckpointRow",
     "EvaluationRow",
     "EventRow",
+    "ExportRow",
     "LayerSearchRow",
     "OutcomesRow",
     "ProbeRow",

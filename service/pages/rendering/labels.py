@@ -21,6 +21,9 @@ STATE_SYMBOLS = {
     "pruned": "✂",
     "succeeded": "✔",
     "lost": "◌",
+    "requested": "○",
+    "ready": "✔",
+    "expired": "◌",
 }
 """A symbol for each state, so that states differ without color."""
 
@@ -35,6 +38,11 @@ def format_duration(seconds: float | None) -> str:
             remainder = total % size // smaller
             return f"{total // size} {unit}" + (f" {remainder} {name}" if remainder else "")
     return f"{total} s"
+
+
+def format_bytes(size: int) -> str:
+    """Format a number of bytes in kB or MB."""
+    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
 
 
 def format_time(at: datetime) -> str:

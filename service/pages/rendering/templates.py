@@ -49,6 +49,7 @@ def template_environment() -> Environment:
         "rounded": format_interval,
         "signed": format_signed_interval,
         "duration": labels.format_duration,
+        "bytes": labels.format_bytes,
         "switches": labels.switch_labels,
         "parameters": format_point_json,
         "point": format_point,

@@ -10,7 +10,11 @@ import pytest
 from sqlalchemy import text
 
 from bln_search.core.checkpoints import BucketStore, FolderStore, open_checkpoint_store
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import ArchiveFormat
 from bln_search.core.errors import BackupError
+from bln_search.core.exports import ExportKey, StoredArchive
+from bln_search.core.records import RowKey
 from bln_search.core.states import StudyState, TrialState
 from bln_search.storage.backups import BackupArchive, verify_backup
 from bln_search.storage.engine import write_session
@@ -128,3 +132,24 @@ def test_bucket_can_be_an_archive(installation, target_ledger, buckets, scheme):
     assert installation.restore(target_ledger, target_store) == 7
     assert len(networks(target_store)) == 7
     assert installation.restore(target_ledger, target_store, overwrite=True) == 0
+
+
+def test_backup_contains_no_exports_and_their_numbers_are_not_used_again(installation, target_ledger):
+    complete, *_ = fill(installation)
+    trial = installation.ledger.trials.list_trials(complete)[0]
+    row = RowKey("bln", "", InferenceConfiguration("FFFF"), None, 25)
+
+    def request(ledger, archive_format):
+        return ledger.exports.request(complete, ExportKey(trial.id, row, archive_format), "ada", keep=timedelta(days=1))
+
+    last = [request(installation.ledger, archive_format).id for archive_format in ArchiveFormat][-1]
+    archive = StoredArchive(f"{0:032x}.zip", 7, f"{0:064x}")
+    installation.checkpoints.write(archive.file, b"archive")
+    claimed = installation.ledger.export_jobs.claim("host/1/0", lambda _: True)
+    installation.ledger.export_jobs.finish(claimed.token, archive, timedelta(days=1))
+    manifest = installation.backup().manifest
+    assert manifest.rows["export"] == 0
+    assert archive.file not in {file.name for file in manifest.checkpoints}
+    installation.restore(target_ledger)
+    assert target_ledger.exports.list_exports(complete, 10) == []
+    assert request(target_ledger, ArchiveFormat.ALL).id > last

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from alembic import command
+from sqlalchemy import inspect
 
-from bln_search.core.enums import Split
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import ArchiveFormat, Split
+from bln_search.core.exports import ExportKey
+from bln_search.core.records import RowKey
 from bln_search.core.states import TrialState
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.storage.engine import make_engine, schema_transaction
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import newest_revision
+from bln_search.storage.migration import VERSION_TABLE, newest_revision
 from bln_search.storage.upgrade import alembic_config
 from tests.contracts.migrations.old_databases import STUDY, create_old_database, read_rows
 
@@ -64,4 +70,27 @@ def test_leaderboard_of_an_old_database_is_unchanged(url):
     assert [(str(row.configuration), row.batch_size, row.metrics, row.conditions) for row in board.rows] == [
         ("FFFF", 25, {Split.TEST: SplitMetrics(MeanStd(0.5, None), MeanStd(0.5, None))}, None)
     ]
+    ledger.close()
+
+
+def test_networks_of_a_database_without_exports_can_be_exported(url):
+    create_old_database(url, "0002")
+    config, engine = alembic_config(), make_engine(url)
+    with schema_transaction(engine) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0009")
+    tables = [name for name in inspect(engine).get_table_names() if name != VERSION_TABLE]
+    before = {table: read_rows(engine, table) for table in tables}
+    engine.dispose()
+    ledger = open_ledger(url)
+    assert {table: read_rows(ledger.database.engine, table) for table in tables} == before
+    assert read_rows(ledger.database.engine, "export") == []
+    row = RowKey("bln", "", InferenceConfiguration("FFFF"), None, 25)
+    ledger.exports.request(7, ExportKey(1, row, ArchiveFormat.ALL), "ada", keep=timedelta(days=1))
+    assert ledger.export_jobs.claim("host/1/0", lambda _: True).key.trial_id == 1
+    with schema_transaction(ledger.database.engine) as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0009")
+    assert "export" not in inspect(ledger.database.engine).get_table_names()
+    assert read_rows(ledger.database.engine, "trial") == before["trial"]
     ledger.close()

@@ -28,6 +28,9 @@ READ = {
     "list_tokens",
     "list_workers",
     "list_share_links",
+    "list_exports",
+    "get_export",
+    "download_export",
     "get_session",
     "sign_out",
 }
@@ -43,6 +46,7 @@ WRITE = {
     "create_token",
     "create_share_link",
     "revoke_share_link",
+    "request_export",
     "revoke_token",
     "revoke_tokens",
 }
@@ -53,6 +57,7 @@ BODIES = {
     "change_study": {"notes": "x"},
     "create_token": {},
     "create_share_link": {},
+    "request_export": {"configuration": "best"},
     "sign_in": {"token": "bln_wrong"},
 }
 
@@ -67,7 +72,8 @@ def operations(app):
 
 def send_request(client, operation, method, path, study_id, headers=None, account="nobody"):
     content = {"account": account} if operation == "revoke_tokens" else BODIES.get(operation)
-    address = path.format(study_id=study_id, checkpoint_id=1, trial_id=10**6, token_id=10**6, link_id=10**6)
+    unknown = dict.fromkeys(("trial_id", "token_id", "link_id", "export_id"), 10**6)
+    address = path.format(study_id=study_id, checkpoint_id=1, **unknown)
     return client.request(method, address, json=content, headers=headers)
 
 
@@ -110,6 +116,8 @@ def test_scope_limits_operations_and_hides_other_accounts(world, account, scope)
             is_missing = operation in (
                 "get_checkpoint",
                 "get_trial",
+                "get_export",
+                "download_export",
                 "revoke_share_link",
                 "revoke_token",
                 "get_analysis",

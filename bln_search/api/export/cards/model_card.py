@@ -5,6 +5,8 @@ from __future__ import annotations
 from bln_search.api.export.cards.sections import batch_size_limit_text, folding_text, parity_lines
 from bln_search.api.export.check import Parity
 from bln_search.api.export.description import ExportDescription, MetricValues
+from bln_search.api.export.exported import WEIGHTS_FILE
+from bln_search.api.export.runtimes import ONNX_PROGRAM, TORCH_PROGRAM
 from bln_search.core.blend import Blend, parse_estimate
 from bln_search.core.configuration import Source, Statistic
 from bln_search.core.registry import MODELS
@@ -30,7 +32,7 @@ def model_card(export: ExportDescription, parity: Parity) -> str:
             f"{origin.seed}; weights of epoch {origin.epoch}. Exported by bln-search "
             f"{export.versions['bln_search']}.\n",
             "## Loading\n",
-            _LOADING,
+            *_loading_lines(export),
             *_package_lines(export),
             *_input_lines(export),
             "## Where its statistics come from\n",
@@ -51,14 +53,25 @@ import bln_search
 model = bln_search.load("this folder")  # pip install 'bln-search[train]'
 logits = model(inputs)                  # inputs as the data set gives them
 ```
-
-Without bln-search: `torch.export.load("model.pt2").module()(inputs)`, or `model.onnx`, input `inputs`, output `logits`.
 """
+
+
+def _loading_lines(export: ExportDescription) -> list[str]:
+    """How the forms that the export has are loaded."""
+    programs = []
+    if TORCH_PROGRAM in export.files:
+        programs.append(f'`torch.export.load("{TORCH_PROGRAM}").module()(inputs)`')
+    if ONNX_PROGRAM in export.files:
+        programs.append(f"`{ONNX_PROGRAM}`, input `inputs`, output `logits`")
+    return [
+        *([_LOADING] if WEIGHTS_FILE in export.files else []),
+        *([f"Without bln-search: {', or '.join(programs)}.\n"] if programs else []),
+    ]
 
 
 def _package_lines(export: ExportDescription) -> list[str]:
     """The package that a plugin's model needs."""
-    if export.model.name in MODELS:
+    if export.model.name in MODELS or WEIGHTS_FILE not in export.files:
         return []
     return [
         f"`bln_search.load` needs the package that has the model `{export.model.name}`, too; the programs do not.\n"
@@ -127,7 +140,9 @@ def _batch_dependence(export: ExportDescription) -> list[str]:
         )
     else:
         text = "The answer to an example depends on its place in the mini-batch."
-    return [text + batch_size_limit_text(largest) + "\n", folding_text(export.not_folded_because) + "\n"]
+    has_program = TORCH_PROGRAM in export.files or ONNX_PROGRAM in export.files
+    folding = [folding_text(export.not_folded_because) + "\n"] if has_program else []
+    return [text + batch_size_limit_text(largest) + "\n", *folding]
 
 
 def _metric_lines(export: ExportDescription) -> list[str]:

@@ -1,0 +1,109 @@
+"""Commands for share links of studies: create, list, revoke."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, StudyArgument, TokenOption
+from bln_search.cli.output import Format, errors
+from bln_search.cli.records import print_records
+from bln_search.cli.sources import open_client, service_address
+from bln_search.core.errors import TokenError
+from bln_search.settings import load_settings
+from bln_search.specs.records import StudyRecord
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.share_links import MAX_DAYS
+
+app = typer.Typer(help="Links that show one study to people without an account.", no_args_is_help=True)
+_COLUMNS = ("id", "label", "account", "created_at", "expires_at", "revoked_at")
+
+
+@app.command()
+def create(
+    study: StudyArgument,
+    label: Annotated[str, typer.Option(metavar="TEXT", help="Text by which people recognize the link.")] = "",
+    days: Annotated[int, typer.Option(min=1, max=MAX_DAYS, metavar="N", help="Days until it ends.")] = 30,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+) -> None:
+    """Create a link to a study and print it, once: its address, or without a service the path of its page."""
+    settings = load_settings()
+    service = service_address(database, server, settings)
+    if service is not None:
+        with open_client(service, token, settings) as client:
+            link = client.share_links.create(client.study(study)["id"], label, days)
+        address, expires_at = link["url"], datetime.fromisoformat(link["expires_at"])
+    else:
+        with closing(open_ledger(database or settings.database_url)) as ledger:
+            record = ledger.studies.find(study)
+            expires_at = datetime.now(UTC) + timedelta(days=days)
+            secret, _ = ledger.share_links.create(record.id, _owner(record), label, expires_at)
+        address = f"/shared/{secret}"
+    errors.print(
+        f"the link ends at {expires_at:%Y-%m-%d %H:%M} UTC; it is not shown again", markup=False, highlight=False
+    )
+    typer.echo(address)
+
+
+@app.command("list")
+def list_links(
+    study: StudyArgument,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    output_format: FormatOption = Format.TABLE,
+) -> None:
+    """List the links of a study, newest first, without their secrets; those that ended for 30 days."""
+    settings = load_settings()
+    service = service_address(database, server, settings)
+    if service is not None:
+        with open_client(service, token, settings) as client:
+            links = client.share_links.list_links(client.study(study)["id"])
+    else:
+        with closing(open_ledger(database or settings.database_url)) as ledger:
+            links = [vars(link) for link in ledger.share_links.list_links(ledger.studies.find(study).id)]
+    records = [{name: _json_value(link[name]) for name in _COLUMNS} for link in links]
+    if records or output_format is not Format.TABLE:
+        print_records(records, _COLUMNS, output_format, optional=("created_at", "label"))
+    else:
+        errors.print("no link", highlight=False)
+
+
+@app.command()
+def revoke(
+    study: StudyArgument,
+    link_id: Annotated[
+        int, typer.Argument(metavar="NUMBER", help="Number of the link in `share-link list`.", show_default=False)
+    ],
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+) -> None:
+    """Revoke a link: it shows nothing from now on."""
+    settings = load_settings()
+    service = service_address(database, server, settings)
+    if service is not None:
+        with open_client(service, token, settings) as client:
+            client.share_links.revoke(client.study(study)["id"], link_id)
+    else:
+        with closing(open_ledger(database or settings.database_url)) as ledger:
+            ledger.share_links.revoke(ledger.studies.find(study).id, link_id)
+    errors.print(f"link {link_id} is revoked", markup=False, highlight=False)
+
+
+def _owner(study: StudyRecord) -> str:
+    """Return the owner of a study, whose account the link belongs to. Raises TokenError without one."""
+    if not study.owner:
+        raise TokenError(
+            f"study {study.id} ({study.name}) belongs to no account: create the link over a service, with --server"
+        )
+    return study.owner
+
+
+def _json_value(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,168 @@
+"""Export the row of a study from the local database, or by a worker of a service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from bln_search.cli.sources import LedgerSource
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import ArchiveFormat
+from bln_search.core.files.atomic_folder import atomic_folder, check_replaceable
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.row_choice import (
+    BEST,
+    RECOMMENDED,
+    RowChoice,
+    RowWording,
+    choose_row,
+    recommended_row,
+)
+from bln_search.settings import Settings
+from bln_search.specs.records import StudyRecord
+from bln_search.storage.ledger import Ledger
+
+if TYPE_CHECKING:
+    from bln_search.client import Client
+
+Progress = Callable[[str], None]
+_ANALYSIS_SECONDS = 60.0
+_CONFIGURATION_FILE, _PARITY_FILE = "configuration.json", "parity.json"
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """The options that describe a row. configuration: `recommended`, `best`, or a code."""
+
+    configuration: str
+    estimate: str | None
+    arm: str | None
+    batch_size: int | None
+    parameters: str | None
+    seed: int | None
+
+    def check(self) -> None:
+        """Raise BadParameter for options that contradict each other, or an unknown configuration."""
+        described = (self.estimate, self.arm, self.batch_size, self.parameters)
+        if self.configuration == RECOMMENDED and described != (None, None, None, None):
+            raise typer.BadParameter(
+                "the recommended row is determined: leave out the options that describe a row, or choose one with "
+                "--config best or --config CODE",
+                param_hint="--config",
+            )
+        if self.configuration != RECOMMENDED:
+            self.choice()
+
+    def choice(self) -> RowChoice:
+        """Return the choice of a row that is not the recommended one. Raises BadParameter."""
+        try:
+            code = None if self.configuration == BEST else InferenceConfiguration(self.configuration)
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}; or write best or recommended", param_hint="--config") from None
+        return RowChoice(code, self.estimate, self.arm, self.batch_size, self.parameters)
+
+
+@dataclass(frozen=True)
+class ExportedRow:
+    """What was exported. parity: the content of parity.json."""
+
+    label: str
+    is_folded: bool
+    parity: dict[str, Any]
+
+
+def export_from_database(
+    ledger: Ledger,
+    settings: Settings,
+    study: str,
+    options: RowOptions,
+    forms: ArchiveFormat,
+    data: Path | None,
+    output: Path,
+    progress: Progress,
+    overwrite: bool,  # noqa: FBT001 - an option of the command
+) -> ExportedRow:
+    """Export a row with the packages of this machine."""
+    study_record = ledger.studies.find(study)
+    study_record.reject_external_results()
+    board = ledger.results.rank_study(study_record.id, study_record.spec)
+    row = find_row(ledger, study_record, board, options)
+    trial = ledger.exported_networks.find_trial(study_record.id, row.key, options.seed)
+    from bln_search.api import export_network
+    from bln_search.data import load_data
+    from bln_search.worker.exports.trained_row import load_trained_row
+
+    trained = load_trained_row(ledger, study_record, row, trial)
+    data_set = load_data(trained.trial.data.name, data or settings.data_folder, settings.cache)
+    progress(f"exporting {trained.label}")
+    description, parity = export_network(
+        trained, settings.checkpoint_store, data_set, output, overwrite=overwrite, forms=forms.forms
+    )
+    return ExportedRow(trained.label, description.folded, parity.as_json())
+
+
+def find_row(ledger: Ledger, study: StudyRecord, board: Leaderboard, options: RowOptions) -> LeaderboardRow:
+    """Return the row that the options describe. Raises ExportError."""
+    if options.configuration == RECOMMENDED:
+        analysis = LedgerSource(ledger).analysis(study, allow_incomplete=True)
+        return recommended_row(board, analysis, _OPTION_WORDING)
+    return choose_row(board, options.choice(), _OPTION_WORDING)
+
+
+def export_from_service(
+    client: Client,
+    study: str,
+    options: RowOptions,
+    forms: ArchiveFormat,
+    output: Path,
+    progress: Progress,
+    overwrite: bool,  # noqa: FBT001 - an option of the command
+) -> ExportedRow:
+    """Let a worker of the service export a row, and download it."""
+    check = partial(check_replaceable, output, overwrite=overwrite, is_export=_is_export)
+    check()
+    study_id = client.study(study)["id"]
+    if options.configuration == RECOMMENDED:
+        client.analysis(study_id, wait=_ANALYSIS_SECONDS)  # a worker computes it when the study is complete
+    requested = client.exports.request(study_id, format=forms, **asdict(options))
+    progress(f"export {requested['id']}: {requested['name']}")
+    ready = client.exports.wait(study_id, requested["id"], on_change=lambda export: progress(_progress_line(export)))
+    with atomic_folder(output, check) as staging:
+        client.exports.download_folder(ready, staging)
+        description = json.loads((staging / _CONFIGURATION_FILE).read_bytes())
+        parity = json.loads((staging / _PARITY_FILE).read_bytes())
+    return ExportedRow(ready["name"], description["folded"], parity)
+
+
+def _is_export(folder: Path) -> bool:
+    """Whether the folder has the description of an export; reading it completely needs torch."""
+    try:
+        return "format" in json.loads((folder / _CONFIGURATION_FILE).read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _progress_line(export: dict[str, Any]) -> str:
+    ahead = export["waiting_before"]
+    waiting = f", {ahead} before it" if ahead else ""
+    step = f", {export['step']}" if export["step"] else ""
+    return f"export {export['id']}: {export['state']}{step}{waiting}"
+
+
+def _row_label(row: LeaderboardRow) -> str:
+    estimate = f" --estimate {row.estimate}" if row.estimate else ""
+    parameters = f" --parameters '{row.parameters}'" if row.point else ""
+    return f"--config {row.configuration}{estimate} --arm {row.arm} --batch-size {row.batch_size}{parameters}"
+
+
+_OPTION_WORDING = RowWording(
+    names="--estimate, --arm, --batch-size or --parameters",
+    describe=_row_label,
+    recommendation="--config best, or a configuration",
+)

@@ -1,0 +1,47 @@
+"""Events of a study, as a list and as a stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from bln_search.client.errors import ServiceError
+from bln_search.client.http_session import HttpSession
+from bln_search.client.stream import read_stream
+
+_EVENT_PAGE_SIZE = 1000
+"""Events that one request reads."""
+
+
+def list_events(session: HttpSession, study_id: int, after: int) -> Iterator[dict[str, Any]]:
+    """Yield the events of a study so far with numbers above `after`, oldest first."""
+    while True:
+        params = {"after": after, "limit": _EVENT_PAGE_SIZE}
+        page = session.request_json("GET", f"/studies/{study_id}/events", params=params)
+        yield from page["events"]
+        if len(page["events"]) < _EVENT_PAGE_SIZE:
+            return
+        after = page["last"]
+
+
+def follow_events(session: HttpSession, study_id: int, after: int) -> Iterator[dict[str, Any]]:
+    """Yield the events of a study with numbers above `after` until it ends. A lost connection is resumed."""
+    lost_since: float | None = None
+    while True:
+        try:
+            with session.open_event_stream(f"/studies/{study_id}/events", after) as lines:
+                lost_since = None
+                for event in read_stream(lines):
+                    if event is None:
+                        return
+                    after = event["number"]
+                    yield event
+        except (httpx.TransportError, ServiceError) as error:
+            is_temporary = not isinstance(error, ServiceError) or error.status in (429, 503)
+            lost_since = lost_since or time.monotonic()
+            if not is_temporary or time.monotonic() - lost_since > session.patience:
+                raise error if isinstance(error, ServiceError) else session.unreachable_error(error) from None
+        time.sleep(0.2)

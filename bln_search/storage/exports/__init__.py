@@ -1,0 +1,1 @@
+"""Exports of trained networks that people request and workers build."""

@@ -1,0 +1,194 @@
+"""Builds requested exports in a thread of the worker, beside its trials."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from bln_search.core.errors import (
+    BlnSearchError,
+    CheckpointStoreError,
+    DataError,
+    ExportError,
+    SchemaChangedError,
+    StaleAttemptError,
+    StorageFullError,
+    UnknownStudyError,
+)
+from bln_search.core.exports import ExportRecord, ExportToken, StoredArchive, archive_name
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.storage.leases import LEASE
+from bln_search.storage.ledger import Ledger
+from bln_search.worker.exports.archive import ArchiveTask, remove_abandoned_folders, scratch_folder
+from bln_search.worker.exports.process import ArchiveProcess, BuildFailure
+from bln_search.worker.exports.trained_row import load_requested_row
+from bln_search.worker.identity import may_be_alive
+
+_log = logging.getLogger(__name__)
+_POLL_INTERVAL = 1.0
+"""Seconds between two queries for requests."""
+
+_RETRY_DELAY = 10.0
+"""Seconds to wait after a fault of this machine, so that another one may take the export."""
+
+_HEARTBEAT_INTERVAL = LEASE.total_seconds() / 3
+_EXPIRY_INTERVAL = 60.0
+"""Seconds between two searches for archives that have expired."""
+
+
+@dataclass(frozen=True)
+class ArchiveLimits:
+    """How long an archive is kept, and how many bytes all archives may have together."""
+
+    keep: timedelta
+    max_bytes: int
+
+
+class ExportBuilder:
+    """Builds one export at a time, each in a process of its own.
+
+    Args:
+        ledger: Ledger with the requests.
+        environment: Folders and checkpoint store.
+        limits: How long archives are kept.
+        find_disk_problem: Why nothing may be built because disk space is low; None where there is enough.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        environment: ExecutionEnvironment,
+        limits: ArchiveLimits,
+        find_disk_problem: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self.ledger, self.environment, self.limits = ledger, environment, limits
+        self.find_disk_problem = find_disk_problem
+        self.worker = ""
+        self._stopping = threading.Event()
+        self._finishing = threading.Event()
+        self._expiry_at = 0.0
+
+    def start(self, worker: str, should_stop: threading.Event) -> None:
+        """Start the thread of a worker.
+
+        Args:
+            worker: Name of the worker.
+            should_stop: Set when the worker stops; the running export is released then.
+        """
+        self.worker, self._stopping = worker, should_stop
+        self._finishing.clear()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="exports")
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for the end of the thread, which builds what is requested unless the worker stops."""
+        self._finishing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        remove_abandoned_folders(self.environment.cache)
+        while not self._stopping.is_set():
+            try:
+                if self._work_once():
+                    continue
+                if self._finishing.is_set():
+                    return
+                self._stopping.wait(_POLL_INTERVAL)
+            except SchemaChangedError:
+                return  # the main thread reports it
+            except BlnSearchError as error:
+                _log.error("exports: %s; retrying in %.0f seconds", error, _RETRY_DELAY)
+                self._stopping.wait(_RETRY_DELAY)
+            except Exception:  # noqa: BLE001 - one export must not end the thread; its attempt counts as lost
+                _log.exception("exports: unexpected error; retrying in %.0f seconds", _RETRY_DELAY)
+                self._stopping.wait(_RETRY_DELAY)
+
+    def _work_once(self) -> bool:
+        """Build one export; False where none waits."""
+        self._remove_expired()
+        if not self.ledger.export_jobs.has_open() or self.find_disk_problem() is not None:
+            return False
+        record = self.ledger.export_jobs.claim(self.worker, may_be_alive)
+        if record is None:
+            return False
+        _log.info("study %d: export %d started", record.study_id, record.id, extra={"study_id": record.study_id})
+        try:
+            self._build(record)
+        except StaleAttemptError as error:
+            _log.warning("study %d: %s", record.study_id, error, extra={"study_id": record.study_id})
+        return True
+
+    def _build(self, record: ExportRecord) -> None:
+        """Build an export and record the result. Raises StaleAttemptError where another worker has it now."""
+        try:
+            self.ledger.checkpoints.claim_store(self.environment.checkpoints)
+            result = self._run_process(record)
+        except (ExportError, DataError, UnknownStudyError) as error:
+            result = BuildFailure(str(error), is_machine_fault=False)
+        except OSError as error:
+            result = BuildFailure(f"no process could be started: {error}", is_machine_fault=True)
+        except (CheckpointStoreError, StorageFullError) as error:
+            result = BuildFailure(str(error), is_machine_fault=True)
+        if result is None:
+            self.ledger.export_jobs.release(record.token)
+        elif isinstance(result, BuildFailure):
+            self._record_failure(record, result)
+        else:
+            self._record_archive(record, result)
+
+    def _run_process(self, record: ExportRecord) -> StoredArchive | BuildFailure | None:
+        """Return the result of a process, whose steps are recorded; None where the worker stops."""
+        row = load_requested_row(self.ledger, record)
+        name = archive_name(row.study, record)
+        with scratch_folder(self.environment.cache) as scratch:
+            task = ArchiveTask(row, record.key.format, self.environment, name, scratch, self.limits.max_bytes)
+            with ArchiveProcess(task) as process:
+                return self._follow(process, record.token)
+
+    def _follow(self, process: ArchiveProcess, token: ExportToken) -> StoredArchive | BuildFailure | None:
+        """Return the result of a process; None where the worker stops before. Send heartbeats meanwhile."""
+        heartbeat_at = time.monotonic()
+        while not self._stopping.is_set():
+            message = process.receive(timeout=0.5)
+            if isinstance(message, StoredArchive | BuildFailure):
+                return message
+            if message is not None or time.monotonic() - heartbeat_at > _HEARTBEAT_INTERVAL:
+                heartbeat_at = time.monotonic()
+                self.ledger.export_jobs.record_progress(token, message)
+        return None
+
+    def _record_failure(self, record: ExportRecord, failure: BuildFailure) -> None:
+        log_fields = {"study_id": record.study_id}
+        _log.warning("study %d: export %d: %s", record.study_id, record.id, failure.reason, extra=log_fields)
+        if failure.is_machine_fault:
+            self.ledger.export_jobs.retry(record.token, failure.reason)
+            self._stopping.wait(_RETRY_DELAY)
+        else:
+            self.ledger.export_jobs.fail(record.token, failure.reason)
+
+    def _record_archive(self, record: ExportRecord, archive: StoredArchive) -> None:
+        try:
+            self.ledger.export_jobs.finish(record.token, archive, self.limits.keep)
+        except StaleAttemptError:
+            self._remove_files([archive.file])
+            raise
+        _log.info("study %d: export %d is ready", record.study_id, record.id, extra={"study_id": record.study_id})
+
+    def _remove_expired(self) -> None:
+        """Remove archives that have expired, once a minute."""
+        if time.monotonic() < self._expiry_at:
+            return
+        self._expiry_at = time.monotonic() + _EXPIRY_INTERVAL
+        files = self.ledger.export_jobs.expire(self.limits.max_bytes)
+        if files:
+            _log.info("%d archives of exports have expired", len(files))
+            self._remove_files(files)
+
+    def _remove_files(self, files: list[str]) -> None:
+        with suppress(OSError, CheckpointStoreError):  # `checkpoints clean` removes them later
+            self.ledger.garbage.remove_unreferenced(self.environment.checkpoints, files)

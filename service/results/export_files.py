@@ -1,0 +1,84 @@
+"""Archives of exports, verified against their recorded digest before they are sent."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from fastapi.responses import FileResponse, Response, StreamingResponse
+
+from bln_search.core.checkpoints import CheckpointStore, FolderStore
+from bln_search.core.exports import StoredArchive
+from service.results.checkpoint_files import file_digest
+
+_log = logging.getLogger(__name__)
+_CHUNK = 1024 * 1024
+MEDIA_TYPE = "application/zip"
+
+
+class ArchiveLostError(Exception):
+    """The archive is not in the store, or its content has changed."""
+
+
+def archive_response(store: CheckpointStore, archive: StoredArchive, name: str, scratch: Path) -> Response:
+    """Return a response that streams an archive as a file.
+
+    Args:
+        store: The store of the archive.
+        archive: The archive.
+        name: Name of the file for the client.
+        scratch: Folder with disk space for a copy of an archive in a bucket.
+
+    Raises:
+        ArchiveLostError: The archive is missing or damaged.
+        CheckpointStoreError: The store cannot be read.
+    """
+    try:
+        if isinstance(store, FolderStore):
+            path = store.path / archive.file
+            _check_digest(archive, file_digest(path))
+            return FileResponse(path, filename=name, media_type=MEDIA_TYPE, headers=_headers(archive))
+        return _downloaded_response(store, archive, name, scratch)
+    except FileNotFoundError:
+        raise ArchiveLostError from None
+
+
+def _downloaded_response(store: CheckpointStore, archive: StoredArchive, name: str, scratch: Path) -> Response:
+    """Return a response that streams a copy of an archive in a bucket; the copy has no name any more."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix=".export-") as folder:
+        path = Path(folder) / archive.file
+        store.download_file(archive.file, path)
+        content = path.open("rb")
+    try:
+        _check_digest(archive, hashlib.file_digest(content, "sha256").hexdigest())
+    except BaseException:
+        content.close()
+        raise
+    content.seek(0)
+    headers = {
+        **_headers(archive),
+        "Content-Length": str(archive.size),
+        "Content-Disposition": f'attachment; filename="{name}"',
+    }
+    return StreamingResponse(_chunks(content), media_type=MEDIA_TYPE, headers=headers)
+
+
+def _headers(archive: StoredArchive) -> dict[str, str]:
+    return {"ETag": f'"{archive.sha256}"'}
+
+
+def _check_digest(archive: StoredArchive, digest: str) -> None:
+    if digest != archive.sha256:
+        _log.error("archive %s is damaged: SHA-256 %s, recorded %s", archive.file, digest, archive.sha256)
+        raise ArchiveLostError
+
+
+def _chunks(content: BinaryIO) -> Iterator[bytes]:
+    with content:
+        while chunk := content.read(_CHUNK):
+            yield chunk

@@ -1,0 +1,111 @@
+"""Requests for exports of trained networks: the row, the network, and what the responses show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import ExportError
+from bln_search.core.exports import ExportKey, ExportRecord, archive_name
+from bln_search.core.states import ExportState
+from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.row_choice import BEST, RECOMMENDED, RowChoice, choose_row, recommended_row
+from bln_search.specs.sections.space import format_point_json
+from service.admission import check_free_space
+from service.context import Context
+from service.http.problems import ProblemException
+from service.schemas.exports import Export, ExportRequest
+from service.security import StudyAccess, missing_analysis_problem
+
+
+def request_export(context: Context, study: StudyAccess, body: ExportRequest) -> ExportRecord:
+    """Store the request for an export, or find the equal one.
+
+    Raises:
+        ProblemException: 404 if the recommended row is requested before it is known, 507 if the disk is nearly full.
+        ExportError: The row or its network does not exist, or cannot be exported.
+        ExportLimitError: The account has too many open exports.
+    """
+    check_free_space(context.settings, "export")
+    row = _find_row(context, study, body)
+    trial = context.ledger.exported_networks.find_trial(study.id, row.key, body.seed)
+    return context.ledger.exports.request(
+        study.id,
+        ExportKey(trial.id, row.key, body.format),
+        study.bearer.account,
+        keep=context.settings.export_lifetime,
+        limit=context.settings.most_exports,
+    )
+
+
+def find_export(context: Context, study_id: int, export_id: int) -> ExportRecord:
+    """Return an export. Raises ProblemException (404) if the study has none with that id."""
+    record = context.ledger.exports.find(study_id, export_id) if 0 < export_id < 2**31 else None
+    if record is None:
+        raise ProblemException(404, "not-found", f"study {study_id} has no export {export_id}")
+    return record
+
+
+def serialize_export(context: Context, study_name: str, record: ExportRecord) -> Export:
+    """Convert an export."""
+    (export,) = serialize_exports(context, study_name, [record])
+    return export
+
+
+def serialize_exports(context: Context, study_name: str, records: Sequence[ExportRecord]) -> list[Export]:
+    """Convert exports of a study."""
+    has_worker = bool(records) and bool(context.ledger.workers.list_live())
+    return [_serialize(context, study_name, record, has_worker=has_worker) for record in records]
+
+
+def _serialize(context: Context, study_name: str, record: ExportRecord, *, has_worker: bool) -> Export:
+    row, archive = record.key.row, record.archive
+    waits = record.state is ExportState.REQUESTED
+    return Export(
+        id=record.id,
+        study_id=record.study_id,
+        name=archive_name(study_name, record),
+        arm=row.arm,
+        parameters=format_point_json(row.point),
+        configuration=row.configuration.code,
+        estimate=row.estimate,
+        batch_size=row.batch_size,
+        seed=record.seed,
+        format=record.key.format,
+        state=record.state,
+        step=record.step,
+        reason=record.reason,
+        account=record.account,
+        requested_at=record.requested_at,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        expires_at=record.expires_at,
+        size=None if archive is None else archive.size,
+        sha256=None if archive is None else archive.sha256,
+        waiting_before=context.ledger.exports.count_waiting_before(record) if waits else 0,
+        has_worker=has_worker,
+    )
+
+
+def _find_row(context: Context, study: StudyAccess, body: ExportRequest) -> LeaderboardRow:
+    board = context.leaderboards.get(study.id, study.results)
+    if board.spec.external is not None:
+        raise ExportError(
+            f"study {study.id} has external results: its networks were trained elsewhere and are not stored"
+        )
+    if body.configuration == RECOMMENDED:
+        if (body.estimate, body.arm, body.batch_size, body.parameters) != (None, None, None, None):
+            raise ExportError("the recommended row is determined: leave out what describes a row, or use `best`")
+        analysis = context.analyses.get(study.id)
+        if analysis is None:
+            raise missing_analysis_problem(study)
+        return recommended_row(board.leaderboard, analysis)
+    return choose_row(board.leaderboard, _choice(body))
+
+
+def _choice(body: ExportRequest) -> RowChoice:
+    try:
+        code = None if body.configuration == BEST else InferenceConfiguration(body.configuration)
+    except ValueError as error:
+        raise ExportError(str(error)) from None
+    return RowChoice(code, body.estimate, body.arm, body.batch_size, body.parameters)
