@@ -1,4 +1,4 @@
-"""The web interface with a large study of 12,600 trials and 100,640 evaluations, and with 1,000 other studies, in Chromium.
+"""The web interface in Chromium: a large study of 12,600 trials and 100,640 evaluations, and 1,000 other studies.
 
 First paint: the browser's own first-contentful-paint, for the page of the study and for the list of studies. The
 leaderboard is usable when its document is loaded, laid out and answers a script. It is measured against a newly started
