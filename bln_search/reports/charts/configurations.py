@@ -86,7 +86,10 @@ def _cell_labels(
                 is_bright = span == 0 or (value - low) / span >= _BRIGHT
                 labels.append(
                     {
-                        "x": column, "y": row, "text": f"{value:.4f}", "showarrow": False,
+                        "x": column,
+                        "y": row,
+                        "text": f"{value:.4f}",
+                        "showarrow": False,
                         "font": {"color": "black" if is_bright else "white"},
                     }
                 )
