@@ -1,8 +1,9 @@
-"""The web interface with a large study: 12,600 trials and 100,640 evaluations, in Chromium.
+"""The web interface in Chromium: a large study of 12,600 trials and 100,640 evaluations, and 1,000 other studies.
 
 First paint: the browser's own first-contentful-paint, for the page of the study and for the list of studies. The
 leaderboard is usable when its document is loaded, laid out and answers a script. It is measured against a newly started
-service, which computes the table for this request, and once more with the cached table. Live: for half a minute trials
+service, which computes the table for this request, and once more with the cached table. The list of studies is measured
+as the leaderboard, against the same new service. Live: for half a minute trials
 report epochs and end, twenty events per second; the processor seconds of all processes of the browser over that time,
 as a share of one core. Service, browser and the reporting process share this machine.
 """
@@ -13,6 +14,7 @@ import random
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,15 @@ space:
   training.learning_rate: {{kind: choice, values: {rates}}}
   training.weight_decay: {{kind: choice, values: {decays}}}
 """
-USABLE = "() => document.readyState === 'complete' && document.querySelectorAll('.board tbody tr').length"
+SMALL_STUDY = """
+name: small{number}
+title: A study of the list, number {number}
+data: {{name: digits}}
+model: {{name: mlp}}
+arms: [{{method: bn}}]
+seeds: [0]
+"""
+USABLE = "() => document.readyState === 'complete' && document.querySelectorAll('table.list tbody tr').length"
 PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 
 
@@ -71,6 +81,16 @@ def create_study(ledger: Ledger, trials: int) -> int:
             epochs = [{"attempt": trial_id, **_epoch(epoch, rng)} for epoch in range(1, EPOCHS + 1)]
             append_events(session, study_id, now, "epoch", epochs, trial_id)
     return study_id
+
+
+def create_list(ledger: Ledger, studies: int) -> None:
+    """Create waiting, paused and cancelled studies, as many of each."""
+    changes: tuple[Callable[[int], None] | None, ...] = (None, ledger.queue.pause, ledger.queue.cancel)
+    for number in range(studies):
+        study_id = ledger.queue.submit(parse_study(SMALL_STUDY.format(number=number)), "bench").study_id
+        change = changes[number % len(changes)]
+        if change is not None:
+            change(study_id)
 
 
 def _checkpoint(trial_id: int, now: Any) -> dict[str, Any]:
@@ -139,7 +159,7 @@ def measure_first_paints(
 
 
 def measure_usable(browser: Browser, address: str, secret: str, path: str) -> float:
-    """Return the milliseconds from the request of the leaderboard until it is laid out and interactive."""
+    """Return the milliseconds from the request of a page with a table until it is laid out and interactive."""
     page = _open_page(browser, address, secret)
     start = time.perf_counter()
     page.goto(address + path)
@@ -188,21 +208,23 @@ def _processor_seconds() -> float:
     return total
 
 
-def run(trials: int, runs: int, seconds: float) -> dict[str, Any]:
+def run(trials: int, studies: int, runs: int, seconds: float) -> dict[str, Any]:
     """Return all measurements."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         home = Path(folder)
         url = Settings(home=home).database_url
         ledger = open_ledger(url)
         study_id = create_study(ledger, trials)
+        create_list(ledger, studies)
         secret, _ = ledger.tokens.create("bench", Scope.READ)
         board = f"/studies/{study_id}/leaderboard"
         browser = play.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
-        cold, warm = [], []
+        cold, warm, listed = [], [], []
         for _ in range(runs):
             with serve(home, url) as (host, port):
                 cold.append(measure_usable(browser, f"http://{host}:{port}", secret, board))
                 warm.append(measure_usable(browser, f"http://{host}:{port}", secret, board))
+                listed.append(measure_usable(browser, f"http://{host}:{port}", secret, "/studies?size=200"))
         with serve(home, url) as (host, port):
             address = f"http://{host}:{port}"
             paint_times = measure_first_paints(browser, address, secret, ["/studies", f"/studies/{study_id}"], runs)
@@ -218,22 +240,27 @@ def run(trials: int, runs: int, seconds: float) -> dict[str, Any]:
         "leaderboard_ms": spread(cold)["median"],
         "leaderboard_spread": spread(cold),
         "leaderboard_again_spread": spread(warm),
+        "list_ms": spread(listed)["median"],
+        "list_spread": spread(listed),
         "live_core_share": share,
         "live_events": events,
         "live_seconds": seconds,
         "trials": trials,
         "evaluations": (trials - REPORTING_TRIALS) * 8,
+        "studies": studies + 1,
         "runs": runs,
     }
 
 
 def main() -> None:
     options = make_parser(__doc__ or "").parse_args()
-    result = run(2_000, 2, 10.0) if options.quick else run(12_600, 5, 30.0)
+    result = run(2_000, 100, 2, 10.0) if options.quick else run(12_600, 1_000, 5, 30.0)
     print(f"{result['trials']:,} trials, {result['evaluations']:,} evaluations")
     print(f"first paint at most {result['first_paint_ms']:.0f} ms")
     low, high = result["leaderboard_spread"]["min"], result["leaderboard_spread"]["max"]
     print(f"leaderboard usable after {result['leaderboard_ms']:.0f} ms [{low:.0f}, {high:.0f}], not cached")
+    low, high = result["list_spread"]["min"], result["list_spread"]["max"]
+    print(f"200 of {result['studies']:,} studies listed after {result['list_ms']:.0f} ms [{low:.0f}, {high:.0f}]")
     print(f"live page: {result['live_core_share']:.0%} of a core, {result['live_events']} events")
     finish("pages", result, save=options.save)
 

@@ -203,6 +203,11 @@ def _pages() -> list[Row]:
             file,
         ),
         Row(
+            f"Two hundred of {result['studies']:,} studies listed",
+            f"{_spread(result['list_spread'])} ms",
+            file,
+        ),
+        Row(
             f"Its live page, {seconds}: processor time of the browser",
             f"{result['live_core_share']:.0%} of a core",
             file,

@@ -44,7 +44,8 @@ from bln_search.norms.network.layers import (
     row_matching_original_outputs,
 )
 from bln_search.norms.row_batching.row_tensor import Populations
-from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.row_results import TrialEvaluation
 
 
 class EvaluationOptions(TypedDict, total=False):

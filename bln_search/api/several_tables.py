@@ -9,7 +9,8 @@ from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.inputs.metrics import mean_over_networks
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.records import Evaluation, EvaluationKey
-from bln_search.ranking.leaderboard import LeaderboardRow, TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import LeaderboardRow, rank_rows
+from bln_search.ranking.row_results import TrialEvaluation
 
 NetworkTables = Mapping[str | None, RankedConfigurations]
 """The tables of one network, by condition; a single condition may be without a name, None."""

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bln_search.core.enums import Split
-from bln_search.core.records import Evaluation
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
+from bln_search.ranking.row_results import SeedResult
 
 MEAN, WORST = "mean", "worst"
 SUMMARIES = (MEAN, WORST)
 """Names of the summaries over conditions; no condition has such a name."""
 
 MetricsBySplit = Mapping[Split, SplitMetrics]
-_BySeed = dict[int, Evaluation]
+_BySeed = dict[int, SeedResult]
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ class ConditionMetrics:
         return {**self.by_condition, MEAN: self.mean, WORST: self.worst}
 
 
-def condition_metrics(evaluations: Iterable[tuple[int, Evaluation]]) -> ConditionMetrics | None:
-    """The metrics of a row from its evaluations under conditions, each with its seed; None without evaluations.
+def condition_metrics(results: Iterable[SeedResult]) -> ConditionMetrics | None:
+    """The metrics of a row from its results under conditions; None without any.
 
     Summaries are over all conditions: they are missing on a split where a condition has no value under a seed.
     """
     grouped: dict[str, dict[Split, _BySeed]] = {}
-    for seed, evaluation in evaluations:
-        key = evaluation.key
-        grouped.setdefault(key.condition, {}).setdefault(key.split, {})[seed] = evaluation
+    for result in results:
+        if result.condition:
+            grouped.setdefault(result.condition, {}).setdefault(result.split, {})[result.seed] = result
     if not grouped:
         return None
     by_condition: dict[str, dict[Split, SplitMetrics]] = {}
@@ -71,9 +71,9 @@ def _worst(metrics: list[SplitMetrics]) -> SplitMetrics:
 
 
 def _mean(conditions: list[_BySeed]) -> SplitMetrics:
-    """Mean over conditions of each seed, then mean and deviation over seeds; every evaluation is measured."""
+    """Mean over conditions of each seed, then mean and deviation over seeds; every result is measured."""
     seeds = sorted({seed for by_seed in conditions for seed in by_seed})
-    by_seed = [[evaluations[seed] for evaluations in conditions if seed in evaluations] for seed in seeds]
+    by_seed = [[results[seed] for results in conditions if seed in results] for seed in seeds]
     return SplitMetrics(
         MeanStd.of([statistics.fmean(item.loss for item in items if item.loss is not None) for items in by_seed]),
         MeanStd.of(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.leaderboard import TrialEvaluation
+from bln_search.ranking.row_results import RowResults, TrialEvaluation, group_by_row
 
 LossBySeed = dict[int, float]
 """Mean loss (nats) by seed."""
@@ -33,13 +33,20 @@ class EvaluationSetting:
 
 def losses_by_row(evaluations: Iterable[TrialEvaluation], split: Split) -> dict[RowKey, LossBySeed]:
     """Losses of every row on `split`; evaluations under a condition or without a loss are omitted."""
-    losses: dict[RowKey, LossBySeed] = {}
-    for item in evaluations:
-        evaluation = item.evaluation
-        key = evaluation.key
-        if key.split is split and key.is_clean and evaluation.loss is not None:
-            losses.setdefault(RowKey.of(item.arm, item.point, key), {})[item.seed] = evaluation.loss
-    return losses
+    return losses_of_results(group_by_row(evaluations), split)
+
+
+def losses_of_results(results: RowResults, split: Split) -> dict[RowKey, LossBySeed]:
+    """`losses_by_row` of results that are grouped by row."""
+    losses = {
+        key: {
+            result.seed: result.loss
+            for result in of_row
+            if result.split is split and not result.condition and result.loss is not None
+        }
+        for key, of_row in results.items()
+    }
+    return {key: by_seed for key, by_seed in losses.items() if by_seed}
 
 
 def losses_by_setting(

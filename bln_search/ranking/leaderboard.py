@@ -9,28 +9,12 @@ from functools import cached_property
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
-from bln_search.core.records import Evaluation, RowKey
+from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.condition_metrics import ConditionMetrics, condition_metrics
 from bln_search.ranking.metrics import SplitMetrics
+from bln_search.ranking.row_results import RowResults, SeedResult, TrialEvaluation, group_by_row
 from bln_search.specs.sections.space import format_point_json
-
-
-@dataclass(frozen=True)
-class TrialEvaluation:
-    """An evaluation of the network of one trial.
-
-    Attributes:
-        arm: Label of the arm.
-        seed: Seed of the trial.
-        evaluation: Its result.
-        point: Point of the search space as JSON with sorted keys; empty without a space.
-    """
-
-    arm: str
-    seed: int
-    evaluation: Evaluation
-    point: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,36 +121,32 @@ def rank_rows(
     Raises:
         ValueError: A row has two evaluations under the same seed and condition on the same split.
     """
-    by_row: dict[RowKey, list[TrialEvaluation]] = {}
-    for item in evaluations:
-        by_row.setdefault(RowKey.of(item.arm, item.point, item.evaluation.key), []).append(item)
-    required = seeds or max((len({item.seed for item in members}) for members in by_row.values()), default=0)
-    rows = [_leaderboard_row(key, members, ranked_on, required) for key, members in by_row.items()]
+    return rank_results(group_by_row(evaluations), ranked_on, seeds)
+
+
+def rank_results(results: RowResults, ranked_on: Split = Split.VALIDATION, seeds: int | None = None) -> Leaderboard:
+    """`rank_rows` of results that are grouped by row."""
+    required = seeds or max((len({result.seed for result in of_row}) for of_row in results.values()), default=0)
+    rows = [_leaderboard_row(key, of_row, ranked_on, required) for key, of_row in results.items()]
     rows.sort(key=lambda row: _sort_key(row, ranked_on))
     return Leaderboard(ranked_on, tuple(_with_ranks(rows, ranked_on)))
 
 
-def _leaderboard_row(
-    key: RowKey, evaluations: list[TrialEvaluation], ranked_on: Split, required: int
-) -> LeaderboardRow:
-    by_split: dict[Split, list[Evaluation]] = {}
-    seeds_on_split = set()
-    _check_seeds(evaluations)
-    members = [item for item in evaluations if item.evaluation.key.is_clean]
-    for item in members:
-        split = item.evaluation.key.split
-        by_split.setdefault(split, []).append(item.evaluation)
-        if split is ranked_on:
-            seeds_on_split.add(item.seed)
-    deciding = by_split.get(ranked_on) or [item.evaluation for item in members]
-    worst = max(deciding, key=lambda evaluation: _STATE_ORDER[evaluation.state])
+def _leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, required: int) -> LeaderboardRow:
+    _check_seeds(key, results)
+    clean = [result for result in results if not result.condition]
+    by_split: dict[Split, list[SeedResult]] = {}
+    for result in clean:
+        by_split.setdefault(result.split, []).append(result)
+    worst = max(by_split.get(ranked_on) or clean, key=lambda result: _STATE_ORDER[result.state])
     is_measured = worst.state is EvaluationState.MEASURED
-    evaluated = len(seeds_on_split)
+    evaluated = len(by_split.get(ranked_on, ()))  # seeds, each with one result
     metrics: dict[Split, SplitMetrics] = {}
     if is_measured:
         for split in (Split.VALIDATION, Split.TEST):
             split_metrics = SplitMetrics.of(by_split.get(split, []))
-            metrics |= {} if split_metrics is None else {split: split_metrics}
+            if split_metrics is not None:
+                metrics[split] = split_metrics
     return LeaderboardRow(
         rank=None,
         arm=key.arm,
@@ -174,29 +154,25 @@ def _leaderboard_row(
         estimate=key.estimate,
         batch_size=key.batch_size,
         state=worst.state,
-        seeds=len({item.seed for item in members}),
+        seeds=len({result.seed for result in clean}),
         metrics=metrics,
         reason=worst.reason,
         point=key.point,
         missing_seeds=SeedShortfall(ranked_on, evaluated, required) if is_measured and evaluated < required else None,
-        conditions=_condition_metrics(evaluations) if is_measured and len(members) < len(evaluations) else None,
+        conditions=condition_metrics(results) if is_measured and len(clean) < len(results) else None,
     )
 
 
-def _condition_metrics(evaluations: list[TrialEvaluation]) -> ConditionMetrics | None:
-    return condition_metrics((item.seed, item.evaluation) for item in evaluations if not item.evaluation.key.is_clean)
-
-
-def _check_seeds(members: list[TrialEvaluation]) -> None:
-    """Raise ValueError for two evaluations under one seed, which mean and deviation would count as two seeds."""
-    counts = Counter((item.seed, item.evaluation.key.split, item.evaluation.key.condition) for item in members)
-    (seed, split, _), count = counts.most_common(1)[0]
-    if count > 1:
-        key = members[0].evaluation.key
-        raise ValueError(
-            f"{members[0].arm} {key.configuration} at mini-batches of {key.batch_size} has {count} evaluations under "
-            f"seed {seed} on {split}: give each seed once"
-        )
+def _check_seeds(key: RowKey, results: list[SeedResult]) -> None:
+    """Raise ValueError for two results under one seed, which mean and deviation would count as two seeds."""
+    places = [result[:3] for result in results]  # seed, split, condition
+    if len(set(places)) == len(places):
+        return
+    (seed, split, _), count = Counter(places).most_common(1)[0]
+    raise ValueError(
+        f"{key.arm} {key.configuration} at mini-batches of {key.batch_size} has {count} evaluations under "
+        f"seed {seed} on {split}: give each seed once"
+    )
 
 
 def _can_be_ranked(row: LeaderboardRow, split: Split) -> bool:

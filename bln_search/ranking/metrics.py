@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from bln_search.core.records import Evaluation
+from bln_search.ranking.row_results import SeedResult
 
 
-@dataclass(frozen=True)
-class MeanStd:
-    """Mean and standard deviation over seeds (n − 1 in the denominator); the deviation is None for one seed."""
+class MeanStd(NamedTuple):
+    """Mean and standard deviation over seeds (n − 1 in the denominator); the deviation is None for one seed.
+
+    A named tuple, as a leaderboard has up to hundreds of thousands of them.
+    """
 
     mean: float
     deviation: float | None
@@ -19,24 +21,25 @@ class MeanStd:
     @staticmethod
     def of(values: Sequence[float]) -> MeanStd:
         """Mean and standard deviation of one value or more."""
-        if min(values) == max(values):  # rounding of the mean must not make the deviation of equal values positive
+        if values.count(values[0]) == len(
+            values
+        ):  # rounding of the mean must not make the deviation of equal values positive
             return MeanStd(values[0], None if len(values) < 2 else 0.0)
         mean = math.fsum(values) / len(values)
-        return MeanStd(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)))
+        return MeanStd(mean, math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (len(values) - 1)))
 
 
-@dataclass(frozen=True)
-class SplitMetrics:
+class SplitMetrics(NamedTuple):
     """Loss (nats) and accuracy (fraction) on one split."""
 
     loss: MeanStd
     accuracy: MeanStd
 
     @staticmethod
-    def of(evaluations: Sequence[Evaluation]) -> SplitMetrics | None:
-        """Means over the evaluations, one for each seed; None unless every evaluation is measured."""
-        losses = [item.loss for item in evaluations if item.loss is not None]
-        accuracies = [item.accuracy for item in evaluations if item.accuracy is not None]
-        if not evaluations or len(losses) < len(evaluations):
+    def of(results: Sequence[SeedResult]) -> SplitMetrics | None:
+        """Means over the results, one for each seed; None unless every result is measured."""
+        losses = [item.loss for item in results if item.loss is not None]
+        accuracies = [item.accuracy for item in results if item.accuracy is not None]
+        if not results or len(losses) < len(results):
             return None
         return SplitMetrics(MeanStd.of(losses), MeanStd.of(accuracies))

@@ -9,7 +9,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.grouping import losses_by_setting
-from bln_search.ranking.leaderboard import TrialEvaluation
+from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.statistics.eta_squared import Cell, eta_squared
 from bln_search.ranking.statistics.factorial_effects import factorial_effects
 

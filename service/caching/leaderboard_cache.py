@@ -17,8 +17,8 @@ from cachetools import LRUCache
 from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.records import RowKey
-from bln_search.ranking.grouping import LossBySeed, losses_by_row
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank_rows
+from bln_search.ranking.grouping import LossBySeed, losses_of_results
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank_results
 from bln_search.ranking.selection.recommendation import is_deterministic
 from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
 from bln_search.specs.point_parameters import PointParameters
@@ -136,10 +136,10 @@ class LeaderboardCache:
         spec = StudySpec.model_validate_json(study.spec_json)
         start = time.monotonic()
         with _pause_gc():
-            scored = self._ledger.results.list_ranking_inputs(study_id)
-            leaderboard = rank_rows(scored, on or spec.ranking.split, seeds=len(spec.seeds))
-            losses = {split: losses_by_row(scored, split) for split in (Split.VALIDATION, Split.TEST)}
-            del scored
+            results_by_row = self._ledger.results.read_row_results(study_id)
+            leaderboard = rank_results(results_by_row, on or spec.ranking.split, seeds=len(spec.seeds))
+            losses = {split: losses_of_results(results_by_row, split) for split in (Split.VALIDATION, Split.TEST)}
+            del results_by_row
         now = time.monotonic()
         return CachedLeaderboard(results, leaderboard, spec, losses, now, now - start)
 

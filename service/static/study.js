@@ -6,7 +6,6 @@ import { confirmed } from "./dialog.js";
 import { addLines, fetchPart } from "./fragments.js";
 import { Live } from "./live.js";
 import { perform } from "./study_actions.js";
-import { refreshDetails } from "./study_details.js";
 import { lossOf } from "./study_losses.js";
 
 const KEPT = 200;
@@ -90,7 +89,7 @@ async function flush() {
 function take(html, parts) {
   lines += html;
   if (parts.includes("details")) {
-    refreshDetails().catch(() => {}); // the next save says what is wrong
+    document.dispatchEvent(new Event("details")); // a script of its own: an import would run it a second time
   }
   for (const part of parts) {
     if (part !== "answer" || !document.querySelector("#answer .answer")) {

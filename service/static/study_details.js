@@ -48,9 +48,13 @@ function close(field) {
 }
 
 // The present values, as the service renders them; open fields keep what was typed.
-export async function refreshDetails() {
+async function refresh() {
   const found = new DOMParser().parseFromString(await (await ask(`/studies/${root.dataset.id}/parts/details`)).text(), "text/html");
-  revision = found.getElementById("details").dataset.revision;
+  const present = found.getElementById("details").dataset.revision;
+  if (Number(present) < Number(revision)) {
+    return; // the answer to an earlier request
+  }
+  revision = present;
   for (const field of fields()) {
     const next = found.querySelector(`[data-field="${field.dataset.field}"]`);
     const shown = field.querySelector(".shown");
@@ -99,10 +103,10 @@ async function save(field, tries = TRIES) {
     if (problem.status !== 412 || tries <= 0) {
       throw problem;
     }
-    await refreshDetails();
+    await refresh();
     return save(field, tries - 1);
   }
-  await refreshDetails();
+  await refresh();
   return true;
 }
 
@@ -171,6 +175,9 @@ new MutationObserver(follow).observe(document.querySelector(".cards"), {
   childList: true,
   characterData: true,
   subtree: true,
+});
+document.addEventListener("details", () => {
+  refresh().catch(() => {}); // the next save says what is wrong
 });
 window.addEventListener("beforeunload", (event) => {
   if (fields().some(isChanged)) {

@@ -15,7 +15,8 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
-from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.row_results import TrialEvaluation
 
 FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH
 

@@ -10,7 +10,8 @@ from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import losses_by_row
-from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.study_effects import values_by_split_and_metric
 
 CONDITIONS = ("fog-3", "dim", "noise")

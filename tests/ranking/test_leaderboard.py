@@ -14,7 +14,8 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import SeedShortfall, TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import SeedShortfall, rank_rows
+from bln_search.ranking.row_results import TrialEvaluation
 
 WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
 

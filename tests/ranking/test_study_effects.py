@@ -11,7 +11,7 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import TrialEvaluation
+from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.statistics.eta_squared import eta_squared
 from bln_search.ranking.study_effects import condition_effects, values_by_split_and_metric, variance_shares
 

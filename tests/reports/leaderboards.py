@@ -6,7 +6,8 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.row_results import TrialEvaluation
 
 
 def make_board(ranked_on=Split.VALIDATION):

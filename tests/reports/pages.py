@@ -12,7 +12,7 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import TrialEvaluation
+from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.reports.manifest import build_manifest
 from bln_search.reports.page import ReportContext
 from tests.reports.studies import START, study, trial

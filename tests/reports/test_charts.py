@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
+from plotly.colors import sample_colorscale
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import PopulationEstimate
@@ -90,6 +92,27 @@ def test_the_heat_map_has_each_configuration_in_its_cell():
         for column, feature in enumerate(figure["x"]):
             values = table[InferenceConfiguration(batch + feature)].values()
             assert figure["z"][row][column] == pytest.approx(np.mean(list(values)))
+
+
+def luminance(color):
+    """Relative luminance of `rgb(r, g, b)`, as WCAG 2.2 defines it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+
+def test_values_of_the_heat_map_are_readable_on_their_colors():
+    figure = heat_map(losses()).figure
+    trace, labels = figure["data"][0], figure["layout"]["annotations"]
+    low, high = np.min(trace["z"]), np.max(trace["z"])
+    assert len(labels) == 16
+    for label in labels:
+        value = trace["z"][trace["y"].index(label["y"])][trace["x"].index(label["x"])]
+        assert label["text"] == f"{value:.4f}"
+        (color,) = sample_colorscale("Viridis", [(value - low) / (high - low)])
+        text = {"white": 1.0, "black": 0.0}[label["font"]["color"]]
+        bright, dark = sorted((text, luminance(color)), reverse=True)
+        assert (bright + 0.05) / (dark + 0.05) >= 4.5
 
 
 def test_ranks_compare_conditions_with_equal_configurations():

@@ -13,7 +13,8 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import Leaderboard, rank_rows
+from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.recommendation import recommend
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from tests.ranking.comparisons import compared

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed
@@ -36,7 +36,8 @@ def top_group_p_values(losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] 
 
 def leaderboard_top_group(board: Leaderboard, losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] | None:
     """`top_group_p_values` of the ranked rows. losses: on the split that decides the ranking."""
-    return top_group_p_values({row.key: losses[row.key] for row in board.rows if row.rank is not None})
+    ranked = islice((row.key for row in board.rows if row.rank is not None), MAX_TESTED_ROWS)  # by mean loss
+    return top_group_p_values({key: losses[key] for key in ranked})
 
 
 def _p_value(losses: LossBySeed, best: LossBySeed) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration, Source
@@ -23,6 +23,9 @@ from bln_search.reports.charts.chart import (
 
 ByConfiguration = Mapping[InferenceConfiguration, LossBySeed]
 
+_BRIGHT = 0.43
+"""Fraction of the color scale Viridis from which black has more contrast than white: a luminance of 0.18."""
+
 _LEGEND = {
     Source.POPULATION: "from the population",
     Source.BLEND: "a blend of population and mini-batch",
@@ -40,7 +43,6 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
     feature_letters = sorted({str(configuration)[2:] for configuration in means}, key=configuration_sort_key)
     cells = {str(configuration): value for configuration, value in means.items()}
     z = [[cells.get(row + column) for column in feature_letters] for row in batch_letters]
-    text = [["" if value is None else f"{value:.4f}" for value in row] for row in z]
     figure = {
         "data": [
             {
@@ -48,8 +50,6 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
                 "x": feature_letters,
                 "y": batch_letters,
                 "z": z,
-                "text": text,
-                "texttemplate": "%{text}",
                 "colorscale": "Viridis",
                 "colorbar": {"title": {"text": "loss"}},
                 "hovertemplate": "%{y}%{x}: loss %{z:.5f}<extra></extra>",
@@ -60,6 +60,7 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
             "mini-batch mean and deviation (E_B, Std_B)",
             xaxis={"type": "category"},
             yaxis={"type": "category", "autorange": "reversed"},
+            annotations=_cell_labels(feature_letters, batch_letters, z),
         ),
     }
     rows = [
@@ -70,6 +71,29 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
     legend = ", ".join(f"{source.value}: {_LEGEND[source]}" for source in sorted(sources, key=list(_LEGEND).index))
     caption = f"Mean loss over seeds; darker is lower. {legend}."
     return Chart("Loss of every configuration", caption, figure, rows)
+
+
+def _cell_labels(
+    columns: Sequence[str], rows: Sequence[str], z: Sequence[Sequence[float | None]]
+) -> list[dict[str, Any]]:
+    """Annotations with the values of a heat map, white on dark colors and black on bright ones."""
+    values = [value for row in z for value in row if value is not None]
+    low, span = min(values), max(values) - min(values)
+    labels = []
+    for row, row_values in zip(rows, z, strict=True):
+        for column, value in zip(columns, row_values, strict=True):
+            if value is not None:
+                is_bright = span == 0 or (value - low) / span >= _BRIGHT
+                labels.append(
+                    {
+                        "x": column,
+                        "y": row,
+                        "text": f"{value:.4f}",
+                        "showarrow": False,
+                        "font": {"color": "black" if is_bright else "white"},
+                    }
+                )
+    return labels
 
 
 def effects_chart(losses: ByConfiguration) -> Chart | None:

@@ -11,8 +11,9 @@ from bln_search.core.enums import Split
 from bln_search.core.records import Drift, RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import EvaluationSetting, LossBySeed, losses_by_row, losses_by_setting
-from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import Leaderboard, rank_rows
 from bln_search.ranking.probe_results import TrialProbe
+from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
 from bln_search.reports.charts.conditions import settings_of_best_points
 from bln_search.reports.charts.configurations import ByConfiguration

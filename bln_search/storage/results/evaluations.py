@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any
 
-from sqlalchemy import ColumnElement, select
-from sqlalchemy.orm import Session
+from sqlalchemy import select
 
 from bln_search.core.enums import Split
-from bln_search.core.records import DRIFT, Drift, Evaluation, EvaluationKey, Outcomes
-from bln_search.core.states import EvaluationState, TrialState
-from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank_rows
+from bln_search.core.records import DRIFT, Drift, Evaluation, EvaluationKey, Outcomes, RowKey
+from bln_search.core.states import EvaluationState
+from bln_search.ranking.leaderboard import Leaderboard, rank_results
+from bln_search.ranking.row_results import SeedResult, TrialEvaluation
 from bln_search.specs.records import point_json
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import TrialSpec, planned_rows
 from bln_search.storage.database import Database
+from bln_search.storage.results.evaluation_rows import iterate_evaluations, read_row_results
 from bln_search.storage.results.outcome_codec import decode_outcomes
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
 
 _BATCH = 200
 """Number of evaluations whose outcomes are read in one query."""
-
-_DIVERGED_ID = 0
-"""The id of evaluations of a trial that diverged in training: they are derived from the trial, not stored."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +54,24 @@ class ResultRepository:
         """
         with self.database.read_session() as session:
             clean = EvaluationRow.condition == ""
-            return [EvaluationRecord(*values) for values in _iterate_evaluations(session, study_id, clean)]
+            return [EvaluationRecord(*values) for values in iterate_evaluations(session, study_id, clean)]
 
     def list_ranking_inputs(self, study_id: int) -> list[TrialEvaluation]:
         """Every evaluation of a study, under every condition, as the ranking reads it."""
         with self.database.read_session() as session:
             return [
                 TrialEvaluation(arm, seed, evaluation, point)
-                for _, _, arm, point, seed, evaluation in _iterate_evaluations(session, study_id)
+                for _, _, arm, point, seed, evaluation in iterate_evaluations(session, study_id)
             ]
+
+    def read_row_results(self, study_id: int) -> dict[RowKey, list[SeedResult]]:
+        """The results of every row of a study, under every condition, by row."""
+        with self.database.read_session() as session:
+            return read_row_results(session, study_id)
 
     def rank_study(self, study_id: int, spec: StudySpec, *, on: Split | None = None) -> Leaderboard:
         """Every row of a study, ranked on the study's split or another."""
-        return rank_rows(self.list_ranking_inputs(study_id), on or spec.ranking.split, seeds=len(spec.seeds))
+        return rank_results(self.read_row_results(study_id), on or spec.ranking.split, seeds=len(spec.seeds))
 
     def list_trial_evaluations(self, trial_id: int) -> list[Evaluation]:
         """Every evaluation of one trial under every condition with its outcomes, in the order of planning."""
@@ -130,67 +130,3 @@ def make_evaluation(row: EvaluationRow, outcomes: OutcomesRow | None = None) -> 
     key = EvaluationKey.from_row(row.configuration, row.estimate, row.batch_size, row.split, row.condition)
     decoded = None if outcomes is None else decode_outcomes(outcomes.losses, outcomes.correct, row.n)
     return Evaluation(key, EvaluationState(row.state), row.n, row.loss, row.accuracy, row.reason, decoded)
-
-
-_TRIAL = (TrialRow.id, TrialRow.arm, TrialRow.seed, TrialRow.parameters, TrialRow.state, CheckpointRow.id)
-_KEY = (
-    EvaluationRow.configuration,
-    EvaluationRow.estimate,
-    EvaluationRow.batch_size,
-    EvaluationRow.split,
-    EvaluationRow.condition,
-)
-_VALUES = (EvaluationRow.state, EvaluationRow.n, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
-_STATES = {state.value: state for state in EvaluationState}
-_EvaluationValues = tuple[int, int, str, str, int, Evaluation]
-"""The fields of EvaluationRecord."""
-
-
-def _iterate_evaluations(
-    session: Session, study_id: int, *required: ColumnElement[bool]
-) -> Iterator[_EvaluationValues]:
-    """The evaluations of a study that meet every required condition on their columns."""
-    of_study = [TrialRow.study_id == study_id]
-    query = select(*_TRIAL).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id).where(*of_study)
-    trials = session.execute(query.order_by(TrialRow.position)).all()
-    rows_by_checkpoint = _rows_by_checkpoint(session, of_study, required)
-    for trial_id, arm, seed, parameters, _, checkpoint_id in trials:
-        rows = sorted(rows_by_checkpoint.get(checkpoint_id, ()), key=itemgetter(0))
-        point = point_json(parameters) if rows else ""
-        for evaluation_id, _, configuration, estimate, batch_size, split, condition, state, *values in rows:
-            key = EvaluationKey.from_row(configuration, estimate, batch_size, split, condition)
-            yield evaluation_id, trial_id, arm, point, seed, Evaluation(key, _STATES[state], *values)
-    if any(state == TrialState.DIVERGED for *_, state, _ in trials):
-        diverged = select(TrialRow).where(*of_study, TrialRow.state == TrialState.DIVERGED).order_by(TrialRow.position)
-        for row in session.scalars(diverged):
-            yield from _evaluations_of_diverged(row)
-
-
-def _rows_by_checkpoint(
-    session: Session, of_study: list[ColumnElement[bool]], required: Sequence[ColumnElement[bool]]
-) -> dict[int, list[Sequence[Any]]]:
-    """Every evaluation as the driver returns it: there may be hundreds of thousands, and no value needs conversion."""
-    checkpoints = select(CheckpointRow.id).join(TrialRow, TrialRow.id == CheckpointRow.trial_id).where(*of_study)
-    query = select(EvaluationRow.id, EvaluationRow.checkpoint_id, *_KEY, *_VALUES)
-    result = session.connection().execute(query.where(EvaluationRow.checkpoint_id.in_(checkpoints), *required))
-    rows: dict[int, list[Sequence[Any]]] = {}
-    for row in result.cursor.fetchall():
-        rows.setdefault(row[1], []).append(row)
-    result.close()
-    return rows
-
-
-def _evaluations_of_diverged(trial: TrialRow) -> Iterator[_EvaluationValues]:
-    """A trial that diverged in training counts as diverged under every planned row; no evaluation is stored.
-
-    Rows that are not measured on clean images have no metrics under conditions, so those are left out.
-    """
-    spec = TrialSpec.model_validate_json(trial.spec)
-    reason = f"seed {trial.seed}: {trial.reason}"
-    point = point_json(trial.parameters)
-    for configuration, estimate in planned_rows(spec):
-        for batch_size in spec.batch_sizes:
-            for split in (Split.VALIDATION, Split.TEST):
-                key = EvaluationKey(configuration, estimate, batch_size, split)
-                evaluation = Evaluation(key, EvaluationState.DIVERGED, 0, reason=reason)
-                yield _DIVERGED_ID, trial.id, trial.arm, point, trial.seed, evaluation

@@ -11,7 +11,8 @@ from sqlalchemy.exc import IntegrityError
 from bln_search.core.blend import Blend, blend_label
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.records import Evaluation, Outcomes, Probe
-from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.row_results import TrialEvaluation, group_by_row
 from bln_search.specs.trial import make_trial_spec
 from bln_search.storage.row_factories import make_evaluation_row
 from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, STUDY, evaluations, finish_trial
@@ -94,3 +95,16 @@ def test_probe_keeps_its_condition(ledger, study_id):
     probe = Probe(ProbeKind.SIZE, 0, under_conditions()[-1].key, 7, 0.5, 0.25)
     ledger.probes.replace(trial.id, CHECKPOINT.sha256, [ProbeKind.SIZE], [probe])
     assert [item.probe for item in ledger.probes.list_probes(study_id)] == [probe]
+
+
+def test_results_by_row_are_those_of_the_evaluations(ledger):
+    study_id = ledger.studies.accept(STUDY)
+    diverged, *others = ledger.trials.list_trials(study_id)
+    ledger.attempts.record_divergence(ledger.attempts.claim_trial(diverged.id, "host/1/0"), "the loss is not finite")
+    for trial in others:
+        finish_trial(ledger, trial, under_conditions())
+    results = ledger.results.read_row_results(study_id)
+    assert results == group_by_row(ledger.results.list_ranking_inputs(study_id))
+    assert {result.seed for of_row in results.values() for result in of_row} == {trial.seed for trial in others} | {
+        diverged.seed
+    }

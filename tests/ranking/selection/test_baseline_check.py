@@ -9,7 +9,8 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, compare_with_class_prior
 
 BASELINE = ClassPriorBaseline(loss=0.7, accuracy=0.5)

@@ -13,7 +13,7 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import EvaluationSetting, losses_by_row, losses_by_setting
-from bln_search.ranking.leaderboard import TrialEvaluation
+from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.cross_study import match_rows
 from bln_search.ranking.selection.seed_t_test import top_group_p_values
 from bln_search.ranking.statistics.factorial_effects import factorial_effects

@@ -10,8 +10,9 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
+from bln_search.ranking.leaderboard import rank_rows
 from bln_search.ranking.paired import OutcomeTable, compare_rows
+from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.recommendation import Confidence, recommend
 from bln_search.ranking.selection.selected_row import evaluate_selected_row
 from tests.ranking.comparisons import FROZEN, compared

@@ -16,7 +16,7 @@ from bln_search.storage.events import EventRepository
 from bln_search.storage.tables import StudyRow
 from bln_search.worker.analysis import compute_analysis
 from tests.support.sampled_study import complete_sampled_study
-from tests.support.service_world import HTML_HEADERS, finish_trial, study
+from tests.support.service_world import HTML_HEADERS, RUNNER, finish_trial, start_study, study
 
 PAGES = ("/studies", "/studies/new", "/compare", "/configurations", "/tokens", "/settings")
 
@@ -291,3 +291,14 @@ def test_static_files_are_cached_only_with_their_version(world, root):
     assert root.get("/static/plotly.js", headers={"Accept-Encoding": "identity"}).text.startswith("/**")
     assert root.get("/static/../app.py").status_code == 404
     assert "immutable" not in root.get("/static/none.js?v=1").headers["cache-control"]
+
+
+def test_leading_rows_without_a_value_are_a_sentence(world, root):
+    study_id, trials = start_study(world.ledger, "diverged", "ada")
+    for trial in trials:
+        world.ledger.attempts.record_divergence(world.ledger.attempts.claim_trial(trial.id, RUNNER), "not finite")
+    world.ledger.studies.finish(study_id, runner=RUNNER)
+    text = root.get(f"/studies/{study_id}/parts/leading").text
+    assert "No configuration was measured under every seed" in text
+    assert "<table" not in text
+    assert "<table" in root.get(f"/studies/{world.complete()}/parts/leading").text

@@ -138,3 +138,12 @@ def test_script_of_another_site_changes_nothing(world):
     ):
         assert anonymous.request(method, path, json=json, headers=foreign).status_code == 403
     assert world.ledger.studies.get(1).tags == ()
+
+
+def test_list_shows_few_tags_and_names_the_others(world, ada):
+    study_id = world.queue.submit(study("tagged"), "ada").study_id
+    world.queue.update(study_id, {"tags": [f"t{number:02}" for number in range(20)]})
+    text = ada.get(ROWS).text
+    assert re.findall(r'class="tag"[^>]*>([^<]+)<', text) == ["t00", "t01", "t02", "t03", "t04"]
+    assert 'title="t05 t06' in text
+    assert "and 15 more" in text
