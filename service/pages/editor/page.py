@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
-from bln_search.core.registry import data_sets, models
+from bln_search.core.registry import corruptions, data_sets, models
 from bln_search.settings import Settings
 from bln_search.specs.load import parse_study
 from bln_search.specs.study import StudySpec
@@ -129,6 +129,7 @@ def _editor_page(request: Request, context: Context, writer: Bearer, text: str, 
         choices={
             "data": data_sets(),
             "model": models(),
+            "conditions": corruptions(),
             "methods": [method.value for method in Method],
             "population": [
                 estimate.value for estimate in PopulationEstimate if estimate is not PopulationEstimate.MEMORY
