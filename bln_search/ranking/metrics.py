@@ -27,10 +27,15 @@ class MeanStd:
 
 @dataclass(frozen=True)
 class SplitMetrics:
-    """Loss (nats) and accuracy (fraction) on one split."""
+    """Loss and accuracy (fraction) on one split.
+
+    Attributes:
+        loss: Mean loss, in nats where it is cross-entropy.
+        accuracy: None for a score without correctness, as that of a regression.
+    """
 
     loss: MeanStd
-    accuracy: MeanStd
+    accuracy: MeanStd | None
 
     @staticmethod
     def of(evaluations: Sequence[Evaluation]) -> SplitMetrics | None:
@@ -39,4 +44,5 @@ class SplitMetrics:
         accuracies = [item.accuracy for item in evaluations if item.accuracy is not None]
         if not evaluations or len(losses) < len(evaluations):
             return None
-        return SplitMetrics(MeanStd.of(losses), MeanStd.of(accuracies))
+        has_accuracy = len(accuracies) == len(evaluations)
+        return SplitMetrics(MeanStd.of(losses), MeanStd.of(accuracies) if has_accuracy else None)

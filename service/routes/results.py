@@ -15,7 +15,6 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import flat_row
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
-from bln_search.specs.sections.condition import CLEAN
 from service.api_route import ApiRoute
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
@@ -53,7 +52,7 @@ DeterministicFilter = Annotated[
 ConditionFilter = Annotated[
     str | None,
     Query(
-        pattern="^[a-z0-9][a-z0-9_-]{0,63}$",
+        pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
         description="rows that were measured under this condition of the study, or under all: `mean`, `worst`",
     ),
 ]
@@ -70,7 +69,7 @@ PositionSort = Annotated[
 LeaderboardSort = Annotated[
     str,
     Query(
-        pattern="^-?(rank|(validation|test)_(loss|accuracy)(:[a-z0-9][a-z0-9_-]{0,63})?)$",
+        pattern="^-?(rank|(validation|test)_(loss|accuracy)(:[A-Za-z0-9][A-Za-z0-9_-]{0,63})?)$",
         description=(
             "rank, or a mean, under a condition as in test_loss:fog-3, or over conditions as in test_loss:worst; "
             "a minus reverses the order; rows without a value are last"
@@ -92,7 +91,8 @@ def list_evaluations(
     condition: Annotated[
         str | None,
         Query(
-            pattern="^[a-z0-9][a-z0-9_-]{0,63}$", description="only this condition of the study; `clean` without one"
+            pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
+            description="only this condition of the study; `clean`, or that which ranks submitted results, without one",
         ),
     ] = None,
     state: EvaluationStateFilter = None,
@@ -105,7 +105,7 @@ def list_evaluations(
         "estimate": estimate,
         "batch_size": batch_size,
         "split": split,
-        "condition": "" if condition == CLEAN else condition,
+        "condition": None if condition is None else _stored_condition(context, study, condition),
         "state": state,
     }
     trial_filters = {"arm": arm, "seed": seed}
@@ -114,6 +114,11 @@ def list_evaluations(
     records = context.ledger.listing.list_evaluations(study.id, page, filters, trial_filters)
     following_cursor = encode_cursor((records[limit - 1].id,), "id", list_query) if len(records) > limit else None
     return ListPage(items=[serialize_evaluation(record) for record in records[:limit]], next_cursor=following_cursor)
+
+
+def _stored_condition(context: Context, study: StudyAccess, condition: str) -> str:
+    """The condition as evaluations have it: empty for the one that ranks."""
+    return "" if condition == context.ledger.studies.get(study.id).spec.ranking_condition else condition
 
 
 @router.get("/curves", operation_id="list_curves")
