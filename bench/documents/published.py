@@ -32,7 +32,7 @@ from bln_search.ranking.statistics.intervals import t_interval
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.results.evaluations import EvaluationRecord
-from bln_search.worker.analysis import compare_study
+from bln_search.worker.analysis import compare_best_rows
 
 _BASELINES = {"bn": ("TT--", (PopulationEstimate.MOVING, PopulationEstimate.FROZEN)), "ln": ("--FF", (None,))}
 
@@ -45,7 +45,7 @@ def compare_condition(
     records = ledger.results.list_evaluations(study_id)
     board = rank_rows((record.scored for record in records), Split.TEST, seeds=len(study.spec.seeds))
     rows = [row.key for row in board.rows if row.arm == "bln" and row.estimate in (estimate, None) and row.rank]
-    comparison, reason = compare_study(ledger.results, records, board, rows)
+    comparison, reason = compare_best_rows(ledger.results, records, board, rows)
     if comparison is None:
         raise SystemExit(f"{study.name}, {estimate}: {reason}")
     losses = losses_by_row((record.scored for record in records), Split.TEST)
@@ -162,7 +162,7 @@ def compare_with_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     """Return test results of each arm's best row on validation, and BLN's difference to the others, by seed."""
     study = ledger.studies.get(study_id)
     board = ledger.results.rank_study(study_id, study.spec, on=Split.VALIDATION)
-    scored = ledger.results.list_scored(study_id)
+    scored = ledger.results.list_ranking_inputs(study_id)
     losses = losses_by_row(scored, Split.TEST)
     best = next(row for row in board.rows if row.arm == "bln" and row.rank)
     usual = {"bln": best}

@@ -18,7 +18,7 @@ from bln_search.norms.network.layers import MomentsByEstimate, layer_estimates, 
 from bln_search.norms.row_batching.row_tensor import RowSpec
 
 
-def named_populations(loader: Loader | Mapping[str, Loader]) -> Mapping[str, Loader]:
+def population_loaders_by_name(loader: Loader | Mapping[str, Loader]) -> Mapping[str, Loader]:
     """The loaders of the populations by name; a single loader is `frozen`.
 
     Raises:
@@ -76,11 +76,13 @@ def possible_rows(
         from_population = {statistic for statistic, source in configuration.sources.items() if source.reads_population}
         for estimate, estimated in statistics_by_estimate.items():
             if from_population <= estimated:
-                rows += _with_blends(configuration, estimate, blends)
+                rows += _population_and_blend_rows(configuration, estimate, blends)
     return rows
 
 
-def _with_blends(configuration: InferenceConfiguration, estimate: str, blends: Sequence[Blend]) -> list[RowSpec]:
+def _population_and_blend_rows(
+    configuration: InferenceConfiguration, estimate: str, blends: Sequence[Blend]
+) -> list[RowSpec]:
     """The row that takes values from a population, and those that blend them with the mini-batch."""
     blended = [RowSpec(configuration.with_blended_population, blend_label(estimate, blend)) for blend in blends]
     return [RowSpec(configuration, estimate), *blended]
@@ -102,7 +104,7 @@ def collect_estimates(
     """
     collected = {name: _collect_population(adapter, layers, loader, kept) for name, loader in loaders.items()}
     estimates: dict[str, Mapping[str, LayerMoments]] = {**collected, **(gathered or {})}
-    _check_names(estimates, loaders, layers)
+    _check_estimates(estimates, loaders, layers)
     return {**layer_estimates(layers, moments_of_reached_layers(estimates)), **estimates}
 
 
@@ -139,7 +141,7 @@ def _collect_population(
     return gathered
 
 
-def _check_names(
+def _check_estimates(
     estimates: MomentsByEstimate, loaders: Mapping[str, PeekedLoader], layers: Mapping[str, Normalization]
 ) -> None:
     """Raise DataError if an estimate belongs to other layers or lacks a layer, ValueError for unknown estimates."""

@@ -15,7 +15,7 @@ from bln_search.api.arguments import (
     parse_batch_sizes,
 )
 from bln_search.api.conditions.tables import RankedConditions
-from bln_search.api.estimates import named_populations, parse_blends
+from bln_search.api.estimates import parse_blends, population_loaders_by_name
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.condition_loaders import parse_condition_loaders
 from bln_search.api.inputs.evaluation_data import EvaluationData
@@ -164,7 +164,7 @@ def evaluate_configurations(
         one_pass=check_flag("one_pass", one_pass),
         memory_limit=check_memory_limit(memory_limit),
     )
-    populations = named_populations(train_loader)
+    populations = population_loaders_by_name(train_loader)
     fingerprints = network_fingerprints(networks)
     data = EvaluationData.read_first_batches(populations, conditions, networks=len(networks))
     evaluations = [NetworkEvaluation(each, data, settings) for each in networks]

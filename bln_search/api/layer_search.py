@@ -20,8 +20,8 @@ from bln_search.api.arguments import (
     check_network,
     device_of,
 )
-from bln_search.api.estimates import collect_estimates, named_populations
-from bln_search.api.fixed_layers import find_fixed_layers, kept_populations
+from bln_search.api.estimates import collect_estimates, population_loaders_by_name
+from bln_search.api.fixed_layers import find_fixed_layers, fixed_layer_populations
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.condition_loaders import ConditionLoaders
@@ -145,7 +145,7 @@ def search_layers(
     kept = find_fixed_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
     adapter = BatchAdapter(network, forward, target, device_of(network))
     data = EvaluationData.read_first_batches(
-        named_populations(train_loader), [ConditionLoaders(None, validation_loader, test_loader)]
+        population_loaders_by_name(train_loader), [ConditionLoaders(None, validation_loader, test_loader)]
     )
     data.check(adapter, scoring, one_pass=False, per_slot=check_flag("per_slot", per_slot))
     batches, test_batches = _load_splits(data, scoring, adapter)
@@ -155,16 +155,16 @@ def search_layers(
         raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
     populations = {
         **network_populations(layers, estimates, parsed_correction, per_slot=per_slot),
-        **kept_populations(kept, parsed_estimate),
+        **fixed_layer_populations(kept, parsed_estimate),
     }
     options = TreeOptions(
         parsed_estimate, spec.scope, spec.groups or {}, OtherLayers(others), scoring, memory_limit=memory_limit
     )
     evaluator = make_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
     if search is None:
-        spec = spec.model_copy(update={"search": _default_search(evaluator, evaluations)})
+        spec = spec.model_copy(update={"search": _default_search_method(evaluator, evaluations)})
     if spec.search is LayerSearch.EXACT:
-        _check_size(evaluator)
+        _check_enumerable(evaluator)
     else:
         _check_evaluations(evaluations, len(evaluator.space.uniform_digits()))
     record = search_network(
@@ -194,7 +194,7 @@ def _load_splits(
     return validation, test[0] if test else None
 
 
-def _default_search(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearch:
+def _default_search_method(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearch:
     """`exact` if the tree evaluator can enumerate the space, or plain forward passes within `evaluations`."""
     limit = (
         evaluator.max_configurations
@@ -204,7 +204,7 @@ def _default_search(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSear
     return LayerSearch.EXACT if evaluator.space.size <= limit else LayerSearch.COORDINATE
 
 
-def _check_size(evaluator: PerLayerEvaluator) -> None:
+def _check_enumerable(evaluator: PerLayerEvaluator) -> None:
     """Raise ModelError for more configurations than can be enumerated."""
     if evaluator.space.size > evaluator.max_configurations:
         raise ModelError(

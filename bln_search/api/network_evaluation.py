@@ -14,7 +14,7 @@ from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import batches_by_size
-from bln_search.api.inputs.metrics import Metric, MetricRecorder, examples_of
+from bln_search.api.inputs.metrics import Metric, MetricRecorder, count_examples
 from bln_search.api.inputs.peeked_loader import PeekedLoader
 from bln_search.api.inputs.score import describe_score, has_correctness
 from bln_search.api.ranked.table import RankedConfigurations
@@ -30,7 +30,7 @@ from bln_search.norms.network.layers import (
     MomentsByEstimate,
     find_norms,
     network_populations,
-    row_before_conversion,
+    row_matching_original_outputs,
 )
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 from bln_search.ranking.leaderboard import TrialEvaluation, rank_rows
@@ -93,7 +93,7 @@ class NetworkEvaluation:
                 outcomes=_outcomes_by_key(measured.evaluations),
                 class_prior=measured.classes.class_prior,
                 per_slot=settings.per_slot and any(layer.batch_size != 1 for layer in layers.values()),
-                deployed=row_before_conversion(layers, moments_of_reached_layers(estimates)),
+                deployed=row_matching_original_outputs(layers, moments_of_reached_layers(estimates)),
                 has_accuracy=has_correctness(settings.scoring),
                 score=describe_score(settings.scoring),
                 metric_values=measured.metric_values,
@@ -110,7 +110,7 @@ class NetworkEvaluation:
         if split is Split.VALIDATION and settings.scoring is cross_entropy:
             pairs = measured.classes.count_targets(pairs)
         for batch_size, batches in batches_by_size(pairs, settings.batch_sizes, loader.name):
-            recorder = MetricRecorder(settings.metrics, len(rows), examples_of(loader.loader), settings.memory_limit)
+            recorder = MetricRecorder(settings.metrics, len(rows), count_examples(loader.loader), settings.memory_limit)
             evaluations = evaluate_split(
                 self._adapter.network,
                 batches,

@@ -32,7 +32,7 @@ from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
 from bln_search.core.states import EvaluationState
 from bln_search.norms.row_batching.row_tensor import RowSpec
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, MissingSeeds
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SeedShortfall
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 
 
@@ -53,7 +53,7 @@ def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedCondi
         ranked = bln_search.load_ranked("ranked")
     """
     file = _find_file(path)
-    metadata, tensors = _read(file)
+    metadata, tensors = _read_metadata_and_tensors(file)
     if metadata.get("format") != FORMAT:
         raise DataError(f"{file} is not a file of ranked tables: give one that ranked.save(path) wrote")
     if metadata.get("format_version") != str(FORMAT_VERSION):
@@ -70,7 +70,7 @@ def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedCondi
         raise DataError(f"{file} is damaged: {error!r}") from None
 
 
-def _read(file: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+def _read_metadata_and_tensors(file: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     """Metadata and tensors of a file."""
     try:
         with safe_open(file, framework="pt") as opened:
@@ -171,7 +171,7 @@ def _row_from_json(content: Json, *, has_accuracy: bool) -> LeaderboardRow:
         reason=content["reason"],
         missing_seeds=None
         if missing is None
-        else MissingSeeds(Split(missing["split"]), missing["evaluated"], missing["required"]),
+        else SeedShortfall(Split(missing["split"]), missing["evaluated"], missing["required"]),
     )
 
 

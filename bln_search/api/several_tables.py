@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bln_search.api.conditions.tables import RankedConditions
-from bln_search.api.inputs.metrics import mean_values
+from bln_search.api.inputs.metrics import mean_over_networks
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.ranking.leaderboard import LeaderboardRow, TrialEvaluation, rank_rows
@@ -57,7 +57,7 @@ def rank_over_networks(
         deployed=deployed.pop() if len(deployed) == 1 else None,
         has_accuracy=tables[0].has_accuracy,
         score=tables[0].score,
-        metric_values=mean_values([table.metric_values for table in tables]),
+        metric_values=mean_over_networks([table.metric_values for table in tables]),
         higher_is_better=tables[0].higher_is_better,
         networks=tuple(
             replace(table, fingerprints=fingerprints, network=position) for position, table in enumerate(tables)

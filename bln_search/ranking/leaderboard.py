@@ -34,7 +34,7 @@ class TrialEvaluation:
 
 
 @dataclass(frozen=True)
-class MissingSeeds:
+class SeedShortfall:
     """A row has evaluations on `split` under `evaluated` seeds, fewer than the `required` number."""
 
     split: Split
@@ -71,7 +71,7 @@ class LeaderboardRow:
     metrics: dict[Split, SplitMetrics]
     reason: str | None
     point: str = ""
-    missing_seeds: MissingSeeds | None = None
+    missing_seeds: SeedShortfall | None = None
     conditions: ConditionMetrics | None = None
 
     @property
@@ -183,7 +183,7 @@ def _leaderboard_row(
         metrics=metrics,
         reason=worst.reason,
         point=key.point,
-        missing_seeds=MissingSeeds(ranked_on, evaluated, required) if is_measured and evaluated < required else None,
+        missing_seeds=SeedShortfall(ranked_on, evaluated, required) if is_measured and evaluated < required else None,
         conditions=_condition_metrics(evaluations) if is_measured and len(members) < len(evaluations) else None,
     )
 

@@ -8,7 +8,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import AnalysisPart
-from bln_search.ranking.grouping import losses_by_condition
+from bln_search.ranking.grouping import losses_by_setting
 from bln_search.ranking.leaderboard import TrialEvaluation
 from bln_search.ranking.statistics.eta_squared import Cell, eta_squared
 from bln_search.ranking.statistics.factorial_effects import factorial_effects
@@ -52,7 +52,7 @@ ValuesByRow = Mapping[RowKey, dict[int, float]]
 """Values of one metric on one split, by row and seed."""
 
 
-def values_by_row(
+def values_by_split_and_metric(
     evaluations: Iterable[TrialEvaluation], arms_and_points: Collection[tuple[str, str]]
 ) -> dict[tuple[Split, str], ValuesByRow]:
     """Loss and accuracy on clean images of the rows of these arms and points, by split and metric.
@@ -78,7 +78,7 @@ def condition_effects(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[
     """Effects for every condition, split and metric for which all configurations of the method have a value."""
     results = []
     for (split, metric), by_row in values.items():
-        for condition, by_configuration in losses_by_condition(dict(by_row)).items():
+        for condition, by_configuration in losses_by_setting(dict(by_row)).items():
             effects = factorial_effects(by_configuration, order=_MAX_INTERACTION_ORDER)
             if effects is not None:
                 results.append(

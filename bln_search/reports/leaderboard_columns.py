@@ -100,19 +100,19 @@ def metric_of(row: LeaderboardRow, split: Split, metric: str, condition: str = "
     return metrics.accuracy if metric == "accuracy" else metrics.loss
 
 
-def scale_of(metric: str) -> tuple[float, int]:
+def display_factor_and_decimals(metric: str) -> tuple[float, int]:
     """Factor and number of decimals with which a metric is written: accuracies in per cent."""
     return (100, 2) if metric == "accuracy" else (1, 4)
 
 
 def format_mean_and_deviation(value: MeanStd, metric: str, plus_minus: str = " ± ") -> str:
     """Mean and standard deviation over seeds; the mean alone for one seed."""
-    factor, digits = scale_of(metric)
+    factor, digits = display_factor_and_decimals(metric)
     mean = format_mean(value, metric)
     return mean if value.deviation is None else f"{mean}{plus_minus}{value.deviation * factor:.{digits}f}"
 
 
 def format_mean(value: MeanStd, metric: str) -> str:
     """Mean over seeds."""
-    factor, digits = scale_of(metric)
+    factor, digits = display_factor_and_decimals(metric)
     return f"{value.mean * factor:.{digits}f}"

@@ -178,7 +178,7 @@ class StudySpec(Spec):
         return tuple(condition.name for condition in self.evaluation.conditions)
 
     @model_serializer(mode="wrap")
-    def _omit_what_is_unknown(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_unsubmitted_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Of a study with external results, leave out everything that was not submitted, such as training."""
         values = omit_defaults_added_later(self, serialize(self))
         if self.external is not None:
@@ -299,7 +299,9 @@ class StudySpec(Spec):
 def check_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> None:
     """Raise ValueError if the configuration that selects the epoch reads estimates that training does not collect."""
     estimates = arm.population or evaluation.population
-    if arm.selection_configuration.uses_population and not any(estimate.gathered_in_training for estimate in estimates):
+    if arm.selection_configuration.uses_population and not any(
+        estimate.is_gathered_in_training for estimate in estimates
+    ):
         raise ValueError(
             f"arm {arm.label}: judged_under {arm.selection_configuration} reads population values during training; "
             "add the estimate `epoch` or `moving` to its population"

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
-from bln_search.reports.formatting import compared_rows
+from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.leaderboard import leaderboard_warning
 from bln_search.specs.sections.space import format_point_json
 from bln_search.specs.study import StudySpec
@@ -19,8 +19,8 @@ from bln_search.storage.listing.trials import TrialStatus
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
 from service.http.problems import ProblemException
-from service.pages.answer import find_answer
-from service.pages.leaderboard import display_row
+from service.pages.answer import find_recommendation_summary
+from service.pages.leaderboard import make_display_row
 from service.pages.live import log_values
 from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
@@ -57,13 +57,16 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
         last=listed.last_event,
         **log_values(context.ledger, events),
         **_trial_grid(context.ledger, study.id),
-        **(leading_rows(board, analysis, later=later) | answer_values(board, analysis, listed.state, later=later)),
+        **(
+            leading_rows(board, analysis, later=later)
+            | recommendation_variables(board, analysis, listed.state, later=later)
+        ),
         **head_values(context, listed, study.bearer),
     )
 
 
 @router.get("/parts/leading")
-def leading_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+def top_rows_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present first rows of the leaderboard."""
     board = _find_board(context, study, study.results)
     values = leading_rows(board, context.analyses.get(study.id))
@@ -71,10 +74,10 @@ def leading_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
 
 
 @router.get("/parts/answer")
-def answer_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+def recommendation_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The recommended configuration."""
     board = _find_board(context, study, study.results)
-    values = answer_values(board, context.analyses.get(study.id), study.state)
+    values = recommendation_variables(board, context.analyses.get(study.id), study.state)
     return render_fragment(
         "parts/answer.html",
         study={"id": study.id, "state": study.state},
@@ -84,7 +87,7 @@ def answer_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
 
 
 @router.get("/parts/cells")
-def cells_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+def trial_states_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present states of the trials."""
     return render_fragment("parts/cells.html", study={"id": study.id}, **_trial_grid(context.ledger, study.id))
 
@@ -115,10 +118,10 @@ def leading_rows(board: CachedLeaderboard | None, analysis: Analysis | None, *, 
         analysis: The analysis of the study, if there is one.
         later: A script requests the rows of a newer leaderboard.
     """
-    groups = compared_rows(analysis) if board else {}
+    groups = compared_rows_by_key(analysis) if board else {}
     all_rows = board.leaderboard.rows if board else ()
     return {
-        "rows": [display_row(row, board, groups) for row in all_rows[:_LEADING_ROWS]] if board else [],
+        "rows": [make_display_row(row, board, groups) for row in all_rows[:_LEADING_ROWS]] if board else [],
         "later": later,
         "total": len(all_rows),
         "arms": len({(row.arm, row.point) for row in all_rows}),
@@ -129,7 +132,7 @@ def leading_rows(board: CachedLeaderboard | None, analysis: Analysis | None, *, 
     }
 
 
-def answer_values(
+def recommendation_variables(
     board: CachedLeaderboard | None, analysis: Analysis | None, state: str, *, later: bool = False
 ) -> dict[str, Any]:
     """Return the template variables of the answer: `answer`, or why there is none.
@@ -142,7 +145,7 @@ def answer_values(
     """
     has_ranks = board is not None and board.leaderboard.best is not None
     return {
-        "answer": find_answer(board, analysis),
+        "answer": find_recommendation_summary(board, analysis),
         "answer_later": later or (has_ranks and analysis is None and state == StudyState.COMPLETE),
         "answer_missing": None if analysis is None else analysis.reason,
         "has_ranks": has_ranks,

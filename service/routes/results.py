@@ -19,7 +19,7 @@ from service.api_route import ApiRoute
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
 from service.http.etags import etag_matches, etag_response
-from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor, invalid_cursor
+from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor, invalid_cursor_problem
 from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from service.http.problems import ProblemException
 from service.results.checkpoint_files import verified_file
@@ -235,9 +235,11 @@ def _find_leaderboard(
         ProblemException: 404 if that version is not cached any more.
     """
     split = None if on is None else Split(on)
-    board = None if is_first else context.leaderboards.find_version(study.id, results, split)
+    board = None if is_first else context.leaderboards.find_by_num_results(study.id, results, split)
     if board is None and results != study.results:
-        raise invalid_cursor("the study has new results since the previous page; leave the cursor out to start again")
+        raise invalid_cursor_problem(
+            "the study has new results since the previous page; leave the cursor out to start again"
+        )
     return board or context.leaderboards.get(study.id, study.results, split)
 
 

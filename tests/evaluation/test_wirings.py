@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api.estimates import collect_estimates, named_populations
+from bln_search.api.estimates import collect_estimates, population_loaders_by_name
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import load_split_batches
@@ -216,7 +216,7 @@ def make_checked_tree(case):
     wiring, adapter = case.wiring, BatchAdapter(case.network, None, None, torch.device("cpu"))
     layers = find_norms(case.network)
     with unreached_layers_allowed(wiring):
-        data = EvaluationData.read_first_batches(named_populations(case.loader(case.train)), ())
+        data = EvaluationData.read_first_batches(population_loaders_by_name(case.loader(case.train)), ())
         moments = collect_estimates(adapter, layers, data.populations, None)
     populations = network_populations(layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot)
     batches = load_split_batches(case.loader(case.validation), "validation_loader", cross_entropy, adapter)

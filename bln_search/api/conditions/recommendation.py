@@ -66,12 +66,12 @@ class ConditionRecommendation:
         sizes = "" if self.is_independent else f" at mini-batches of {self.row.row.batch_size}"
         dependence = "independent of" if self.is_independent else "depends on"
         headline = (
-            f"{_criterion_text(self.over)}: use {self.row}{sizes} – {self.value:.4f}, {self._distance()}, {dependence} "
+            f"{_criterion_text(self.over)}: use {self.row}{sizes} – {self.value:.4f}, {self._format_excess_loss()}, {dependence} "
             "the mini-batch"
         )
         return [headline, *(f"• {format_sentence(fact)}" for fact in self._facts())]
 
-    def _distance(self) -> str:
+    def _format_excess_loss(self) -> str:
         return "the lowest" if self.excess <= 0 else f"{self.excess:.4f} above the lowest"
 
     def _facts(self) -> list[str]:
@@ -120,7 +120,7 @@ def recommend_over_conditions(rows: ConditionRows, over: str) -> ConditionRecomm
     if over in tables:
         column = list(tables).index(over)
         values = rows.losses[:, column]
-        key = _equal_row(rows, tables[over].recommended.row.key)
+        key = _distinct_row_key(rows, tables[over].recommended.row.key)
         selection = None
         order = values.argsort(kind="stable")
         index = rows.keys.index(key) if key in rows.keys else int(order[0])
@@ -128,19 +128,19 @@ def recommend_over_conditions(rows: ConditionRows, over: str) -> ConditionRecomm
         criterion = Criterion(over)
         values = rows.values(criterion)
         order = values.argsort(kind="stable")
-        candidates = _candidates(rows, [int(position) for position in order])
+        candidates = _candidate_row_indices(rows, [int(position) for position in order])
         selection = _select(rows, criterion, candidates)
         index = candidates[0 if selection is None else selection.row]
     return _describe(rows, over, index, values, selection)
 
 
-def _equal_row(rows: ConditionRows, key: RowKey) -> RowKey:
+def _distinct_row_key(rows: ConditionRows, key: RowKey) -> RowKey:
     """The row that stands for this one if it is the same at several mini-batch sizes."""
     same = (other for other in rows.keys if other._replace(batch_size=key.batch_size) == key)
     return next((other for other in same if key.batch_size in rows.batch_sizes[other]), key)
 
 
-def _candidates(rows: ConditionRows, order: list[int]) -> list[int]:
+def _candidate_row_indices(rows: ConditionRows, order: list[int]) -> list[int]:
     """The first rows by value, the best independent one, and that of the network before conversion."""
     per_slot = next(iter(rows.tables.values())).per_slot
     candidates = order[:MAX_COMPARED_ROWS]
@@ -184,13 +184,13 @@ def _describe(
         ]
         if independent:
             best = min(independent, key=lambda position: float(values[position]))
-            alternative = _mean_row(rows, over, best, int(ranks[best]))
+            alternative = _row_with_mean_metrics(rows, over, best, int(ranks[best]))
             alternative_cost = float(values[best] - values[index])
     regrets = rows.losses[index] - rows.losses.min(axis=0)
     current = None if rows.current is None else rows.keys.index(rows.current)
     return ConditionRecommendation(
         over=over,
-        row=_mean_row(rows, over, index, int(ranks[index])),
+        row=_row_with_mean_metrics(rows, over, index, int(ranks[index])),
         losses=dict(zip(tables, rows.losses[index].tolist(), strict=True)),
         regrets=dict(zip(tables, regrets.tolist(), strict=True)),
         value=float(values[index]),
@@ -203,7 +203,7 @@ def _describe(
     )
 
 
-def _mean_row(rows: ConditionRows, over: str, index: int, place: int) -> RankedConfiguration:
+def _row_with_mean_metrics(rows: ConditionRows, over: str, index: int, place: int) -> RankedConfiguration:
     """A row with its place under the criterion, and with the means over conditions of its metrics."""
     tables = rows.tables
     key = rows.keys[index]

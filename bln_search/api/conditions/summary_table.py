@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bln_search.api.conditions.rows import ConditionRows
-from bln_search.api.ranked.printing import with_batch_sizes
+from bln_search.api.ranked.printing import mark_rows_of_all_sizes
 from bln_search.api.ranked.records import Record
 from bln_search.core.configuration import Statistic
 from bln_search.core.enums import Split
@@ -53,9 +53,12 @@ def condition_table(rows: ConditionRows, batch_sizes: Sequence[int]) -> FittedTa
         *numbers,
         *criteria,
     ]
-    notes = [f"no value in every condition: {row.configuration} ({row.reason or row.state})" for row in _reasons(rows)]
+    notes = [
+        f"no value in every condition: {row.configuration} ({row.reason or row.state})"
+        for row in _distinct_rows_without_value(rows)
+    ]
     table = FittedTable(columns, notes=notes)
-    return with_batch_sizes(table, [rows.batch_sizes[key] for key in rows.keys], batch_sizes)
+    return mark_rows_of_all_sizes(table, [rows.batch_sizes[key] for key in rows.keys], batch_sizes)
 
 
 def _score(rows: ConditionRows) -> ScoreDescription:
@@ -63,7 +66,7 @@ def _score(rows: ConditionRows) -> ScoreDescription:
     return next(iter(rows.tables.values())).score
 
 
-def _reasons(rows: ConditionRows) -> list[LeaderboardRow]:
+def _distinct_rows_without_value(rows: ConditionRows) -> list[LeaderboardRow]:
     by_reason = {(row.configuration, row.reason): row for row in rows.without_value}
     return list(by_reason.values())
 

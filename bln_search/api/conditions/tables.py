@@ -11,9 +11,9 @@ from typing import Any, Unpack
 
 from bln_search.api.conditions.batch_size_summary import BatchSizeSummary
 from bln_search.api.conditions.recommendation import ConditionRecommendation, recommend_over_conditions
-from bln_search.api.conditions.rows import ConditionRows, condition_rows
+from bln_search.api.conditions.rows import ConditionRows, rank_rows_over_conditions
 from bln_search.api.conditions.summary_table import condition_records, condition_table
-from bln_search.api.ranked.external_results import Description, external_results
+from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
 from bln_search.api.ranked.figures import plotly_figure
 from bln_search.api.ranked.printing import row_label
 from bln_search.api.ranked.record_table import RecordTable
@@ -77,10 +77,10 @@ class RankedConditions(RecordTable):
     @cached_property
     def rows(self) -> ConditionRows:
         """The rows of the printed table."""
-        return condition_rows(self.conditions)
+        return rank_rows_over_conditions(self.conditions)
 
     def external_results(
-        self, name: str, *, ranked_under: str | None = None, **description: Unpack[Description]
+        self, name: str, *, ranked_under: str | None = None, **description: Unpack[ExternalResultsArguments]
     ) -> ExternalResults:
         """The results of all conditions without population values, to submit them to a service as one study.
 
@@ -98,7 +98,7 @@ class RankedConditions(RecordTable):
         """
         ranking = ranked_under or (CLEAN if CLEAN in self.conditions else next(iter(self.conditions)))
         others = {condition: table for condition, table in self.conditions.items() if condition != ranking}
-        return external_results(self[ranking], name, ranking_condition=ranking, conditions=others, **description)
+        return build_external_results(self[ranking], name, ranking_condition=ranking, conditions=others, **description)
 
     def at_batch_size(self, batch_size: int) -> RankedConditions:
         """The tables of one inference mini-batch size; regrets are those among its own rows.
@@ -199,9 +199,9 @@ class RankedConditions(RecordTable):
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write all tables to a file, as `RankedConfigurations.save` does."""
-        count = len(next(iter(self.conditions.values())).single_tables)
+        count = len(next(iter(self.conditions.values())).per_network_tables)
         networks: list[dict[str | None, RankedConfigurations]] = [
-            {name: table.single_tables[index] for name, table in self.conditions.items()} for index in range(count)
+            {name: table.per_network_tables[index] for name, table in self.conditions.items()} for index in range(count)
         ]
         return write_tables(networks, path)
 

@@ -28,7 +28,7 @@ from bln_search.evaluation.inputs import (
 )
 from bln_search.evaluation.row_evaluator import check_output
 from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
-from bln_search.norms.network.layers import evaluation_mode, find_norms, mini_batch_statistics
+from bln_search.norms.network.layers import evaluation_mode, find_norms, use_mini_batch_statistics
 
 
 class BatchAdapter:
@@ -142,7 +142,7 @@ class BatchAdapter:
             raise DataError(f"{name} yields {lengths.pop()} inputs with {examples} targets")
         structure = copy.deepcopy(inputs.structure)
         return replace(
-            inputs.map(lambda x: x.to(self.device, copy=True)), structure=_moved_objects(structure, self.device)
+            inputs.map(lambda x: x.to(self.device, copy=True)), structure=_move_object_to_device(structure, self.device)
         )
 
     def _pair(self, batch: Any, name: str) -> MiniBatch:
@@ -168,7 +168,7 @@ class BatchAdapter:
         call = self._forward or call_network
         needs_forward = self._forward is None and self._is_structured
         build = inputs.clone() if isinstance(inputs, Tensor) else inputs.clone().build()
-        with evaluation_mode(self._original), mini_batch_statistics(find_norms(self._original).values()):
+        with evaluation_mode(self._original), use_mini_batch_statistics(find_norms(self._original).values()):
             try:
                 output = call(self._original, build)
             except (BlnSearchError, torch.OutOfMemoryError):
@@ -205,7 +205,7 @@ def _check_examples(values: Tensor, name: str, examples: int | None = None) -> N
         raise DataError(f"{name} yields a mini-batch of 0 inputs")
 
 
-def _moved_objects(structure: Any, device: torch.device) -> Any:
+def _move_object_to_device(structure: Any, device: torch.device) -> Any:
     """The structure with its objects on `device`, if they have a method `to`."""
     if isinstance(structure, Mapping | list | tuple) or not hasattr(structure, "to"):
         return structure

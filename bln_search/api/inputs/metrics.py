@@ -72,7 +72,7 @@ def _checked_name(name: object) -> str:
 
 
 def _resolve_metric(name: str, metric: UserMetric) -> Metric:
-    resolved = metric if isinstance(metric, Metric) else Metric(metric, _direction(metric))
+    resolved = metric if isinstance(metric, Metric) else Metric(metric, _is_higher_better(metric))
     if isinstance(resolved.function, type) or not (resolved.is_streaming or callable(resolved.function)):
         kind = resolved.function.__name__ if isinstance(resolved.function, type) else type(resolved.function).__name__
         raise TypeError(
@@ -82,13 +82,13 @@ def _resolve_metric(name: str, metric: UserMetric) -> Metric:
     return resolved
 
 
-def _direction(metric: Any) -> bool:
+def _is_higher_better(metric: Any) -> bool:
     """Whether a higher value is better, as torchmetrics says; True where nothing says so."""
     return getattr(metric, "higher_is_better", None) is not False
 
 
 @dataclass
-class _RowState:
+class _RowAccumulator:
     """What one row has collected: copies of streaming metrics, outputs for the others, the first failure."""
 
     streaming: dict[str, Any]
@@ -109,7 +109,7 @@ class MetricRecorder:
     def __init__(self, metrics: Mapping[str, Metric], rows: int, examples: int | None, memory_limit: int) -> None:
         self._metrics, self._rows, self._examples, self._limit = metrics, rows, examples, memory_limit
         self._keeps_outputs = any(not metric.is_streaming for metric in metrics.values())
-        self._states: dict[RowSpec, _RowState] = {}
+        self._states: dict[RowSpec, _RowAccumulator] = {}
         self._targets: list[Tensor] = []
         self._first_row: RowSpec | None = None
         self._kept_bytes = 0
@@ -118,7 +118,7 @@ class MetricRecorder:
         """Add outputs (n, ...) of a row and their targets. Raises ModelError if the outputs exceed the memory limit."""
         if row not in self._states:
             streaming = {name: metric for name, metric in self._metrics.items() if metric.is_streaming}
-            self._states[row] = _RowState({name: _fresh_copy(metric) for name, metric in streaming.items()})
+            self._states[row] = _RowAccumulator({name: _fresh_copy(metric) for name, metric in streaming.items()})
         state = self._states[row]
         for name, metric in state.streaming.items():
             device = getattr(metric, "device", "cpu")
@@ -148,7 +148,7 @@ class MetricRecorder:
             if rows[row].state is EvaluationState.MEASURED
         }
 
-    def _value(self, name: str, row: RowSpec, state: _RowState) -> float:
+    def _value(self, name: str, row: RowSpec, state: _RowAccumulator) -> float:
         failure = state.failures.get(name)
         value: Any = None
         if failure is None:
@@ -167,7 +167,7 @@ class MetricRecorder:
                 f"the metric {name!r} returned {type(value).__name__} in the row {row.label}: it must return one number"
             ) from None
 
-    def _computed(self, name: str, state: _RowState) -> Any:
+    def _computed(self, name: str, state: _RowAccumulator) -> Any:
         if name in state.streaming:
             return state.streaming[name].compute()
         return self._metrics[name].function(torch.cat(state.outputs), torch.cat(self._targets))
@@ -191,7 +191,7 @@ def _fresh_copy(metric: Metric) -> Any:
     return duplicate
 
 
-def examples_of(loader: object) -> int | None:
+def count_examples(loader: object) -> int | None:
     """The number of examples of a loader's data set; None where it is unknown."""
     try:
         return len(loader.dataset)  # type: ignore[attr-defined]
@@ -199,13 +199,15 @@ def examples_of(loader: object) -> int | None:
         return None
 
 
-def split_values(values: MetricValues, key: EvaluationKey, splits: Iterable[Split]) -> dict[Split, Mapping[str, float]]:
+def row_values_by_split(
+    values: MetricValues, key: EvaluationKey, splits: Iterable[Split]
+) -> dict[Split, Mapping[str, float]]:
     """The values of one row by split; `key` names the row."""
     keys = {split: EvaluationKey(key.configuration, key.estimate, key.batch_size, split) for split in splits}
     return {split: values[key] for split, key in keys.items() if key in values}
 
 
-def mean_values(networks: Sequence[MetricValues]) -> dict[EvaluationKey, dict[str, float]]:
+def mean_over_networks(networks: Sequence[MetricValues]) -> dict[EvaluationKey, dict[str, float]]:
     """Means over networks, for the rows and splits that have a value in each of them."""
     first, *others = networks
     return {

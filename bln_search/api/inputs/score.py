@@ -155,13 +155,13 @@ def _align_targets(targets: Tensor, outputs: Tensor) -> Tensor:
     expected, given = ([size for size in values.shape[1:] if size != 1] for values in (outputs, targets))
     if expected != given:
         raise DataError(
-            f"the network gives {_value_shape(outputs)} for an example, and its target has {_value_shape(targets)}: "
+            f"the network gives {_describe_example_shape(outputs)} for an example, and its target has {_describe_example_shape(targets)}: "
             "this score compares them value by value"
         )
     return targets.reshape(outputs.shape).to(outputs.dtype)
 
 
-def _value_shape(values: Tensor) -> str:
+def _describe_example_shape(values: Tensor) -> str:
     """The shape of one example in words."""
     return f"values of shape {tuple(values.shape[1:])}" if values.ndim > 1 else "one value"
 

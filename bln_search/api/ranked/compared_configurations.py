@@ -12,7 +12,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.paired import compare_rows
-from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, compare_with_class_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend
 from bln_search.reports.sentences.baseline_check import baseline_warning
 
@@ -92,10 +92,10 @@ class ComparedConfigurations(RankedRows):
     @property
     def baseline_warning(self) -> str | None:
         """A warning that no row has a lower loss than predicting the class frequencies; None where one has."""
-        return None if self._no_better_than_class_prior is None else baseline_warning(self._no_better_than_class_prior)
+        return None if self._class_prior_comparison is None else baseline_warning(self._class_prior_comparison)
 
     @cached_property
-    def _no_better_than_class_prior(self) -> NoBetterThanClassPrior | None:
+    def _class_prior_comparison(self) -> ArmsNoBetterThanPrior | None:
         return compare_with_class_prior(self.board, self.class_prior)
 
     @property
@@ -104,5 +104,5 @@ class ComparedConfigurations(RankedRows):
         return Analysis(
             comparison=self.comparison,
             recommendation=self.recommendation,
-            no_better_than_class_prior=self._no_better_than_class_prior,
+            no_better_than_class_prior=self._class_prior_comparison,
         )

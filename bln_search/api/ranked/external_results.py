@@ -21,8 +21,8 @@ from bln_search.specs.wording import error_message
 from bln_search.storage.results.outcome_codec import encode_outcomes
 
 
-class Description(TypedDict, total=False):
-    """What a table does not contain: arguments of `external_results`."""
+class ExternalResultsArguments(TypedDict, total=False):
+    """What a table does not contain: arguments of `build_external_results`."""
 
     title: str
     method: str | None
@@ -35,10 +35,10 @@ class SubmittableTable(WritableTable, Protocol):
     """What is submitted: the attributes of `RankedConfigurations`."""
 
     @property
-    def single_tables(self) -> Sequence[WritableTable]: ...  # noqa: D102  # as of RankedConfigurations
+    def per_network_tables(self) -> Sequence[WritableTable]: ...  # noqa: D102  # as of RankedConfigurations
 
 
-def external_results(
+def build_external_results(
     table: SubmittableTable,
     name: str,
     *,
@@ -66,7 +66,7 @@ def external_results(
     Raises:
         ModelError: The table or an argument cannot be submitted; the message says why.
     """
-    tables = table.single_tables
+    tables = table.per_network_tables
     codes = {row.configuration for row in table.board.rows}
     try:
         return ExternalResults(
@@ -76,9 +76,11 @@ def external_results(
             data=data,
             model=model,
             networks=_networks(tables, table.fingerprints, network_names),
-            examples=_examples(tables[0]),
+            examples=_example_counts_by_split(tables[0]),
             ranking_condition=ranking_condition,
-            conditions={name: _examples(other.single_tables[0]) for name, other in conditions.items()},
+            conditions={
+                name: _example_counts_by_split(other.per_network_tables[0]) for name, other in conditions.items()
+            },
             score=_score(table),
             ranked_on=table.board.ranked_on,
             per_slot=table.per_slot,
@@ -91,7 +93,7 @@ def external_results(
             evaluations=tuple(
                 evaluation
                 for condition, submitted in {"": table, **conditions}.items()
-                for position, single in enumerate(submitted.single_tables)
+                for position, single in enumerate(submitted.per_network_tables)
                 for row in single.board.rows
                 for evaluation in _evaluations(position, row, single, condition)
             ),
@@ -126,7 +128,7 @@ def _networks(
     return tuple(ExternalNetwork(name=name, sha256=digest) for name, digest in zip(names, digests, strict=True))
 
 
-def _examples(table: WritableTable) -> dict[Split, int]:
+def _example_counts_by_split(table: WritableTable) -> dict[Split, int]:
     """The number of examples of each split. Raises ModelError where mini-batch sizes have different numbers."""
     counts: dict[Split, set[int]] = {}
     for key, outcomes in table.outcomes.items():

@@ -13,7 +13,7 @@ from bln_search.reports.terminal.fitted_table import CellKind, Column, FittedTab
 _DROP_TEST_METRIC = 2
 
 
-def rows_by_metric(
+def sort_rows_by_metric(
     rows: Iterable[RankedConfiguration], name: str, directions: Mapping[str, bool], split: Split
 ) -> list[RankedConfiguration]:
     """The rows from the best to the worst value; equal values keep their order, rows without a number are last.

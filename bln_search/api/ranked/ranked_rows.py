@@ -9,9 +9,9 @@ from typing import Self, overload
 
 import numpy as np
 
-from bln_search.api.inputs.metrics import MetricValues, split_values
+from bln_search.api.inputs.metrics import MetricValues, row_values_by_split
 from bln_search.api.ranked.equal_rows import DistinctRows, SizesByKey, distinct_rows
-from bln_search.api.ranked.metric_columns import rows_by_metric
+from bln_search.api.ranked.metric_columns import sort_rows_by_metric
 from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
 from bln_search.api.ranked.row_populations import populations_of_row
 from bln_search.core.class_prior import ClassPriorBaseline
@@ -62,7 +62,7 @@ class RankedRows:
 
     @cached_property
     def _distinct(self) -> DistinctRows:
-        outcomes = [table.outcomes for table in self.single_tables]
+        outcomes = [table.outcomes for table in self.per_network_tables]
         return distinct_rows([self.board], outcomes, per_slot=self.per_slot)[0]
 
     @property
@@ -81,7 +81,7 @@ class RankedRows:
         return self._distinct.batch_sizes
 
     @property
-    def single_tables(self) -> tuple[Self, ...]:
+    def per_network_tables(self) -> tuple[Self, ...]:
         """The table of each network; this table itself for one network."""
         return self.networks or (self,)
 
@@ -91,7 +91,7 @@ class RankedRows:
         Raises:
             IndexError: There is no such network.
         """
-        tables = self.single_tables
+        tables = self.per_network_tables
         if not -len(tables) <= index < len(tables):
             raise IndexError(f"the table has {len(tables)} networks, numbered from 0: there is no network {index}")
         return tables[index]
@@ -114,7 +114,7 @@ class RankedRows:
         """Outcomes of rows on the split that ranks, (networks, rows, examples); None for fewer than two examples."""
         split = self.board.ranked_on
         evaluations = [EvaluationKey(key.configuration, key.estimate, key.batch_size, split) for key in keys]
-        outcomes = [[table.outcomes[key] for key in evaluations] for table in self.single_tables]
+        outcomes = [[table.outcomes[key] for key in evaluations] for table in self.per_network_tables]
         if len(outcomes[0][0].losses) < 2:
             return None
         losses = np.stack([np.stack([outcome.losses for outcome in rows]) for rows in outcomes]).astype(np.float32)
@@ -127,7 +127,7 @@ class RankedRows:
         Equal values keep the order of the loss; rows without a number are last. Ranks, groups and the recommendation
         stay those of the loss. Raises KeyError if there is no metric of this name.
         """
-        return rows_by_metric(self, name, self.higher_is_better, self.board.ranked_on)
+        return sort_rows_by_metric(self, name, self.higher_is_better, self.board.ranked_on)
 
     @overload
     def __getitem__(self, index: int | str | InferenceConfiguration) -> RankedConfiguration: ...
@@ -167,7 +167,7 @@ class RankedRows:
             populations=populations,
             without_estimate=without_estimate,
             per_slot=self.per_slot,
-            metrics=split_values(self.metric_values, key, row.metrics),
+            metrics=row_values_by_split(self.metric_values, key, row.metrics),
             batch_sizes=self._distinct.batch_sizes.get(row.key, (row.batch_size,)),
             networks=tuple(table.configured_row(row) for table in self.networks),
             fingerprints=self.fingerprints,

@@ -9,15 +9,15 @@ from typing import Any, Unpack
 
 from bln_search.api.ranked.chart import plot_rows
 from bln_search.api.ranked.compared_configurations import ComparedConfigurations
-from bln_search.api.ranked.external_results import Description, external_results
+from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
 from bln_search.api.ranked.metric_columns import with_metric_columns
-from bln_search.api.ranked.printing import row_label, with_batch_sizes
+from bln_search.api.ranked.printing import mark_rows_of_all_sizes, row_label
 from bln_search.api.ranked.record_table import RecordTable
 from bln_search.api.ranked.records import Record, ranked_records
 from bln_search.api.ranked.writer import write_tables
 from bln_search.core.errors import ModelError
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
-from bln_search.reports.formatting import compared_rows
+from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.result import summarize
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
@@ -83,9 +83,9 @@ class RankedConfigurations(ComparedConfigurations, RecordTable):
             OutputError: The file cannot be written.
             StorageFullError: The disk is full.
         """
-        return write_tables([{None: table} for table in self.single_tables], path)
+        return write_tables([{None: table} for table in self.per_network_tables], path)
 
-    def external_results(self, name: str, **description: Unpack[Description]) -> ExternalResults:
+    def external_results(self, name: str, **description: Unpack[ExternalResultsArguments]) -> ExternalResults:
         """The results without population values, to submit them to a service: `Client.submit_results`.
 
         Values of `metrics=` are not part of them.
@@ -99,7 +99,7 @@ class RankedConfigurations(ComparedConfigurations, RecordTable):
         Raises:
             ModelError: The results cannot be submitted; the message says why.
         """
-        return external_results(self, name, **description)
+        return build_external_results(self, name, **description)
 
     def __repr__(self) -> str:
         best = self.table.best
@@ -115,12 +115,12 @@ class RankedConfigurations(ComparedConfigurations, RecordTable):
         recommended = None if self.recommendation is None else self.recommendation.key
         table = leaderboard_table(
             self.table,
-            compared=compared_rows(analysis),
+            compared=compared_rows_by_key(analysis),
             recommended=recommended,
             score=f"{self.score.text} (lower is better)",
         )
         lines = [*unranked_reasons(self.table), *summarize(analysis).lines]
         table = with_metric_columns(table, list(self), self.higher_is_better, {key.split for key in self.metric_values})
         sizes = [self.sizes_of_rows[row.key] for row in self.table.rows]
-        table = with_batch_sizes(table, sizes, self.batch_sizes)
+        table = mark_rows_of_all_sizes(table, sizes, self.batch_sizes)
         return table, lines

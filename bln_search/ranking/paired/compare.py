@@ -25,7 +25,7 @@ from bln_search.ranking.paired.bootstrap import (
 )
 from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
 from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.ranking.paired.friedman import MeanRanks, friedman
+from bln_search.ranking.paired.friedman import FriedmanResult, friedman
 from bln_search.ranking.paired.per_seed_tests import FLIPS, per_seed_tests
 from bln_search.ranking.paired.required_seeds import required_seeds
 from bln_search.ranking.paired.table import Floats, OutcomeTable
@@ -116,7 +116,7 @@ def _compared_rows(
     keys: Sequence[RowKey],
     table: OutcomeTable,
     pairs: Sequence[ComparedPair],
-    ranks: MeanRanks | None,
+    ranks: FriedmanResult | None,
     bootstrap: BootstrapMeans,
     not_compared: int,
 ) -> tuple[ComparedRow, ...]:

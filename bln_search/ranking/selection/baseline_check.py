@@ -10,7 +10,7 @@ from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 
 
-class NoBetterThanClassPrior(AnalysisPart):
+class ArmsNoBetterThanPrior(AnalysisPart):
     """Arms whose best row has no lower loss than predicting the class frequencies for every example.
 
     Attributes:
@@ -30,7 +30,7 @@ class NoBetterThanClassPrior(AnalysisPart):
     baseline: ClassPriorBaseline = Field(validation_alias="guess")
 
 
-def compare_with_class_prior(board: Leaderboard, baseline: ClassPriorBaseline | None) -> NoBetterThanClassPrior | None:
+def compare_with_class_prior(board: Leaderboard, baseline: ClassPriorBaseline | None) -> ArmsNoBetterThanPrior | None:
     """Compare the best ranked row of each arm with the baseline.
 
     Returns:
@@ -49,7 +49,7 @@ def compare_with_class_prior(board: Leaderboard, baseline: ClassPriorBaseline | 
     metrics = not_better[0].metrics[split]
     if metrics.accuracy is None:  # a score without correctness has no class prior
         return None
-    return NoBetterThanClassPrior(
+    return ArmsNoBetterThanPrior(
         arms=tuple(row.arm for row in not_better),
         all_arms=len(not_better) == len(best_of_arm),
         split=split,

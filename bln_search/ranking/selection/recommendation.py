@@ -12,7 +12,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.selection.near_best import near_best, sizes_near_best
+from bln_search.ranking.selection.near_best import batch_sizes_near_best, rows_near_best
 
 
 class Confidence(StrEnum):
@@ -139,7 +139,7 @@ def recommend(
     per_slot: bool = False,
     current: RowKey | None = None,
 ) -> Recommendation:
-    """Recommend the cheapest deterministic row near the best one (`near_best`), ties broken by mean loss.
+    """Recommend the cheapest deterministic row near the best one (`rows_near_best`), ties broken by mean loss.
 
     Args:
         comparison: Comparison of the best ranked rows.
@@ -149,7 +149,7 @@ def recommend(
             reads it depends on the position.
         current: Row to recommend unless another one is significantly better.
     """
-    near = near_best(comparison)
+    near = rows_near_best(comparison)
     preferred = min(near, key=lambda row: _preference_key(row, per_slot=per_slot))
     row, current_row = _prefer_current_row(comparison, preferred, current)
     pair = None if row == comparison.rows[0] else comparison.pair(0, comparison.rows.index(row))
@@ -162,7 +162,7 @@ def recommend(
         batch_size=row.batch_size,
         deterministic=deterministic,
         computed_statistics=InferenceConfiguration(row.configuration).num_computed_statistics,
-        batch_sizes=None if deterministic else sizes_near_best(row, losses_by_size, comparison.seeds),
+        batch_sizes=None if deterministic else batch_sizes_near_best(row, losses_by_size, comparison.seeds),
         top_group_size=len(comparison.top_group),
         near_best_rows=len(near),
         compared_rows=len(comparison.rows),

@@ -6,7 +6,7 @@ from typing import Any
 
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import MeanStd
-from bln_search.reports.charts.chart import DASHES, SYMBOLS, Chart, layout, number_duplicates, series_colour
+from bln_search.reports.charts.chart import DASHES, SYMBOLS, Chart, make_labels_unique, plotly_layout, series_colour
 from bln_search.reports.leaderboard_columns import metric_of
 from bln_search.specs.sections.condition import CLEAN
 
@@ -24,7 +24,7 @@ def condition_losses_chart(board: Leaderboard, *, unit: str = "nats", ranking: s
     ranked = [row for row in board.rows if row.rank is not None and row.conditions is not None][:_MAX_ROWS]
     if not ranked:
         return None
-    labels = number_duplicates(_label(row, ranked) for row in ranked)
+    labels = make_labels_unique(_label(row, ranked) for row in ranked)
     names = (ranking, *board.conditions)
     traces, rows = [], []
     for position, (label, row) in enumerate(zip(labels, ranked, strict=True)):
@@ -36,7 +36,7 @@ def condition_losses_chart(board: Leaderboard, *, unit: str = "nats", ranking: s
             if loss is not None
         ]
     title = f"{board.ranked_on} loss{f' ({unit})' if unit else ''}"
-    figure = {"data": traces, "layout": layout("", title, xaxis={"type": "category"})}
+    figure = {"data": traces, "layout": plotly_layout("", title, xaxis={"type": "category"})}
     where = "on clean images" if ranking == CLEAN else f"under {ranking}, which ranks,"
     caption = (
         f"Mean {board.ranked_on} loss over seeds of the first {len(ranked)} rows, {where} and under each condition; "

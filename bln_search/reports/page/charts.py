@@ -12,7 +12,7 @@ from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.search import importance_chart, parallel_coordinates_chart, pareto_chart
-from bln_search.reports.page.blocks import Block, Paragraph, Picture, Section, pictures_of
+from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, pictures_of
 from bln_search.reports.page.context import ReportContext
 
 _MAX_CONDITIONS = 6
@@ -50,7 +50,7 @@ def drift_section(context: ReportContext) -> Section | None:
     return Section("drift", "Drift of the batch statistics by layer", blocks) if blocks else None
 
 
-def _condition_pictures(context: ReportContext) -> Iterable[Picture]:
+def _condition_pictures(context: ReportContext) -> Iterable[ChartFigure]:
     """Pictures of the conditions with the lowest losses: the best one of every arm, then the second, and so on."""
     labels = condition_labels(context.conditions)
     count_by_arm: Counter[str] = Counter()

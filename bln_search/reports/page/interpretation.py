@@ -7,7 +7,7 @@ from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.grouping import EvaluationSetting
 from bln_search.ranking.probe_results import batch_dependence
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart, row_labels
-from bln_search.reports.charts.probes import axis_chart, batch_dependence_chart, latency_chart
+from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
 from bln_search.reports.charts.variance import variance_chart
 from bln_search.reports.formatting import difference_cells, group_mark
 from bln_search.reports.page.blocks import Block, Column, ColumnKind, Paragraph, Row, Section, Table, pictures_of
@@ -56,8 +56,8 @@ def probes_section(context: ReportContext) -> Section | None:
     for condition in list(context.conditions)[:_MAX_PROBE_CONDITIONS]:
         arm, point, estimate = condition.arm, condition.point, condition.estimate or ""
         blocks += pictures_of(
-            axis_chart(context.probes, ProbeKind.SIZE, arm, point, estimate),
-            axis_chart(context.probes, ProbeKind.EPOCH, arm, point, estimate),
+            probe_curve_chart(context.probes, ProbeKind.SIZE, arm, point, estimate),
+            probe_curve_chart(context.probes, ProbeKind.EPOCH, arm, point, estimate),
             batch_dependence_chart(dependence, arm, point, estimate),
             label=_condition_label(condition),
         )

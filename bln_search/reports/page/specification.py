@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bln_search.core.blend import Blend
-from bln_search.reports.page.blocks import Block, Code, Facts, Paragraph, Section
+from bln_search.reports.page.blocks import Block, Code, DefinitionList, Paragraph, Section
 from bln_search.reports.page.context import ReportContext
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.condition import ConditionSpec
@@ -17,7 +17,7 @@ _MAX_LISTED_NUMBERS = 20
 def specification_section(context: ReportContext) -> Section:
     """The specification."""
     spec = context.study.spec
-    blocks: list[Block] = [Facts(list(_specification_rows(spec)))]
+    blocks: list[Block] = [DefinitionList(list(_specification_rows(spec)))]
     if context.notes:
         blocks.append(Paragraph(f"Notes: {context.notes}"))
     title = "The study file" if spec.external is None else "The specification as YAML"

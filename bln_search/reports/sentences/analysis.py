@@ -49,7 +49,7 @@ def statistics_sentences(analysis: Analysis) -> list[str]:
     if comparison is None:
         return []
     shares = [
-        _variance_shares(shares)
+        _variance_shares_text(shares)
         for shares in analysis.shares
         if (shares.split, shares.metric) == (comparison.split, "loss")
     ]
@@ -59,11 +59,11 @@ def statistics_sentences(analysis: Analysis) -> list[str]:
 def _friedman_sentence(comparison: Comparison, test: FriedmanTest) -> str:
     return (
         f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
-        f"chi² = {test.statistic:.1f}, p = {test.p:.2g}; {_critical_difference(comparison, test)} (Nemenyi, 5 %)."
+        f"chi² = {test.statistic:.1f}, p = {test.p:.2g}; {_critical_difference_text(comparison, test)} (Nemenyi, 5 %)."
     )
 
 
-def _critical_difference(comparison: Comparison, test: FriedmanTest) -> str:
+def _critical_difference_text(comparison: Comparison, test: FriedmanTest) -> str:
     """From which difference on mean ranks differ significantly; ranks from 1 to N differ by at most N - 1."""
     largest = len(comparison.rows) - 1
     if test.critical_difference >= largest:
@@ -84,7 +84,7 @@ def _recommendation_sentences(analysis: Analysis) -> list[str]:
     return [baseline_warning(check), *sentences] if check.all_arms else [*sentences, baseline_warning(check)]
 
 
-def _variance_shares(shares: VarianceShares) -> str:
+def _variance_shares_text(shares: VarianceShares) -> str:
     point = f" {format_point_json(shares.point)}" if shares.point else ""
     parts = ", ".join(
         f"{FACTOR_NAMES.get(name, name)} {share:.0%}" for name, share in shares.shares if share >= _MIN_WRITTEN_SHARE

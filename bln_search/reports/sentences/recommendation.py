@@ -25,7 +25,7 @@ def recommendation_text(recommendation: Recommendation) -> str:
         recommendation_headline(recommendation),
         recommendation_reason(recommendation),
         None if is_obvious else "it is independent of the mini-batch",
-        loss_excess(recommendation),
+        loss_excess_text(recommendation),
         *recommendation_limits(recommendation),
     )
     return " ".join(format_sentence(fact) for fact in facts if fact is not None)
@@ -36,7 +36,7 @@ def recommendation_headline(recommendation: Recommendation) -> str:
     return f"Recommended: {row_label(recommendation)}"
 
 
-def recommendation_figures(recommendation: Recommendation, split: Split) -> str:
+def recommendation_metrics_text(recommendation: Recommendation, split: Split) -> str:
     """Its loss, what it gives away to the best row, and whether it depends on the mini-batch."""
     distance = "the lowest" if recommendation.is_best else f"{recommendation.loss_above_best:.4f} above the best row"
     dependence = "independent of" if recommendation.deterministic else "depends on"
@@ -75,14 +75,14 @@ def recommendation_limits(recommendation: Recommendation) -> list[str]:
     """What a user must know besides: the current configuration, batch sizes, a single seed, the alternative."""
     facts = (
         _improvement_sentence(recommendation.current),
-        _batch_sizes(recommendation),
+        _batch_sizes_text(recommendation),
         "one seed: this applies to that network only" if recommendation.confidence is Confidence.ONE_SEED else None,
-        _deterministic_alternative(recommendation),
+        _deterministic_alternative_text(recommendation),
     )
     return [fact for fact in facts if fact is not None]
 
 
-def loss_excess(recommendation: Recommendation) -> str | None:
+def loss_excess_text(recommendation: Recommendation) -> str | None:
     """The loss that it gives away; None for the best row."""
     if recommendation.is_best:
         return None
@@ -104,14 +104,14 @@ def _improvement_sentence(current: CurrentRow | None) -> str | None:
     )
 
 
-def _batch_sizes(recommendation: Recommendation) -> str | None:
+def _batch_sizes_text(recommendation: Recommendation) -> str | None:
     if recommendation.batch_sizes is None:
         return None
     sizes = ", ".join(str(size) for size in recommendation.batch_sizes)
     return f"it depends on the mini-batch: measured to be best, or near the best row, with mini-batches of {sizes}"
 
 
-def _deterministic_alternative(recommendation: Recommendation) -> str | None:
+def _deterministic_alternative_text(recommendation: Recommendation) -> str | None:
     alternative = recommendation.alternative
     if alternative is None:
         return None

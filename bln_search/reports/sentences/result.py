@@ -12,9 +12,9 @@ from bln_search.reports.sentences.analysis import selection_sentence, statistics
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.recommendation import (
-    recommendation_figures,
     recommendation_headline,
     recommendation_limits,
+    recommendation_metrics_text,
     recommendation_reason,
 )
 from bln_search.reports.sentences.significance import method_detail, required_seeds_assumptions, significance_fact
@@ -59,7 +59,7 @@ def summarize(analysis: Analysis, *, standalone: bool = False) -> ResultSummary:
     return ResultSummary(
         warnings=_warning_lines(analysis, standalone=standalone),
         headline=None if recommendation is None else recommendation_headline(recommendation),
-        figures="" if recommendation is None else recommendation_figures(recommendation, comparison.split),
+        figures="" if recommendation is None else recommendation_metrics_text(recommendation, comparison.split),
         facts=tuple(_fact_lines(analysis, comparison, recommendation)),
         details=tuple(_detail_lines(analysis, comparison)),
     )

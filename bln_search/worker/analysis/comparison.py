@@ -19,7 +19,7 @@ _MAX_LOSSES = 32_000_000
 """Largest number of losses (rows × seeds × examples) in one comparison."""
 
 
-def compare_study(
+def compare_best_rows(
     results: ResultRepository,
     records: Sequence[EvaluationRecord],
     board: Leaderboard,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
-from bln_search.core.registry import corruptions, data_sets, models
+from bln_search.core.registry import corruption_names, data_set_names, model_names
 from bln_search.settings import Settings
 from bln_search.specs.load import parse_study
 from bln_search.specs.study import StudySpec
@@ -50,7 +50,7 @@ class Draft(BaseModel):
     value: str | list[str] | None = None
 
 
-class DraftError(BaseModel):
+class DraftProblem(BaseModel):
     """An error of a draft.
 
     Attributes:
@@ -67,7 +67,7 @@ class CheckedDraft(BaseModel):
 
     text: str
     fields: dict[str, str | list[str]]
-    mistakes: list[DraftError]
+    mistakes: list[DraftProblem]
     plan: PlanOut | None
 
 
@@ -92,7 +92,7 @@ def repeat_study_page(
 
 
 @router.get("/{study_id:number}/study.yaml")
-def study_file(study: ReadableStudy, context: ContextDep) -> Response:
+def download_study_file(study: ReadableStudy, context: ContextDep) -> Response:
     """The study as a study file."""
     return Response(study_yaml(_find_spec(study, context)), media_type="application/yaml")
 
@@ -127,9 +127,9 @@ def _editor_page(request: Request, context: Context, writer: Bearer, text: str, 
         text=text,
         fields=FIELDS,
         choices={
-            "data": data_sets(),
-            "model": models(),
-            "conditions": corruptions(),
+            "data": data_set_names(),
+            "model": model_names(),
+            "conditions": corruption_names(),
             "methods": [method.value for method in Method],
             "population": [
                 estimate.value for estimate in PopulationEstimate if estimate is not PopulationEstimate.MEMORY
@@ -150,18 +150,18 @@ def check_draft(draft: Draft, context: ContextDep, _reader: Reader) -> CheckedDr
         study = parse_study(text)
         plan = plan_with_estimates(study, plan_accepted_study(study, context.settings), context.ledger)
     except SpecError as error:
-        errors = [_parse_error(problem) for problem in error.problems]
+        errors = [_make_draft_problem(problem) for problem in error.problems]
         return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)
     except ProblemException as problem:
-        errors = [DraftError(line=_find_line(text, error.pointer), message=error.message) for error in problem.errors]
-        errors = errors or [DraftError(line=0, message=problem.detail)]
+        errors = [DraftProblem(line=_find_line(text, error.pointer), message=error.message) for error in problem.errors]
+        errors = errors or [DraftProblem(line=0, message=problem.detail)]
         return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)
     return CheckedDraft(text=text, fields=fields, mistakes=[], plan=plan)
 
 
-def _parse_error(problem: str) -> DraftError:
+def _make_draft_problem(problem: str) -> DraftProblem:
     match = _LINE_PATTERN.match(problem)
-    return DraftError(line=int(match[1]), message=match[2]) if match else DraftError(line=0, message=problem)
+    return DraftProblem(line=int(match[1]), message=match[2]) if match else DraftProblem(line=0, message=problem)
 
 
 def _find_line(text: str, pointer: str) -> int:

@@ -14,18 +14,18 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.reports.formatting import compared_rows
+from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.specs.sections.space import format_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context, ContextDep
-from service.pages.leaderboard.choices import filter_choices
+from service.pages.leaderboard.choices import make_leaderboard_filters
 from service.pages.leaderboard.columns import available_columns, choose_columns
 from service.pages.leaderboard.difference import chosen_difference
-from service.pages.leaderboard.interval_plot import IntervalScale, interval_picture, interval_scale
+from service.pages.leaderboard.interval_plot import IntervalScale, interval_scale, render_interval_svg
 from service.pages.leaderboard.paging import paging
 from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitChoice, leaderboard_query
-from service.pages.leaderboard.rows import DisplayRow, display_row, format_row_key, worse_rows
+from service.pages.leaderboard.rows import DisplayRow, format_row_key, make_display_row, worse_rows
 from service.pages.rendering.templates import render_fragment, render_page
 from service.pages.rendering.viewer import viewer_context
 from service.results.equal_rows import RowGroup, distinct_rows
@@ -65,7 +65,7 @@ class _Table:
 
     def __init__(self, board: CachedLeaderboard, analysis: Analysis | None) -> None:
         self._board = board
-        self.groups: dict[RowKey, ComparedRow] = compared_rows(analysis)
+        self.groups: dict[RowKey, ComparedRow] = compared_rows_by_key(analysis)
         self._worse = worse_rows(None if analysis is None else analysis.comparison)
         recommendation = None if analysis is None else analysis.recommendation
         self._recommended_key = None if recommendation is None else recommendation.key
@@ -94,7 +94,7 @@ class _Table:
         return next((group for group in equal.groups() if key is not None and group.contains(key)), None)
 
     def _show(self, row: LeaderboardRow) -> DisplayRow:
-        return display_row(row, self._board, self.groups)
+        return make_display_row(row, self._board, self.groups)
 
     def _line(self, group: RowGroup, shown: DisplayRow, scale: IntervalScale | None) -> TableRow:
         row = group.row
@@ -105,7 +105,7 @@ class _Table:
             recommended=self._recommended_key is not None and group.contains(self._recommended_key),
             worse=row.key in self._worse,
             parameters={name: format_value_short(value) for name, value in self._board.parameters(row.point).items()},
-            picture=interval_picture(shown.figures[self._loss], scale),
+            picture=render_interval_svg(shown.figures[self._loss], scale),
         )
 
 
@@ -128,7 +128,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
     position = paging(query.page, _PAGE_SIZE, len(distinct))
     table = _Table(board, analysis)
     pinned, lines = table.lines(distinct.groups(position.start, position.start + _PAGE_SIZE))
-    choices = filter_choices(board)
+    choices = make_leaderboard_filters(board)
     comparison = None if analysis is None else analysis.comparison
     columns = available_columns(leaderboard, choices.parameters, comparison)
     return render_page(
@@ -158,7 +158,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
 
 
 @router.get("/parts/difference")
-def difference_part(
+def difference_fragment(
     study: ReadableStudy, context: ContextDep, row: RowChoice = None, on: SplitChoice = ""
 ) -> HTMLResponse:
     """The difference of two rows, as a part of the page."""

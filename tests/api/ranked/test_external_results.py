@@ -35,7 +35,7 @@ def test_results_have_every_row_and_outcome_of_each_network(ranked):
     assert [network.sha256 for network in results.networks] == list(ranked.fingerprints)
     assert results.deployed.configuration == ranked.deployed.configuration
     assert len(results.evaluations) == sum(
-        max(1, len(row.metrics)) for table in ranked.single_tables for row in table.board.rows
+        max(1, len(row.metrics)) for table in ranked.per_network_tables for row in table.board.rows
     )
     for evaluation in results.evaluations:
         key = EvaluationKey(evaluation.configuration, evaluation.estimate, evaluation.batch_size, evaluation.split)

@@ -151,14 +151,14 @@ def choose_row(
         if arm is not None and arm not in arms:
             raise ExportError(f"the study has no arm {arm!r}; choose one of {', '.join(arms)}")
         alternatives = [row for row in board.rows if configuration in (None, row.configuration)] or list(board.rows)
-        raise ExportError(f"the leaderboard has no such row; there are:\n{_list_rows(alternatives)}")
+        raise ExportError(f"the leaderboard has no such row; there are:\n{_format_row_list(alternatives)}")
     measured = [row for row in matching if row.state is EvaluationState.MEASURED]
     if not measured:
         raise ExportError(f"this row is {matching[0].state}, so it cannot be exported: {matching[0].reason}")
     if configuration is not None and len(measured) > 1:
         raise ExportError(
             f"{len(measured)} rows are {configuration}; choose with --estimate, --arm, --batch-size or --parameters:\n"
-            f"{_list_rows(measured)}"
+            f"{_format_row_list(measured)}"
         )
     return measured[0]
 
@@ -172,7 +172,7 @@ def _find_recommended_row(ledger: Ledger, study: StudyRecord, board: Leaderboard
     return next(row for row in board.rows if row.key == analysis.recommendation.key)
 
 
-def _list_rows(rows: Sequence[LeaderboardRow]) -> str:
+def _format_row_list(rows: Sequence[LeaderboardRow]) -> str:
     lines = [f"  {_row_label(row)}" for row in rows[:_MAX_LISTED_ROWS]]
     return "\n".join([*lines, *([f"  and {len(rows) - len(lines)} more"] if len(rows) > len(lines) else [])])
 
@@ -187,7 +187,7 @@ def _load_trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, s
     """Return the row with the checkpoint of `seed`; by default the seed with the lowest validation loss."""
     from bln_search.api import TrainedRow
 
-    study.require_networks()
+    study.reject_external_results()
     evaluations = [record for record in ledger.results.list_evaluations(study.id) if _is_result_of(record, row)]
     losses = {
         record.seed: record.evaluation.loss
@@ -214,7 +214,7 @@ def _load_trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, s
         configuration=row.configuration,
         estimate=row.estimate,
         batch_size=row.batch_size,
-        figures=_export_metrics(row, [record.evaluation for record in evaluations if record.seed == seed]),
+        figures=_build_export_metrics(row, [record.evaluation for record in evaluations if record.seed == seed]),
     )
 
 
@@ -226,7 +226,7 @@ def _is_trial_of(trial: TrialRecord, row: LeaderboardRow, seed: int) -> bool:
     return (trial.spec.arm.label, trial.point, trial.spec.seed) == (row.arm, row.point, seed)
 
 
-def _export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> ExportMetrics:
+def _build_export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> ExportMetrics:
     from bln_search.api.export.description import ExportMetrics, MetricValues
 
     return ExportMetrics(

@@ -30,7 +30,7 @@ from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import RowComparisons, leaderboard_csv, leaderboard_json, leaderboard_jsonl
-from bln_search.reports.formatting import compared_rows
+from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
 from bln_search.reports.terminal.result import ResultLines
@@ -104,7 +104,7 @@ def print_leaderboard(
         rows = Leaderboard(board.ranked_on, board.rows[:limit])
         write_output(_FORMATTERS[leaderboard_format](rows, study, analysis), to)
         return
-    result = _Result(board, study, analysis, limit=limit, arm=arm, details=details)
+    result = _LeaderboardView(board, study, analysis, limit=limit, arm=arm, details=details)
     if to is not None:
         text = io.StringIO()
         _print_table(Console(file=text, width=_FILE_WIDTH), result)
@@ -134,7 +134,7 @@ def _older_hint(source: StudySource, study: StudyRecord) -> str:
 
 
 @dataclass(frozen=True)
-class _Result:
+class _LeaderboardView:
     """What a table is printed of.
 
     Attributes:
@@ -154,14 +154,14 @@ class _Result:
     details: bool
 
 
-def _print_table(console: Console, result: _Result) -> None:
+def _print_table(console: Console, result: _LeaderboardView) -> None:
     recommendation = None if result.analysis is None else result.analysis.recommendation
     console.print(
         leaderboard_table(
             result.board,
             study_title(result.study),
             result.limit,
-            compared_rows(result.analysis),
+            compared_rows_by_key(result.analysis),
             recommended=None if recommendation is None else recommendation.key,
             all_columns=result.details,
             has_details=True,
