@@ -34,7 +34,8 @@ from bench.support.reporting import finish, make_parser, spread
 from bench.support.zoo.comparison import EVALUATIONS, compare_rows, compare_search, evaluate_in_one_pass, plain_losses
 from bench.support.zoo.networks import NETWORKS, Examples, images, labeled_pixels
 from bench.support.zoo.preparation import BATCHES, FEW_BATCHES, Prepared, Setting, draw_batches, prepare
-from bench.support.zoo.survey import run_survey
+from bench.support.zoo.recipes import run_recipes
+from bench.support.zoo.survey import repeat_failed, run_survey
 from bln_search.api.ranked.table import RankedConfigurations
 
 PROCESSES = 2
@@ -162,8 +163,16 @@ def summarize(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     parser = make_parser(__doc__ or "")
     parser.add_argument("--survey", action="store_true", help="convert and evaluate networks of timm and others")
+    parser.add_argument("--again", action="store_true", help="with --survey: only networks that took too long, merged")
+    parser.add_argument("--recipes", action="store_true", help="run the recipes with MONAI, Lightning and PyG")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.recipes:
+        run_recipes(save=options.save)
+        return
+    if options.survey and options.again:
+        repeat_failed(save=options.save)
+        return
     if options.survey:
         run_survey(quick=options.quick, save=options.save)
         return

@@ -182,6 +182,7 @@ def compare_with_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for arm, row in usual.items():
         figures = row.metrics[Split.TEST]
+        assert figures.accuracy is not None, "its score is cross-entropy"
         results[arm] = {
             "configuration": row.configuration.code,
             "population": str(row.estimate) if row.estimate else None,

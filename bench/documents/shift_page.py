@@ -23,7 +23,9 @@ def block() -> str:
     """Return the text between the markers."""
     saved = read_result("shift")
     assert saved is not None
-    return "\n".join([*_condition_lines(saved), "", *_blend_lines(saved["result"]), "", _cost_text(saved)]) + "\n"
+    result = saved["result"]
+    lines = [*_condition_lines(saved), "", _recommendation_claim(result), "", *_blend_lines(result), ""]
+    return "\n".join([*lines, _blend_claim(result), "", _cost_text(saved)]) + "\n"
 
 
 def _condition_lines(saved: dict[str, Any]) -> Iterator[str]:
@@ -55,6 +57,43 @@ def _condition_lines(saved: dict[str, Any]) -> Iterator[str]:
 def _recommended_cell(rows: list[dict[str, Any]]) -> str:
     codes = ", ".join(f"`{code}`" for code in dict.fromkeys(row["configuration"] for row in rows))
     return f"{_spread([row['loss'] for row in rows])} {codes}"
+
+
+def _recommendation_claim(result: dict[str, Any]) -> str:
+    """How often the recommended row has a lower, an equal and a higher loss than the deployed network."""
+    differences = [
+        by_size["recommended"]["loss"] - table["as_deployed"]["loss"]
+        for entry in result["entries"]
+        for table in entry["conditions"].values()
+        for by_size in table["by_batch_size"].values()
+    ]
+    lower, higher = (sum(sign * difference > 0 for difference in differences) for sign in (-1, 1))
+    largest = f", by at most {max(differences):.4f}" if higher else ""
+    return (
+        "**Recommended against deployed.** "
+        f"{result['seeds']} seeds, {len(result['as_deployed'])} conditions and {len(result['batch_sizes'])} mini-batch "
+        f"sizes are {len(differences)} cases. The loss of the recommended row is lower in {lower} of them, equal in "
+        f"{len(differences) - lower - higher}, and higher in {higher}{largest}. It is the loss on the "
+        "images that selected the row."
+    )
+
+
+def _blend_claim(result: dict[str, Any]) -> str:
+    """In how many seeds a blend has a lower loss than both ends, by condition."""
+    counts = {
+        condition: sum(_is_blend_best(entry["blends"][condition]) for entry in result["entries"])
+        for condition in result["blends"]
+    }
+    listed = ", ".join(f"{condition} {count} of {result['seeds']}" for condition, count in counts.items())
+    return (
+        "**Blends against both ends.** Number of seeds in which a blend has a lower loss than the mini-batch alone and "
+        f"than the population alone, with mini-batches of {BLENDED_SIZE}: {listed}."
+    )
+
+
+def _is_blend_best(losses: dict[str, float]) -> bool:
+    ends = losses["0"], losses["1"]
+    return min(loss for weight, loss in losses.items() if weight not in ("0", "1")) < min(ends)
 
 
 def _blend_lines(result: dict[str, Any]) -> Iterator[str]:

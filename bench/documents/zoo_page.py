@@ -1,4 +1,4 @@
-"""Tables of docs/networks.md, from bench/results/zoo.json and zoo_survey.json.
+"""Tables of docs/networks.md, from zoo.json, zoo_survey.json and zoo_recipes.json in bench/results.
 
 `python -m bench.documents.zoo_page --write` writes them into the page.
 """
@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from bench.documents import survey_block
+from bench.documents import recipes_block, survey_block
 from bench.documents.marked_block import write_block
 from bench.support.reporting import read_result
 
@@ -103,6 +103,7 @@ def main() -> None:
     if parser.parse_args().write:
         write_block(PAGE, BLOCK, block())
         write_block(PAGE, survey_block.BLOCK, survey_block.block())
+        write_block(PAGE, recipes_block.BLOCK, recipes_block.block())
     print(block())
     print(survey_block.block())
 

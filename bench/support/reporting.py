@@ -65,10 +65,14 @@ def provenance(device: str = "cpu") -> dict[str, Any]:
 def finish(name: str, result: dict[str, Any], *, save: bool, device: str = "cpu") -> None:
     """Print the result as the last line; with `save` also write it, with provenance, to bench/results."""
     if save:
-        RESULTS.mkdir(exist_ok=True)
-        document = {"benchmark": name, "result": result, "provenance": provenance(device)}
-        (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+        write_document(name, {"benchmark": name, "result": result, "provenance": provenance(device)})
     print(json.dumps(result, allow_nan=False))
+
+
+def write_document(name: str, document: dict[str, Any]) -> None:
+    """Write a result with its provenance to bench/results."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
 def read_result(name: str) -> dict[str, Any] | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Literal
 
+import torch
 from torch import nn
 
 from bln_search.core.errors import ModelError
+from bln_search.norms.network.layers import MomentsByEstimate
 
 MethodName = Literal["bln", "bn", "ln", "mbn", "brn", "same"]
 SemanticsName = Literal["paper", "reference"]
@@ -25,3 +29,55 @@ def check_network(network: object, call: str) -> None:
         name = network.__name__
         raise ModelError(f"the network is the class {name}: give an instance of it, as in {name}(...)")
     raise ModelError(f"the network has the type {type(network).__name__}, which is not an nn.Module: call {call}")
+
+
+def device_of(network: nn.Module) -> torch.device:
+    """The device of a network with normalization layers. Raises ModelError for the device meta, without values."""
+    parameter = next(network.parameters())
+    if parameter.is_meta:
+        raise ModelError("the parameters of the network are on the device meta, without values: load its weights first")
+    return parameter.device
+
+
+def parse_batch_sizes(batch_sizes: Sequence[int] | None) -> tuple[int, ...] | None:
+    """The inference mini-batch sizes, each once; None for those of the loaders.
+
+    Raises:
+        ValueError: It is no list of whole numbers of at least 1.
+    """
+    if batch_sizes is None:
+        return None
+    sizes = [] if isinstance(batch_sizes, str) or not hasattr(batch_sizes, "__len__") else list(batch_sizes)
+    if not sizes or not all(_is_whole_number(size) and size >= 1 for size in sizes):
+        raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
+    return tuple(dict.fromkeys(int(size) for size in sizes))
+
+
+def check_memory_limit(memory_limit: int) -> int:
+    """A size in bytes. Raises ValueError unless it is a whole number of at least 1."""
+    if not _is_whole_number(memory_limit) or memory_limit < 1:
+        raise ValueError(f"memory_limit is a number of bytes of at least 1, not {memory_limit!r}")
+    return int(memory_limit)
+
+
+def check_flag(name: str, value: bool) -> bool:  # noqa: FBT001 - it is the value to check
+    """The value of a flag. Raises TypeError unless it is True or False: a text would be true by mistake."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is True or False, not {value!r}")
+    return value
+
+
+def check_gathered(gathered: MomentsByEstimate | None) -> MomentsByEstimate | None:
+    """Collected moments. Raises TypeError unless each estimate, by name, has moments of each layer by name."""
+    if gathered is None:
+        return None
+    if not isinstance(gathered, Mapping) or not all(isinstance(moments, Mapping) for moments in gathered.values()):
+        raise TypeError(
+            "gathered has moments of each layer by the name of the estimate, as in "
+            '{"epoch": {"layer1.bn": moments}}; bln_search.norms.moment_collection collects them'
+        )
+    return gathered
+
+
+def _is_whole_number(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Container, Mapping, Sequence
 
-from bln_search.api.inputs.adapters import BatchAdapter, Loader, population_argument_name
+from bln_search.api.inputs.adapters import BatchAdapter
+from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader
 from bln_search.core.blend import POPULATION_NAME, Blend, blend_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, parse_enum
@@ -90,7 +91,7 @@ def _population_and_blend_rows(
 def collect_estimates(
     adapter: BatchAdapter,
     layers: Mapping[str, Normalization],
-    loaders: Mapping[str, Loader],
+    loaders: Mapping[str, PeekedLoader],
     gathered: MomentsByEstimate | None,
     *,
     kept: Container[str] = (),
@@ -101,10 +102,7 @@ def collect_estimates(
 
     Raises DataError if `gathered` belongs to other layers.
     """
-    collected = {
-        name: _collect_population(adapter, layers, loader, population_argument_name(name, loaders), kept)
-        for name, loader in loaders.items()
-    }
+    collected = {name: _collect_population(adapter, layers, loader, kept) for name, loader in loaders.items()}
     estimates: dict[str, Mapping[str, LayerMoments]] = {**collected, **(gathered or {})}
     _check_estimates(estimates, loaders, layers)
     return {**layer_estimates(layers, moments_of_reached_layers(estimates)), **estimates}
@@ -120,8 +118,7 @@ def moments_of_reached_layers(estimates: MomentsByEstimate) -> Mapping[str, Laye
 def _collect_population(
     adapter: BatchAdapter,
     layers: Mapping[str, Normalization],
-    loader: Loader,
-    argument: str,
+    loader: PeekedLoader,
     kept: Container[str],
 ) -> dict[str, LayerMoments]:
     """The population over mini-batches of a loader; layers without a batch_size get the largest mini-batch size.
@@ -129,14 +126,14 @@ def _collect_population(
     Without a batch_size a layer uses the weights of the present mini-batch, and smaller mini-batches are excluded.
     Warns (UserWarning) if no mini-batch reaches a layer.
     """
-    gathered = collect_frozen_moments(adapter.network, adapter.population_inputs(loader, argument), kept=kept)
+    gathered = collect_frozen_moments(adapter.network, adapter.population_inputs(loader, loader.name), kept=kept)
     size = max(moments.batch_size for moments in gathered.values())
     for layer in layers.values():
         layer.batch_size = layer.batch_size or size
     unreached = [name for name in layers if name not in gathered]
     if unreached:
         warnings.warn(
-            f"no mini-batch of {argument} reached the layer {unreached[0]} in evaluation mode: its configuration "
+            f"no mini-batch of {loader.name} reached the layer {unreached[0]} in evaluation mode: its configuration "
             "does not change the outputs. If it should, the network calls a module other than this one, "
             "for example one in a Python list",
             stacklevel=4,
@@ -145,7 +142,7 @@ def _collect_population(
 
 
 def _check_estimates(
-    estimates: MomentsByEstimate, loaders: Mapping[str, Loader], layers: Mapping[str, Normalization]
+    estimates: MomentsByEstimate, loaders: Mapping[str, PeekedLoader], layers: Mapping[str, Normalization]
 ) -> None:
     """Raise DataError if an estimate belongs to other layers or lacks a layer, ValueError for unknown estimates."""
     for name in estimates.keys() - loaders.keys():

@@ -3,49 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, TypedDict, Unpack, overload
+from typing import TypedDict, Unpack, overload
 
 from torch import nn
 
-from bln_search.api.arguments import CorrectionName
-from bln_search.api.conditions.tables import RankedConditions
-from bln_search.api.estimates import (
-    collect_estimates,
-    moments_of_reached_layers,
-    parse_blends,
-    population_loaders_by_name,
-    possible_rows,
+from bln_search.api.arguments import (
+    CorrectionName,
+    check_flag,
+    check_gathered,
+    check_memory_limit,
+    parse_batch_sizes,
 )
-from bln_search.api.inputs.adapters import BatchAdapter, Loader
+from bln_search.api.conditions.tables import RankedConditions
+from bln_search.api.estimates import parse_blends, population_loaders_by_name
 from bln_search.api.inputs.batch_forms import Target
-from bln_search.api.inputs.condition_loaders import ConditionLoaders, parse_condition_loaders
-from bln_search.api.inputs.loaders import batches_by_size
-from bln_search.api.inputs.metrics import Metric, MetricRecorder, UserMetric, count_examples, resolve_metrics
-from bln_search.api.inputs.score import UserScore, has_correctness, resolve_score
+from bln_search.api.inputs.condition_loaders import parse_condition_loaders
+from bln_search.api.inputs.evaluation_data import EvaluationData
+from bln_search.api.inputs.metrics import UserMetric, resolve_metrics
+from bln_search.api.inputs.peeked_loader import Loader
+from bln_search.api.inputs.score import UserScore, resolve_score
+from bln_search.api.network_evaluation import EvaluationSettings, NetworkEvaluation
 from bln_search.api.network_list import network_fingerprints, parse_networks
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.several_tables import combine_tables
-from bln_search.core.blend import Blend
-from bln_search.core.enums import Correction, Split, parse_enum
-from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
-from bln_search.evaluation import evaluate_split
+from bln_search.core.enums import Correction, parse_enum
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.class_counts import ClassCounts
-from bln_search.evaluation.scoring import Score, cross_entropy
-from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.network.layers import (
-    MomentsByEstimate,
-    find_norms,
-    network_populations,
-    row_matching_original_outputs,
-)
-from bln_search.norms.row_batching.row_tensor import Populations
-from bln_search.ranking.leaderboard import rank_rows
-from bln_search.ranking.row_results import TrialEvaluation
 
 
 class EvaluationOptions(TypedDict, total=False):
@@ -157,7 +141,8 @@ def evaluate_configurations(
             parameters; the message says what to change.
         DataError: A loader does not yield mini-batches; the message says what to change.
         ValueError: Another argument is invalid.
-        TypeError: `score` is neither a name nor a function, or `forward`, `target` or a metric is no function.
+        TypeError: `score` is neither a name nor a function, `forward`, `target` or a metric is no function, or another
+            argument has a wrong type.
 
     Example:
         ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader)
@@ -166,118 +151,21 @@ def evaluate_configurations(
     """
     networks = parse_networks(network, "evaluate_configurations(network, train_loader, validation_loader)")
     conditions = parse_condition_loaders(validation_loader, test_loader)
-    if batch_sizes is not None and not _are_batch_sizes(batch_sizes):
-        raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
-    options = _CheckedArguments(
+    settings = EvaluationSettings(
         scoring=resolve_score(score),
         correction=parse_enum(Correction, correction, "correction"),
         blends=parse_blends(blends),
-        batch_sizes=batch_sizes,
+        batch_sizes=parse_batch_sizes(batch_sizes),
         forward=forward,
         target=target,
         metrics=resolve_metrics(metrics),
-        gathered=gathered,
-        per_slot=per_slot,
-        one_pass=one_pass,
-        memory_limit=memory_limit,
+        gathered=check_gathered(gathered),
+        per_slot=check_flag("per_slot", per_slot),
+        one_pass=check_flag("one_pass", one_pass),
+        memory_limit=check_memory_limit(memory_limit),
     )
-    loaders = population_loaders_by_name(train_loader)
+    populations = population_loaders_by_name(train_loader)
     fingerprints = network_fingerprints(networks)
-    return combine_tables([_evaluate_network(each, loaders, conditions, options) for each in networks], fingerprints)
-
-
-@dataclass(frozen=True)
-class _CheckedArguments:
-    """Checked arguments of `evaluate_configurations`."""
-
-    scoring: Score
-    correction: Correction
-    blends: tuple[Blend, ...]
-    batch_sizes: Sequence[int] | None
-    forward: Forward | None
-    target: Target | None
-    metrics: Mapping[str, Metric]
-    gathered: MomentsByEstimate | None
-    per_slot: bool
-    one_pass: bool
-    memory_limit: int
-
-
-def _evaluate_network(
-    network: nn.Module,
-    loaders: Mapping[str, Loader],
-    conditions: Sequence[ConditionLoaders],
-    options: _CheckedArguments,
-) -> dict[str | None, RankedConfigurations]:
-    """The ranked table of each condition; populations are collected once."""
-    layers = find_norms(network)
-    adapter = BatchAdapter(network, options.forward, options.target, next(network.parameters()).device)
-    loaders = adapter.check_population_loaders(loaders, per_slot=options.per_slot)
-    peeked = [
-        condition.map_loaders(
-            lambda loader, argument: adapter.check_first_batch(
-                loader, argument, options.scoring, one_pass=options.one_pass
-            )
-        )
-        for condition in conditions
-    ]
-    estimates = collect_estimates(adapter, layers, loaders, options.gathered)
-    populations = network_populations(layers, estimates, options.correction, per_slot=options.per_slot)
-    rows = possible_rows(layers, estimates, options.blends)
-    by_estimate = _populations_by_estimate(layers, estimates, populations)
-    tables: dict[str | None, RankedConfigurations] = {}
-    for condition in peeked:
-        results: list[Evaluation] = []
-        metric_values: dict[EvaluationKey, dict[str, float]] = {}
-        classes = ClassCounts()
-        for split, loader, argument in condition.by_split():
-            pairs = adapter.input_target_pairs(loader, argument, options.scoring)
-            if split is Split.VALIDATION and options.scoring is cross_entropy:
-                pairs = classes.count_targets(pairs)
-            for batch_size, batches in batches_by_size(pairs, options.batch_sizes, argument):
-                recorder = MetricRecorder(options.metrics, len(rows), count_examples(loader), options.memory_limit)
-                evaluations = evaluate_split(
-                    adapter.network,
-                    batches,
-                    rows,
-                    populations,
-                    split=split,
-                    batch_size=batch_size,
-                    score=options.scoring,
-                    one_pass=options.one_pass,
-                    memory_limit=options.memory_limit,
-                    observe=recorder.observe if options.metrics else None,
-                )
-                results += evaluations
-                metric_values |= recorder.values(evaluations)
-        tables[condition.name] = RankedConfigurations(
-            board=rank_rows(TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results),
-            populations=by_estimate,
-            outcomes=_outcomes_by_key(results),
-            class_prior=classes.class_prior,
-            per_slot=options.per_slot and any(layer.batch_size != 1 for layer in layers.values()),
-            deployed=row_matching_original_outputs(layers, moments_of_reached_layers(estimates)),
-            has_accuracy=has_correctness(options.scoring),
-            metric_values=metric_values,
-            higher_is_better={name: metric.higher_is_better for name, metric in options.metrics.items()},
-        )
-    return tables
-
-
-def _are_batch_sizes(sizes: Sequence[int]) -> bool:
-    is_nonempty_list = hasattr(sizes, "__len__") and len(sizes) > 0
-    return is_nonempty_list and all(isinstance(size, Integral) and size >= 1 for size in sizes)
-
-
-def _populations_by_estimate(
-    layers: Mapping[str, Normalization], estimates: MomentsByEstimate, populations: Populations
-) -> dict[str, dict[str, Any]]:
-    reached = {name: populations[layer] for name, layer in layers.items() if layer in populations}
-    return {
-        estimate: {name: by_estimate[estimate] for name, by_estimate in reached.items() if estimate in by_estimate}
-        for estimate in estimates
-    }
-
-
-def _outcomes_by_key(results: list[Evaluation]) -> dict[EvaluationKey, Outcomes]:
-    return {result.key: result.outcomes for result in results if result.outcomes is not None}
+    data = EvaluationData.read_first_batches(populations, conditions, networks=len(networks))
+    evaluations = [NetworkEvaluation(each, data, settings) for each in networks]
+    return combine_tables([evaluation.tables() for evaluation in evaluations], fingerprints)

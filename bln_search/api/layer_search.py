@@ -14,20 +14,29 @@ from bln_search.api.arguments import (
     EstimateName,
     LayerSearchName,
     OtherLayersName,
+    check_flag,
+    check_gathered,
+    check_memory_limit,
     check_network,
+    device_of,
 )
 from bln_search.api.estimates import collect_estimates, population_loaders_by_name
 from bln_search.api.fixed_layers import find_fixed_layers, fixed_layer_populations
-from bln_search.api.inputs.adapters import BatchAdapter, Loader
+from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
+from bln_search.api.inputs.condition_loaders import ConditionLoaders
+from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import load_split_batches
-from bln_search.api.inputs.score import UserScore, has_correctness, is_in_nats, resolve_score
+from bln_search.api.inputs.peeked_loader import Loader
+from bln_search.api.inputs.score import UserScore, describe_score, has_correctness, resolve_score
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.core.enums import Correction, LayerScope, LayerSearch, OtherLayers, PopulationEstimate, parse_enum
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.adapted_network import Forward
+from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
+from bln_search.evaluation.scoring import Score
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.evaluators import make_evaluator
 from bln_search.evaluation.tree.space import TreeOptions
@@ -130,22 +139,24 @@ def search_layers(
     spec = _layers_spec(
         None if search is None else parse_enum(LayerSearch, search, "search"), parsed_estimate, groups, budget
     )
+    check_memory_limit(memory_limit)
+    gathered = check_gathered(gathered)
     layers = find_norms(network)
     kept = find_fixed_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
-    adapter = BatchAdapter(network, forward, target, next(network.parameters()).device)
-    train_loaders = adapter.check_population_loaders(population_loaders_by_name(train_loader), per_slot=per_slot)
-    validation_loader = adapter.check_first_batch(validation_loader, "validation_loader", scoring, one_pass=False)
-    if test_loader is not None:
-        test_loader = adapter.check_first_batch(test_loader, "test_loader", scoring, one_pass=False)
-    estimates = collect_estimates(adapter, layers, train_loaders, gathered, kept=kept)
+    adapter = BatchAdapter(network, forward, target, device_of(network))
+    data = EvaluationData.read_first_batches(
+        population_loaders_by_name(train_loader), [ConditionLoaders(None, validation_loader, test_loader)]
+    )
+    data.check(adapter, scoring, one_pass=False, per_slot=check_flag("per_slot", per_slot))
+    batches, test_batches = _load_splits(data, scoring, adapter)
+    fold_of_batch = assign_folds(len(batches), folds)
+    estimates = collect_estimates(adapter, layers, data.populations, gathered, kept=kept)
     if parsed_estimate not in estimates:
         raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
     populations = {
         **network_populations(layers, estimates, parsed_correction, per_slot=per_slot),
         **fixed_layer_populations(kept, parsed_estimate),
     }
-    batches = load_split_batches(validation_loader, "validation_loader", scoring, adapter)
-    fold_of_batch = assign_folds(len(batches), folds)
     options = TreeOptions(
         parsed_estimate, spec.scope, spec.groups or {}, OtherLayers(others), scoring, memory_limit=memory_limit
     )
@@ -160,7 +171,7 @@ def search_layers(
         evaluator,
         fold_of_batch,
         LayerSearchPlan(spec.search, evaluations, keep, SearchOptions(seed=seed)),
-        test=None if test_loader is None else load_split_batches(test_loader, "test_loader", scoring, adapter),
+        test=test_batches,
     )
     network_search = _NetworkSearch(spec, record)
     size = len(batches[0][0])
@@ -170,9 +181,17 @@ def search_layers(
         record,
         {name: populations[layer] for name, layer in layers.items() if layer in populations},
         has_accuracy=has_correctness(scoring),
-        unit="nats" if is_in_nats(scoring) else "",
+        unit=describe_score(scoring).unit,
         blends={name: layer.blend for name, layer in kept.items() if layer.blend is not None},
     )
+
+
+def _load_splits(
+    data: EvaluationData, score: Score, adapter: BatchAdapter
+) -> tuple[list[MiniBatch], list[MiniBatch] | None]:
+    """The mini-batches of the validation split and of the test split; None without one."""
+    validation, *test = (load_split_batches(loader, loader.name, score, adapter) for loader in data.splits)
+    return validation, test[0] if test else None
 
 
 def _default_search_method(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearch:

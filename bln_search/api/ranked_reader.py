@@ -28,6 +28,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.records import EvaluationKey, Outcomes
+from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
 from bln_search.core.states import EvaluationState
 from bln_search.norms.row_batching.row_tensor import RowSpec
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
@@ -105,7 +106,10 @@ def _table_from_json(
     """The table of one network."""
     prior, deployed = content["class_prior"], content["deployed"]
     return RankedConfigurations(
-        board=Leaderboard(Split(content["ranked_on"]), tuple(map(_row_from_json, content["rows"]))),
+        board=Leaderboard(
+            Split(content["ranked_on"]),
+            tuple(_row_from_json(row, has_accuracy=content["has_accuracy"]) for row in content["rows"]),
+        ),
         populations=populations,
         outcomes=dict(_outcomes_from_json(entry, store) for entry in content["outcomes"]),
         class_prior=None if prior is None else ClassPriorBaseline(**prior),
@@ -114,9 +118,17 @@ def _table_from_json(
         if deployed is None
         else RowSpec(InferenceConfiguration(deployed["configuration"]), deployed["estimate"]),
         has_accuracy=content["has_accuracy"],
+        score=_score_from_json(content),
         metric_values=dict(map(_metric_values_from_json, content["metrics"])),
         higher_is_better=content["higher_is_better"],
     )
+
+
+def _score_from_json(content: Json) -> ScoreDescription:
+    """What the loss is. Earlier files do not say it: without accuracy it is no cross-entropy."""
+    if "score" not in content:
+        return CROSS_ENTROPY if content["has_accuracy"] else ScoreDescription("loss")
+    return ScoreDescription(**content["score"])
 
 
 def _populations_from_json(content: Json, store: TensorStore) -> dict[str, dict[str, LayerPopulation]]:
@@ -139,7 +151,8 @@ def _pair_from_json(content: Json | None, store: TensorStore) -> PopulationPair 
     )
 
 
-def _row_from_json(content: Json) -> LeaderboardRow:
+def _row_from_json(content: Json, *, has_accuracy: bool) -> LeaderboardRow:
+    """A row. Earlier files have accuracies of 0 for a score without correctness."""
     missing = content["missing_seeds"]
     return LeaderboardRow(
         rank=content["rank"],
@@ -150,7 +163,9 @@ def _row_from_json(content: Json) -> LeaderboardRow:
         state=EvaluationState(content["state"]),
         seeds=content["seeds"],
         metrics={
-            Split(split): SplitMetrics(MeanStd(*metrics["loss"]), MeanStd(*metrics["accuracy"]))
+            Split(split): SplitMetrics(
+                MeanStd(*metrics["loss"]), MeanStd(*metrics["accuracy"]) if has_accuracy else None
+            )
             for split, metrics in content["metrics"].items()
         },
         reason=content["reason"],

@@ -57,6 +57,7 @@ def rank_over_networks(
         per_slot=tables[0].per_slot,
         deployed=deployed.pop() if len(deployed) == 1 else None,
         has_accuracy=tables[0].has_accuracy,
+        score=tables[0].score,
         metric_values=mean_over_networks([table.metric_values for table in tables]),
         higher_is_better=tables[0].higher_is_better,
         networks=tuple(
@@ -76,5 +77,6 @@ def _evaluations(row: LeaderboardRow, table: RankedConfigurations) -> list[Evalu
         key = EvaluationKey(row.configuration, row.estimate, row.batch_size, split)
         outcomes = table.outcomes.get(key)
         n = 0 if outcomes is None else len(outcomes.losses)
-        evaluations.append(Evaluation(key, row.state, n, metrics.loss.mean, metrics.accuracy.mean, outcomes=outcomes))
+        accuracy = None if metrics.accuracy is None else metrics.accuracy.mean
+        evaluations.append(Evaluation(key, row.state, n, metrics.loss.mean, accuracy, outcomes=outcomes))
     return evaluations

@@ -104,7 +104,7 @@ class Evaluation:
         state: Whether it was measured.
         n: Number of examples.
         loss: Mean loss (nats); None unless measured.
-        accuracy: Accuracy (fraction); None unless measured.
+        accuracy: Accuracy (fraction); None unless measured, and if the score says of no example whether it is correct.
         reason: Why it is undefined or diverged.
         outcomes: Per-example results; None where they are not loaded.
     """

@@ -65,8 +65,14 @@ def describe_type(value: object) -> str:
     return type(value).__name__
 
 
-def check_class_targets(targets: Tensor, loader: str) -> None:
-    """Raise DataError unless `targets` can be classes: int64, one for each example, not negative."""
+def check_class_targets(targets: Tensor, loader: str, classes: int | None = None) -> None:
+    """Raise DataError unless `targets` can be classes: int64, one for each example, from 0 to `classes` - 1.
+
+    Args:
+        targets: of a mini-batch.
+        loader: the argument of their loader, for the message.
+        classes: the number of classes; None where it is unknown.
+    """
     if targets.dtype != torch.int64 or targets.ndim != 1:
         raise DataError(
             f"{loader} yields targets of type {targets.dtype} and shape {tuple(targets.shape)}: classes are int64, one "
@@ -74,6 +80,11 @@ def check_class_targets(targets: Tensor, loader: str) -> None:
         )
     if targets.numel() and int(targets.min()) < 0:
         raise DataError(f"{loader} yields the class {int(targets.min())}: classes are numbered from 0")
+    if classes is not None and targets.numel() and int(targets.max()) >= classes:
+        raise DataError(
+            f"{loader} yields the class {int(targets.max())}, the network has {classes} outputs: classes are numbered "
+            f"from 0 to {classes - 1}"
+        )
 
 
 def _logits_problem(outputs: Tensor, targets: Tensor) -> str | None:

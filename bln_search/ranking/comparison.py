@@ -62,8 +62,10 @@ class ComparedPair(AnalysisPart):
         first: Index of the row with the lower mean loss.
         second: Index of the other row.
         loss: Difference of mean losses (nats) over seeds and examples.
-        accuracy: Difference of mean accuracies (fraction) over seeds and examples.
-        mcnemar: p values of McNemar's test by seed, after Holm's correction over the pairs of that seed.
+        accuracy: Difference of mean accuracies (fraction) over seeds and examples; None for a score without
+            correctness.
+        mcnemar: p values of McNemar's test by seed, after Holm's correction over the pairs of that seed; empty for a
+            score without correctness.
         wilcoxon: The same of the Wilcoxon signed-rank test.
         permutation: The same of the paired permutation test.
     """
@@ -71,7 +73,7 @@ class ComparedPair(AnalysisPart):
     first: int
     second: int
     loss: MeanDifference
-    accuracy: MeanDifference
+    accuracy: MeanDifference | None
     mcnemar: tuple[float, ...]
     wilcoxon: tuple[float, ...]
     permutation: tuple[float, ...]
@@ -92,7 +94,7 @@ class ComparedRow(AnalysisPart):
         estimate: Population estimate; None where the configuration reads no population value.
         batch_size: Inference mini-batch size.
         loss: Mean loss over seeds and examples, nats.
-        accuracy: Mean accuracy over seeds and examples, fraction.
+        accuracy: Mean accuracy over seeds and examples, fraction; None for a score without correctness.
         letters: Compact letter display: rows that share a letter do not differ significantly. None where there are too
             many groups.
         in_top_group: Whether neither this row nor any row above it differs significantly from the best row.
@@ -108,7 +110,7 @@ class ComparedRow(AnalysisPart):
     estimate: str | None
     batch_size: int
     loss: float
-    accuracy: float
+    accuracy: float | None
     letters: str | None
     in_top_group: bool = Field(validation_alias="shares_first")
     lowest_rank: int

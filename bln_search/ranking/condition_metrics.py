@@ -64,9 +64,10 @@ def condition_metrics(results: Iterable[SeedResult]) -> ConditionMetrics | None:
 
 
 def _worst(metrics: list[SplitMetrics]) -> SplitMetrics:
+    accuracies = [value.accuracy for value in metrics if value.accuracy is not None]
     return SplitMetrics(
         max((value.loss for value in metrics), key=lambda loss: loss.mean),
-        min((value.accuracy for value in metrics), key=lambda accuracy: accuracy.mean),
+        min(accuracies, key=lambda accuracy: accuracy.mean) if len(accuracies) == len(metrics) else None,
     )
 
 
@@ -74,9 +75,8 @@ def _mean(conditions: list[_BySeed]) -> SplitMetrics:
     """Mean over conditions of each seed, then mean and deviation over seeds; every result is measured."""
     seeds = sorted({seed for by_seed in conditions for seed in by_seed})
     by_seed = [[results[seed] for results in conditions if seed in results] for seed in seeds]
+    accuracies = [[item.accuracy for item in items if item.accuracy is not None] for items in by_seed]
     return SplitMetrics(
         MeanStd.of([statistics.fmean(item.loss for item in items if item.loss is not None) for items in by_seed]),
-        MeanStd.of(
-            [statistics.fmean(item.accuracy for item in items if item.accuracy is not None) for items in by_seed]
-        ),
+        MeanStd.of(list(map(statistics.fmean, accuracies))) if all(accuracies) else None,
     )

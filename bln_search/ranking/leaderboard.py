@@ -82,6 +82,11 @@ class Leaderboard:
         return self.rows[0] if self.rows and self.rows[0].rank else None
 
     @cached_property
+    def has_accuracy(self) -> bool:
+        """Whether rows have an accuracy: not with a score without correctness."""
+        return all(metrics.accuracy is not None for row in self.rows for metrics in row.metrics.values())
+
+    @cached_property
     def conditions(self) -> tuple[str, ...]:
         """The conditions under which rows were evaluated, in the order of the study."""
         metrics = (row.conditions for row in self.rows)
@@ -181,9 +186,14 @@ def _can_be_ranked(row: LeaderboardRow, split: Split) -> bool:
 
 def _sort_key(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
     metrics = row.metrics.get(split)
-    loss, accuracy = (metrics.loss.mean, -metrics.accuracy.mean) if metrics else (0.0, 0.0)
-    position = _STATE_ORDER[row.state], not _can_be_ranked(row, split), loss, accuracy
+    loss, error = _loss_and_error(metrics) if metrics else (0.0, 0.0)
+    position = _STATE_ORDER[row.state], not _can_be_ranked(row, split), loss, error
     return *position, row.arm, row.point, str(row.configuration), row.estimate or "", row.batch_size
+
+
+def _loss_and_error(metrics: SplitMetrics) -> tuple[float, float]:
+    """What orders rows: the mean loss, then the negative mean accuracy, which is 0 for a score without correctness."""
+    return metrics.loss.mean, 0.0 if metrics.accuracy is None else -metrics.accuracy.mean
 
 
 def _with_ranks(rows: list[LeaderboardRow], split: Split) -> Iterable[LeaderboardRow]:
@@ -193,7 +203,7 @@ def _with_ranks(rows: list[LeaderboardRow], split: Split) -> Iterable[Leaderboar
         if row.state is not EvaluationState.MEASURED or not _can_be_ranked(row, split) or metrics is None:
             yield row
             continue
-        means = metrics.loss.mean, metrics.accuracy.mean
+        means = _loss_and_error(metrics)
         if means != previous:
             current_rank, previous = position, means
         yield replace(row, rank=current_rank)

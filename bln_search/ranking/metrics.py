@@ -30,10 +30,15 @@ class MeanStd(NamedTuple):
 
 
 class SplitMetrics(NamedTuple):
-    """Loss (nats) and accuracy (fraction) on one split."""
+    """Loss and accuracy (fraction) on one split.
+
+    Attributes:
+        loss: Mean loss, in nats where it is cross-entropy.
+        accuracy: None for a score without correctness, as that of a regression.
+    """
 
     loss: MeanStd
-    accuracy: MeanStd
+    accuracy: MeanStd | None
 
     @staticmethod
     def of(results: Sequence[SeedResult]) -> SplitMetrics | None:
@@ -42,4 +47,5 @@ class SplitMetrics(NamedTuple):
         accuracies = [item.accuracy for item in results if item.accuracy is not None]
         if not results or len(losses) < len(results):
             return None
-        return SplitMetrics(MeanStd.of(losses), MeanStd.of(accuracies))
+        has_accuracy = len(accuracies) == len(results)
+        return SplitMetrics(MeanStd.of(losses), MeanStd.of(accuracies) if has_accuracy else None)

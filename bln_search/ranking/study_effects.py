@@ -64,10 +64,12 @@ def values_by_split_and_metric(
         evaluation = item.evaluation
         if not evaluation.key.is_clean:
             continue
-        if (item.arm, item.point) not in arms_and_points or evaluation.loss is None or evaluation.accuracy is None:
+        if (item.arm, item.point) not in arms_and_points or evaluation.loss is None:
             continue
         row = RowKey.of(item.arm, item.point, evaluation.key)
         for metric, value in zip(METRICS, (evaluation.loss, evaluation.accuracy), strict=True):
+            if value is None:  # a score without correctness
+                continue
             values.setdefault((evaluation.key.split, metric), {}).setdefault(row, {})[item.seed] = value
     return dict(sorted(values.items()))
 

@@ -25,6 +25,8 @@ def flat_metrics(metrics: MetricsBySplit) -> Fields:
     flat: Fields = dict.fromkeys(METRIC_FIELDS)
     for split, of_split in metrics.items():
         for metric, value in zip(METRICS, (of_split.loss, of_split.accuracy), strict=True):
+            if value is None:
+                continue
             flat[f"{split}_{metric}_mean"] = value.mean
             flat[f"{split}_{metric}_deviation"] = value.deviation
     return flat
@@ -35,7 +37,7 @@ def metrics_from_flat(flat: Mapping[str, Any]) -> dict[Split, SplitMetrics]:
     metrics = {}
     for split in SPLITS:
         loss, accuracy = (_mean_std(flat, f"{split}_{metric}") for metric in METRICS)
-        if loss is not None and accuracy is not None:
+        if loss is not None:
             metrics[split] = SplitMetrics(loss, accuracy)
     return metrics
 

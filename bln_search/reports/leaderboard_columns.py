@@ -68,12 +68,14 @@ class MetricColumn:
 def metric_columns(board: Leaderboard, condition_splits: Collection[Split] = SPLITS) -> list[MetricColumn]:
     """The metric columns on clean images, then those under every condition, then mean and worst over conditions.
 
+    There are no accuracies if the score has no correctness.
+
     Args:
         board: The leaderboard.
         condition_splits: Splits whose metrics under conditions are shown.
     """
     names = (*board.conditions, *SUMMARIES) if board.conditions else ()
-    return [
+    columns = [
         *(MetricColumn(split, metric) for split, metric in SPLIT_METRICS),
         *(
             MetricColumn(split, metric, name)
@@ -82,6 +84,7 @@ def metric_columns(board: Leaderboard, condition_splits: Collection[Split] = SPL
             if split in condition_splits
         ),
     ]
+    return columns if board.has_accuracy else [column for column in columns if column.metric != "accuracy"]
 
 
 def identity_columns(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:

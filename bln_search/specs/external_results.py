@@ -18,11 +18,14 @@ from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import EvaluationSpec, RankingSpec
 from bln_search.specs.sections.external import (
+    CONDITION_PATTERN,
     EXTERNAL_ARM,
-    LARGEST_SPLIT,
+    ConditionName,
+    Examples,
     ExternalBaseline,
     ExternalNetwork,
     ExternalRow,
+    ExternalScore,
     ExternalSpec,
     Text,
 )
@@ -44,17 +47,21 @@ class ExternalEvaluation(ExternalRow):
         estimate: Population estimate; null if the configuration reads no population value.
         batch_size: Inference mini-batch size.
         split: `validation` or `test`.
+        condition: One of `conditions`; empty for the condition that ranks.
         state: `measured`, `undefined` or `diverged`.
         reason: Why it has no value; null if it was measured.
-        loss: Mean loss over the examples (nats); null unless measured.
+        loss: Mean loss over the examples; null unless measured.
         losses: Loss of each example: little-endian float32, deflated (zlib), in base64; null unless measured.
         correct: Whether the prediction is correct: one bit for each example, the first one highest, in base64; null
-            unless measured.
+            unless measured, and for a score without accuracy.
     """
+
+    added_later = frozenset({"condition"})
 
     network: Annotated[int, Field(ge=0, lt=1000)]
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)]
     split: Literal[Split.VALIDATION, Split.TEST]
+    condition: Annotated[str, StringConstraints(pattern=f"^$|{CONDITION_PATTERN}")] = ""
     state: EvaluationState
     reason: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
     loss: float | None = None
@@ -63,8 +70,8 @@ class ExternalEvaluation(ExternalRow):
 
     @property
     def key(self) -> EvaluationKey:
-        """Configuration, estimate, batch size and split."""
-        return EvaluationKey(self.configuration, self.estimate, self.batch_size, self.split)
+        """Configuration, estimate, batch size, split and condition."""
+        return EvaluationKey(self.configuration, self.estimate, self.batch_size, self.split, self.condition)
 
     @field_validator("reason")
     @classmethod
@@ -77,8 +84,8 @@ class ExternalEvaluation(ExternalRow):
             expected = "an estimate" if self.configuration.uses_population else "no estimate"
             raise ValueError(f"the configuration {self.configuration} needs {expected}, not {self.estimate}")
         is_measured = self.state is EvaluationState.MEASURED
-        if is_measured and None in (self.loss, self.losses, self.correct):
-            raise ValueError("a measured evaluation needs `loss`, `losses` and `correct`")
+        if is_measured and None in (self.loss, self.losses):
+            raise ValueError("a measured evaluation needs `loss` and `losses`")
         if not is_measured and self.reason is None:
             raise ValueError(f"an evaluation that is {self.state} needs a `reason`")
         if not is_measured and (self.loss, self.losses, self.correct) != (None, None, None):
@@ -102,9 +109,14 @@ class ExternalResults(Spec):
         per_slot: Whether feature populations have a value for each slot of the mini-batch.
         class_prior: What predicting the class frequencies reaches; null if targets are not classes.
         deployed: The row under which the networks compute their original outputs; null if there is none.
+        ranking_condition: Name of the condition whose loss ranks the rows, for display; empty without conditions.
+        conditions: Further conditions by name, with their numbers of examples of each split. Every row is evaluated
+            under each; they do not rank the rows.
+        score: The loss, if it is not the cross-entropy of a classification.
         evaluations: Every evaluation, each once.
     """
 
+    added_later = frozenset({"ranking_condition", "conditions", "score"})
     takes_booleans = frozenset({"per_slot"})
 
     format: Annotated[int, Field(ge=1, le=1)] = 1
@@ -116,17 +128,35 @@ class ExternalResults(Spec):
     networks: Annotated[tuple[ExternalNetwork, ...], AfterValidator(partial(require_unique, name="networks"))] = Field(
         min_length=1, max_length=1000
     )
-    examples: dict[Literal[Split.VALIDATION, Split.TEST], Annotated[int, Field(ge=1, le=LARGEST_SPLIT)]]
+    examples: Examples
     ranked_on: Literal[Split.VALIDATION, Split.TEST] = Split.VALIDATION
     per_slot: bool = False
     class_prior: ExternalBaseline | None = None
     deployed: ExternalRow | None = None
+    ranking_condition: Annotated[str, StringConstraints(pattern=f"^$|{CONDITION_PATTERN}")] = ""
+    conditions: dict[ConditionName, Examples] = Field(default={}, max_length=64)
+    score: ExternalScore | None = None
     evaluations: tuple[ExternalEvaluation, ...] = Field(min_length=1, max_length=_MOST_EVALUATIONS)
 
     @field_validator("title", "data", "model")
     @classmethod
     def _check_text(cls, text: str) -> str:
         return require_storable_text(text)
+
+    @model_validator(mode="after")
+    def _check_conditions(self) -> ExternalResults:
+        if self.conditions and self.ranking_condition in ("", *self.conditions):
+            raise ValueError("with `conditions`, `ranking_condition` names another one, whose loss ranks the rows")
+        return self
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether evaluations say of each example if the prediction is correct."""
+        return self.score is None or self.score.has_accuracy
+
+    def examples_under(self, condition: str) -> Examples:
+        """The number of examples of each split under a condition; empty for the one that ranks. Raises KeyError."""
+        return self.conditions[condition] if condition else self.examples
 
     def make_study(self, results_sha256: str) -> StudySpec:
         """The specification of a study with these results; its seed i is network i.
@@ -150,6 +180,9 @@ class ExternalResults(Spec):
                 results_sha256=results_sha256,
                 class_prior=self.class_prior,
                 deployed=self.deployed,
+                ranking_condition=self.ranking_condition,
+                conditions={name: dict(examples) for name, examples in self.conditions.items()},
+                score=self.score,
             ),
         )
 

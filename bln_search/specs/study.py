@@ -16,8 +16,10 @@ from pydantic.json_schema import SkipJsonSchema
 from bln_search.core.enums import StudyKind
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import TEXT_DATA_SETS
+from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
 from bln_search.specs.base import Spec, check_storable, omit_defaults_added_later, require_unique
 from bln_search.specs.sections.arm import ArmSpec
+from bln_search.specs.sections.condition import CLEAN
 from bln_search.specs.sections.data import DataSpec, Standardization
 from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec, RankingSpec
 from bln_search.specs.sections.external import ExternalSpec
@@ -70,6 +72,24 @@ class StudySpec(Spec):
     def kind(self) -> StudyKind:
         """Whether bln-search trains the networks of the study, or their results were submitted."""
         return StudyKind.TRAINED if self.external is None else StudyKind.EXTERNAL
+
+    @property
+    def loss(self) -> ScoreDescription:
+        """What the loss of the study is."""
+        score = None if self.external is None else self.external.score
+        return CROSS_ENTROPY if score is None else score.description
+
+    @property
+    def ranking_condition(self) -> str:
+        """Name of the condition that ranks: that of clean images, unless submitted results name another one."""
+        return CLEAN if self.external is None else self.external.ranking_condition or CLEAN
+
+    @property
+    def condition_names(self) -> tuple[str, ...]:
+        """The conditions beside the one that ranks, which is that of clean images unless results were submitted."""
+        if self.external is not None:
+            return tuple(self.external.conditions)
+        return tuple(condition.name for condition in self.evaluation.conditions)
 
     @model_serializer(mode="wrap")
     def _omit_unsubmitted_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

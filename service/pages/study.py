@@ -127,6 +127,7 @@ def leading_rows(board: CachedLeaderboard | None, analysis: Analysis | None, *, 
         "arms": len({(row.arm, row.point) for row in all_rows}),
         "batch_sizes": len({row.batch_size for row in all_rows}),
         "ranked_on": board.leaderboard.ranked_on.value if board else None,
+        "has_accuracy": board is None or board.leaderboard.has_accuracy,
         "warning": leaderboard_warning(board.leaderboard) if board else None,
     }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bln_search.core.enums import StudyKind
+from bln_search.core.score_description import CROSS_ENTROPY
 from bln_search.core.states import StudyState, TrialState
-from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.study import StudySpec
 from bln_search.storage.listing.studies import StudyItemWithSpec
 from bln_search.storage.studies.queue_order import QueuePlace
@@ -20,11 +20,13 @@ _WAITING = (StudyState.ACCEPTED, StudyState.RUNNING)
 
 def head_values(context: Context, listed: StudyItemWithSpec, bearer: Bearer) -> dict[str, Any]:
     """Return the template variables of the head of a study's page."""
+    spec = _find_external(listed)
     return {
         "viewer": viewer_context(bearer),
         "study": serialize_study(listed),
         "place": _find_place(context, listed),
-        "external": _find_external(listed),
+        "external": None if spec is None else spec.external,
+        "loss": CROSS_ENTROPY if spec is None else spec.loss,
         "banner": _banner(context, listed),
     }
 
@@ -51,8 +53,8 @@ def _find_place(context: Context, listed: StudyItemWithSpec) -> QueuePlace | Non
     return context.ledger.listing.read_queue_places(context.settings.running_studies).get(listed.id)
 
 
-def _find_external(study: StudyItemWithSpec) -> ExternalSpec | None:
-    """Return the networks of a study with external results; None for other studies."""
+def _find_external(study: StudyItemWithSpec) -> StudySpec | None:
+    """Return the specification of a study with external results; None for other studies."""
     if study.kind != StudyKind.EXTERNAL:
         return None
-    return StudySpec.model_validate_json(study.spec_json).external
+    return StudySpec.model_validate_json(study.spec_json)

@@ -84,7 +84,7 @@ def _sort_value(row: LeaderboardRow, sort: str) -> float | None:
 
 def _check_condition(board: CachedLeaderboard, query: str, condition: str) -> None:
     """Raise ProblemException (422) unless the condition that a query parameter names is one of the study."""
-    names = [spec.name for spec in board.spec.evaluation.conditions]
+    names = board.spec.condition_names
     if condition and condition not in (*names, *(SUMMARIES if names else ())):
         choice = f"choose one of {', '.join((*names, *SUMMARIES))}" if names else "the study has no conditions"
         message = f"there is no condition {condition!r}: {choice}"

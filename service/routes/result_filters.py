@@ -30,7 +30,7 @@ DeterministicFilter = Annotated[
 ConditionFilter = Annotated[
     str | None,
     Query(
-        pattern="^[a-z0-9][a-z0-9_-]{0,63}$",
+        pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
         description="rows that were measured under this condition of the study, or under all: `mean`, `worst`",
     ),
 ]
@@ -47,7 +47,7 @@ PositionSort = Annotated[
 LeaderboardSort = Annotated[
     str,
     Query(
-        pattern="^-?(rank|(validation|test)_(loss|accuracy)(:[a-z0-9][a-z0-9_-]{0,63})?)$",
+        pattern="^-?(rank|(validation|test)_(loss|accuracy)(:[A-Za-z0-9][A-Za-z0-9_-]{0,63})?)$",
         description=(
             "rank, or a mean, under a condition as in test_loss:fog-3, or over conditions as in test_loss:worst; "
             "a minus reverses the order; rows without a value are last"

@@ -7,9 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from bln_search.core.enums import Split
-from bln_search.specs.sections.condition import CLEAN
 from service.api_route import ApiRoute
-from service.context import ContextDep
+from service.context import Context, ContextDep
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
 from service.routes.result_filters import (
     ArmFilter,
@@ -21,7 +20,7 @@ from service.routes.result_filters import (
 )
 from service.schemas.base import ListPage
 from service.schemas.results import Curve, Epoch, EvaluationOut
-from service.security import ReadableStudy
+from service.security import ReadableStudy, StudyAccess
 from service.serializers import serialize_evaluation
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
@@ -40,7 +39,8 @@ def list_evaluations(
     condition: Annotated[
         str | None,
         Query(
-            pattern="^[a-z0-9][a-z0-9_-]{0,63}$", description="only this condition of the study; `clean` without one"
+            pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
+            description="only this condition of the study; `clean`, or that which ranks submitted results, without one",
         ),
     ] = None,
     state: EvaluationStateFilter = None,
@@ -53,7 +53,7 @@ def list_evaluations(
         "estimate": estimate,
         "batch_size": batch_size,
         "split": split,
-        "condition": "" if condition == CLEAN else condition,
+        "condition": None if condition is None else _stored_condition(context, study, condition),
         "state": state,
     }
     trial_filters = {"arm": arm, "seed": seed}
@@ -62,6 +62,11 @@ def list_evaluations(
     records = context.ledger.listing.list_evaluations(study.id, page, filters, trial_filters)
     following_cursor = encode_cursor((records[limit - 1].id,), "id", list_query) if len(records) > limit else None
     return ListPage(items=[serialize_evaluation(record) for record in records[:limit]], next_cursor=following_cursor)
+
+
+def _stored_condition(context: Context, study: StudyAccess, condition: str) -> str:
+    """The condition as evaluations have it: empty for the one that ranks."""
+    return "" if condition == context.ledger.studies.get(study.id).spec.ranking_condition else condition
 
 
 @router.get("/curves", operation_id="list_curves")

@@ -57,7 +57,7 @@ class Trial(BaseModel):
 
 
 class EvaluationOut(BaseModel):
-    """A trained network under one configuration. loss: in nats; accuracy: a fraction."""
+    """A trained network under one configuration. loss: in nats if it is cross-entropy; accuracy: a fraction."""
 
     id: int
     trial_id: int
@@ -67,7 +67,10 @@ class EvaluationOut(BaseModel):
     estimate: str | None = Field(description="population estimate, with the weight of a blend as in frozen@0.1")
     batch_size: int
     split: Split
-    condition: str = Field("", description="name of the study's condition; empty for clean images")
+    condition: str = Field(
+        "",
+        description="name of the study's condition; empty for clean images, or the one that ranks submitted results",
+    )
     state: EvaluationState
     n: int
     loss: float | None

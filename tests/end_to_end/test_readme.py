@@ -9,7 +9,17 @@ import sys
 import pytest
 import yaml
 
-from bench.documents import conclusions, curves, figures, growing, layer_page, shift_page, survey_block, zoo_page
+from bench.documents import (
+    conclusions,
+    curves,
+    figures,
+    growing,
+    layer_page,
+    recipes_block,
+    shift_page,
+    survey_block,
+    zoo_page,
+)
 from bench.documents.experiments import EXPERIMENTS
 from bench.documents.marked_block import read_block
 from tests.conftest import ROOT
@@ -112,3 +122,5 @@ def test_table_of_shifts_comes_from_its_file():
 def test_survey_of_library_networks_comes_from_its_file():
     shown = read_block(zoo_page.PAGE, survey_block.BLOCK)
     assert shown == survey_block.block(), "run python -m bench.documents.zoo_page --write"
+    shown = read_block(zoo_page.PAGE, recipes_block.BLOCK)
+    assert shown == recipes_block.block(), "run python -m bench.documents.zoo_page --write"

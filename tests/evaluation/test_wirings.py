@@ -15,6 +15,7 @@ import torch
 import bln_search
 from bln_search.api.estimates import collect_estimates, population_loaders_by_name
 from bln_search.api.inputs.adapters import BatchAdapter
+from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import load_split_batches
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
@@ -215,7 +216,8 @@ def make_checked_tree(case):
     wiring, adapter = case.wiring, BatchAdapter(case.network, None, None, torch.device("cpu"))
     layers = find_norms(case.network)
     with unreached_layers_allowed(wiring):
-        moments = collect_estimates(adapter, layers, population_loaders_by_name(case.loader(case.train)), None)
+        data = EvaluationData.read_first_batches(population_loaders_by_name(case.loader(case.train)), ())
+        moments = collect_estimates(adapter, layers, data.populations, None)
     populations = network_populations(layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot)
     batches = load_split_batches(case.loader(case.validation), "validation_loader", cross_entropy, adapter)
     tree = TreeEvaluator(case.network, batches, populations, TreeOptions())

@@ -29,7 +29,6 @@ MEASURED = {
     [
         {"loss": None},
         {"losses": None},
-        {"correct": None},
         {"state": "undefined"},
         {"state": "diverged", "loss": None, "losses": None, "correct": None},
         {"estimate": None},

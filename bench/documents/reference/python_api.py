@@ -38,7 +38,7 @@ def _directives(package: ModuleType, names: Iterable[str], *, members: bool = Tr
     Args:
         package: Package that the name is imported from; the heading contains it.
         names: Public names of the package.
-        members: Whether methods and properties of classes are shown.
+        members: Whether methods and properties of classes are shown, with those of base classes of the package.
     """
     lines = []
     for name in names:
@@ -48,7 +48,7 @@ def _directives(package: ModuleType, names: Iterable[str], *, members: bool = Tr
             "    options:",
             f"      heading: {package.__name__}.{name}",
             f"      toc_label: {name}",
-            *([] if members else ["      members: false"]),
+            *(["      inherited_members: true"] if members else ["      members: false"]),
             "",
         ]
     return "\n".join(lines)

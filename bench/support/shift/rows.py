@@ -27,7 +27,7 @@ def describe_row(row: LeaderboardRow) -> Row:
         "population": row.estimate,
         "batch_size": row.batch_size,
         "loss": metrics.loss.mean,
-        "accuracy": metrics.accuracy.mean,
+        "accuracy": None if metrics.accuracy is None else metrics.accuracy.mean,
     }
 
 

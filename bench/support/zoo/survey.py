@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import time
 from collections import Counter
@@ -9,13 +10,16 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from bench.support.reporting import finish
+from bench.support.reporting import finish, provenance, read_result, write_document
 from bench.support.zoo.survey_evaluation import BATCH_SIZE, BATCHES, SECONDS, survey_conversion, survey_evaluation
 from bench.support.zoo.survey_families import TIMM_FAMILIES
 from bench.support.zoo.survey_subjects import Surveyed, surveyed_networks
 
 LARGEST = 13_000_000
 """Largest number of parameters of a network that is evaluated."""
+
+SECONDS_AGAIN = 900
+"""Limit of the processor time of a network that exceeded that of the survey."""
 
 QUICK = ("convnext", "efficientnet", "vision_transformer", "mobilenet_v3_small", "r3d_18", "bert", "llama")
 """Families of the quick survey."""
@@ -73,6 +77,26 @@ def summarize_survey(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "max_change_by_conversion": max((evaluation["changed"] for evaluation in done), default=0.0),
         "max_relative_difference_of_losses": max((evaluation["losses"] for evaluation in in_one_pass), default=0.0),
     }
+
+
+def repeat_failed(*, save: bool) -> None:
+    """Evaluate the networks of the saved survey that were not evaluated, in a longer time, and print the new result."""
+    document = read_result("zoo_survey")
+    if document is None:
+        raise FileNotFoundError("there is no bench/results/zoo_survey.json: python -m bench.zoo --survey --save")
+    result = document["result"]
+    failed = {entry["network"]: entry for entry in result["entries"] if "failed" in entry.get("evaluation", {})}
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        for subject in surveyed_networks(TIMM_FAMILIES):
+            entry = failed.get(subject.name)
+            if entry is not None and entry["library"] == subject.library:
+                evaluation = pool.apply(survey_evaluation, (subject, SECONDS_AGAIN))
+                entry["evaluation"] = {**evaluation, "again": provenance("cpu")}
+                print(summary_line(entry), flush=True)
+    result |= summarize_survey(result["entries"]) | {"seconds_again": SECONDS_AGAIN}
+    print(json.dumps({name: result[name] for name in ("evaluated", "in_one_pass", "failed", "rows")}))
+    if save:
+        write_document("zoo_survey", document)
 
 
 def run_survey(*, quick: bool, save: bool) -> None:

@@ -75,13 +75,18 @@ def survey_conversion(subject: Surveyed) -> dict[str, Any]:
     return {**size, "status": "partly converted" if kept else "converted", "layers": layers, "reason": kept}
 
 
-def survey_evaluation(subject: Surveyed) -> dict[str, Any]:
-    """Return the differences of the one-pass evaluation from a plain loop; or why it does not evaluate the network."""
+def survey_evaluation(subject: Surveyed, seconds: int = SECONDS) -> dict[str, Any]:
+    """Return the differences of the one-pass evaluation from a plain loop; or why it does not evaluate the network.
+
+    Args:
+        subject: The network.
+        seconds: Limit of the processor time.
+    """
     torch.set_num_threads(1)
     torch.manual_seed(0)
     result: dict[str, Any] = {}
     try:
-        with _limited_time():
+        with _limited_time(seconds):
             network, training, validation, pixels = _prepare(subject)
             result |= {"pixels": pixels, "changed": _convert_in_place(network, validation[0][0]), "one_pass": True}
             try:
@@ -92,14 +97,14 @@ def survey_evaluation(subject: Surveyed) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - a network that cannot be evaluated is a result of the survey
         return {**result, "failed": _first_line(error)}
     except TimeLimitError:
-        return {**result, "failed": f"it takes more than {SECONDS} s of processor time"}
+        return {**result, "failed": f"it takes more than {seconds} s of processor time"}
 
 
 @contextmanager
-def _limited_time() -> Iterator[None]:
+def _limited_time(seconds: int) -> Iterator[None]:
     """Raise TimeLimitError in this context after a limit of processor time."""
     signal.signal(signal.SIGPROF, _stop)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:

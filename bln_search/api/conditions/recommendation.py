@@ -238,5 +238,8 @@ def _mean_metrics(members: list[LeaderboardRow], split: Split) -> SplitMetrics:
     metrics = [member.metrics[split] for member in members]
     if len(metrics) == 1:
         return metrics[0]
-    loss, accuracy = (fmean(values) for values in zip(*((m.loss.mean, m.accuracy.mean) for m in metrics), strict=True))
-    return SplitMetrics(MeanStd(loss, None), MeanStd(accuracy, None))
+    accuracies = [value.accuracy.mean for value in metrics if value.accuracy is not None]
+    return SplitMetrics(
+        MeanStd(fmean(value.loss.mean for value in metrics), None),
+        MeanStd(fmean(accuracies), None) if accuracies else None,
+    )

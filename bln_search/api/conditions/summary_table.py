@@ -9,6 +9,7 @@ from bln_search.api.ranked.printing import mark_rows_of_all_sizes
 from bln_search.api.ranked.records import Record
 from bln_search.core.configuration import Statistic
 from bln_search.core.enums import Split
+from bln_search.core.score_description import ScoreDescription
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.condition_criteria import Criterion, criterion_by_row, regrets
 from bln_search.ranking.selection.recommendation import is_deterministic
@@ -29,7 +30,12 @@ _CRITERION_LEGENDS = {
 def condition_table(rows: ConditionRows, batch_sizes: Sequence[int]) -> FittedTable:
     """Rows by increasing mean over conditions. batch_sizes: all sizes that were evaluated."""
     numbers = [
-        Column(name, [f"{loss:.4f}" for loss in rows.losses[:, position]], CellKind.NUMBER)
+        Column(
+            name,
+            [f"{loss:.4f}" for loss in rows.losses[:, position]],
+            CellKind.NUMBER,
+            legend="" if position else f"numbers: {_score(rows).text} (lower is better)",
+        )
         for position, name in enumerate(rows.conditions)
     ]
     criteria = [
@@ -54,6 +60,11 @@ def condition_table(rows: ConditionRows, batch_sizes: Sequence[int]) -> FittedTa
     ]
     table = FittedTable(columns, notes=notes)
     return mark_rows_of_all_sizes(table, [rows.batch_sizes[key] for key in rows.keys], batch_sizes)
+
+
+def _score(rows: ConditionRows) -> ScoreDescription:
+    """What the loss is, which is the same in all conditions."""
+    return next(iter(rows.tables.values())).score
 
 
 def _distinct_rows_without_value(rows: ConditionRows) -> list[LeaderboardRow]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Unpack
 
 from bln_search.api.conditions.batch_size_summary import BatchSizeSummary
 from bln_search.api.conditions.recommendation import ConditionRecommendation, recommend_over_conditions
 from bln_search.api.conditions.rows import ConditionRows, rank_rows_over_conditions
 from bln_search.api.conditions.summary_table import condition_records, condition_table
+from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
 from bln_search.api.ranked.figures import plotly_figure
 from bln_search.api.ranked.printing import row_label
 from bln_search.api.ranked.record_table import RecordTable
@@ -25,6 +26,8 @@ from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.reports.charts.ranked_rows import condition_heat_map
 from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.specs.external_results import ExternalResults
+from bln_search.specs.sections.condition import CLEAN
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,12 +79,26 @@ class RankedConditions(RecordTable):
         """The rows of the printed table."""
         return rank_rows_over_conditions(self.conditions)
 
-    def external_results(self, name: str) -> NoReturn:
-        """Raise ModelError: a study with external results has one condition."""
-        raise ModelError(
-            f"a study with results of your own networks has one condition: submit one as {name!r}, as in "
-            f"ranked[{next(iter(self.conditions))!r}]"
-        )
+    def external_results(
+        self, name: str, *, ranked_under: str | None = None, **description: Unpack[ExternalResultsArguments]
+    ) -> ExternalResults:
+        """The results of all conditions without population values, to submit them to a service as one study.
+
+        Values of `metrics=` are not part of them.
+
+        Args:
+            name: Name of the study.
+            ranked_under: The condition whose loss ranks the rows; by default `clean`, or the first one. The others are
+                further columns of the table.
+            description: What the tables do not contain; see `RankedConfigurations.external_results`.
+
+        Raises:
+            KeyError: There is no such condition.
+            ModelError: The results cannot be submitted; the message says why.
+        """
+        ranking = ranked_under or (CLEAN if CLEAN in self.conditions else next(iter(self.conditions)))
+        others = {condition: table for condition, table in self.conditions.items() if condition != ranking}
+        return build_external_results(self[ranking], name, ranking_condition=ranking, conditions=others, **description)
 
     def at_batch_size(self, batch_size: int) -> RankedConditions:
         """The tables of one inference mini-batch size; regrets are those among its own rows.

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from bln_search.api.inputs.adapters import Loader
+from bln_search.api.inputs.peeked_loader import Loader
 from bln_search.core.blend import POPULATION_NAME
 from bln_search.core.enums import Split
 from bln_search.ranking.selection.condition_criteria import Criterion
 
+_COLUMNS = ("group", "configuration", "population", "batch")
+
+_L = TypeVar("_L", bound=Loader)
+_M = TypeVar("_M", bound=Loader)
+
 
 @dataclass(frozen=True)
-class ConditionLoaders:
+class ConditionLoaders(Generic[_L]):
     """The loaders of one condition.
 
     Attributes:
@@ -22,16 +28,16 @@ class ConditionLoaders:
     """
 
     name: str | None
-    validation: Loader
-    test: Loader | None
+    validation: _L
+    test: _L | None
 
-    def by_split(self) -> Iterator[tuple[Split, Loader, str]]:
+    def by_split(self) -> Iterator[tuple[Split, _L, str]]:
         """Each split with its loader and with the argument that gave it, for messages."""
         for split, loader in ((Split.VALIDATION, self.validation), (Split.TEST, self.test)):
             if loader is not None:
                 yield split, loader, self._argument(split)
 
-    def map_loaders(self, function: Callable[[Loader, str], Loader]) -> ConditionLoaders:
+    def map_loaders(self, function: Callable[[_L, str], _M]) -> ConditionLoaders[_M]:
         """The same condition with a function applied to each loader and the name of its argument."""
         validation = function(self.validation, self._argument(Split.VALIDATION))
         test = None if self.test is None else function(self.test, self._argument(Split.TEST))
@@ -43,7 +49,7 @@ class ConditionLoaders:
 
 def parse_condition_loaders(
     validation: Loader | Mapping[str, Loader], test: Loader | Mapping[str, Loader] | None
-) -> tuple[ConditionLoaders, ...]:
+) -> tuple[ConditionLoaders[Loader], ...]:
     """The loaders of each condition, in their order; one without a name if `validation` is a single loader.
 
     Raises:
@@ -76,5 +82,7 @@ def _check_name(name: object) -> None:
         raise ValueError(
             f"{name!r} is not the name of a condition: use letters, digits, _ and -, beginning with a letter"
         )
+    if name in _COLUMNS:
+        raise ValueError(f"{name!r} is a column of every table: choose another name for the condition")
     if name in list(Criterion):
         raise ValueError(f"{name!r} is a criterion over conditions: choose another name for the condition")

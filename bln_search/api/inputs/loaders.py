@@ -7,7 +7,8 @@ from itertools import chain
 
 import torch
 
-from bln_search.api.inputs.adapters import BatchAdapter, Loader
+from bln_search.api.inputs.adapters import BatchAdapter
+from bln_search.api.inputs.peeked_loader import Loader
 from bln_search.core.errors import DataError
 from bln_search.evaluation.batches import MiniBatch, fill_last_batch, mini_batches
 from bln_search.evaluation.inputs import can_slice, concatenate, describe_example_shape, have_same_form

@@ -23,7 +23,8 @@ MetricFunction = Callable[[Tensor, Tensor], Any]
 MetricValues = Mapping[EvaluationKey, Mapping[str, float]]
 """The values of the metrics of each measured row and split."""
 
-_RESERVED = ("loss", "accuracy")
+_RESERVED = ("loss", "accuracy", "loss_mean", "accuracy_mean", "loss_deviation", "accuracy_deviation")
+"""Names of columns that every table has."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def resolve_metrics(metrics: Mapping[str, UserMetric] | None) -> dict[str, Metri
 
 def _checked_name(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or name in _RESERVED:
-        raise ValueError(f"{name!r} cannot be the name of a metric: give a text other than {' and '.join(_RESERVED)}")
+        raise ValueError(f"{name!r} cannot be the name of a metric: give a text other than {', '.join(_RESERVED)}")
     return name
 
 

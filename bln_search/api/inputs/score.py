@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import DataError, ModelError
+from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
 from bln_search.evaluation.scoring import Score, check_class_targets, cross_entropy
 
 ScoreName = Literal["cross_entropy", "mse", "mae", "bce"]
@@ -83,17 +84,31 @@ def has_correctness(score: Score) -> bool:
     return score.has_correctness if isinstance(score, AdaptedScore) else True
 
 
-def is_in_nats(score: Score) -> bool:
-    """Return whether losses of a resolved score are in nats, so that texts may say so."""
-    return score is cross_entropy or (isinstance(score, AdaptedScore) and score.function is binary_cross_entropy)
+def describe_score(score: Score) -> ScoreDescription:
+    """Name and unit of a resolved score; a function or loss module of the user has its own name and no unit."""
+    if not isinstance(score, AdaptedScore):
+        return CROSS_ENTROPY
+    if score.function in _DESCRIPTIONS:
+        return _DESCRIPTIONS[score.function]
+    name = getattr(score.function, "__name__", type(score.function).__name__)
+    return ScoreDescription("loss" if name == "<lambda>" else name)
 
 
-def check_targets(score: Score, targets: Tensor, loader: str) -> None:
-    """Raise DataError if targets do not fit a named score: classes for `cross_entropy`, 0 to 1 for `bce`."""
+def check_targets(score: Score, targets: Tensor, loader: str, *, classes: int | None = None) -> None:
+    """Raise DataError if targets do not fit a named score.
+
+    Args:
+        score: A resolved score: `cross_entropy` takes classes, `bce` values from 0 to 1, `mse` and `mae` numbers.
+        targets: Targets of a mini-batch.
+        loader: The argument of their loader, for the message.
+        classes: The number of classes; None where it is unknown.
+    """
     if score is cross_entropy:
-        check_class_targets(targets, loader)
-    is_binary = isinstance(score, AdaptedScore) and score.function is binary_cross_entropy
-    if is_binary and not ((targets >= 0) & (targets <= 1)).all():
+        check_class_targets(targets, loader, classes)
+    function = score.function if isinstance(score, AdaptedScore) else None
+    if function in (mean_squared_error, mean_absolute_error, binary_cross_entropy) and targets.isnan().any():
+        raise DataError(f"{loader} yields targets that are NaN: leave out the examples without a target")
+    if function is binary_cross_entropy and not ((targets >= 0) & (targets <= 1)).all():
         raise DataError(f'{loader} yields targets outside of 0 to 1, which score="bce" does not take')
 
 
@@ -121,6 +136,13 @@ _NAMED_SCORES: Mapping[str, ScoreFunction] = {
     "mse": mean_squared_error,
     "mae": mean_absolute_error,
     "bce": binary_cross_entropy,
+}
+
+
+_DESCRIPTIONS: Mapping[ScoreFunction, ScoreDescription] = {
+    mean_squared_error: ScoreDescription("squared error"),
+    mean_absolute_error: ScoreDescription("absolute error"),
+    binary_cross_entropy: ScoreDescription("binary cross-entropy", "nats"),
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol, TypedDict
 
 from pydantic import ValidationError
@@ -12,9 +13,10 @@ from bln_search.core.configuration import InferenceConfiguration, Method
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EvaluationKey
+from bln_search.core.score_description import CROSS_ENTROPY
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, to_base64
-from bln_search.specs.sections.external import ExternalBaseline, ExternalNetwork, ExternalRow
+from bln_search.specs.sections.external import ExternalBaseline, ExternalNetwork, ExternalRow, ExternalScore
 from bln_search.specs.wording import error_message
 from bln_search.storage.results.outcome_codec import encode_outcomes
 
@@ -40,6 +42,8 @@ def build_external_results(
     table: SubmittableTable,
     name: str,
     *,
+    ranking_condition: str = "",
+    conditions: Mapping[str, SubmittableTable] = MappingProxyType({}),
     title: str = "",
     method: str | None = None,
     network_names: Sequence[str] | None = None,
@@ -48,12 +52,21 @@ def build_external_results(
 ) -> ExternalResults:
     """The results of a table; see `RankedConfigurations.external_results`.
 
+    Args:
+        table: The table whose loss ranks the rows.
+        name: Name of the study.
+        ranking_condition: Name of the condition of this table; empty without conditions.
+        conditions: The tables of further conditions.
+        title: Title for display.
+        method: The method, if several have these configurations.
+        network_names: One name for each network.
+        data: Name of the data for display.
+        model: Name of the architecture for display.
+
     Raises:
         ModelError: The table or an argument cannot be submitted; the message says why.
     """
     tables = table.per_network_tables
-    if not table.has_accuracy:
-        raise ModelError("a service shows accuracies: it does not take results of a score without correctness")
     codes = {row.configuration for row in table.board.rows}
     try:
         return ExternalResults(
@@ -64,6 +77,11 @@ def build_external_results(
             model=model,
             networks=_networks(tables, table.fingerprints, network_names),
             examples=_example_counts_by_split(tables[0]),
+            ranking_condition=ranking_condition,
+            conditions={
+                name: _example_counts_by_split(other.per_network_tables[0]) for name, other in conditions.items()
+            },
+            score=_score(table),
             ranked_on=table.board.ranked_on,
             per_slot=table.per_slot,
             class_prior=None
@@ -74,9 +92,10 @@ def build_external_results(
             else ExternalRow(configuration=table.deployed.configuration, estimate=table.deployed.estimate),
             evaluations=tuple(
                 evaluation
-                for position, single in enumerate(tables)
+                for condition, submitted in {"": table, **conditions}.items()
+                for position, single in enumerate(submitted.per_network_tables)
                 for row in single.board.rows
-                for evaluation in _evaluations(position, row, single)
+                for evaluation in _evaluations(position, row, single, condition)
             ),
         )
     except ValidationError as error:
@@ -122,7 +141,14 @@ def _example_counts_by_split(table: WritableTable) -> dict[Split, int]:
     return {split: next(iter(sizes)) for split, sizes in counts.items()}
 
 
-def _evaluations(network: int, row: LeaderboardRow, table: WritableTable) -> list[ExternalEvaluation]:
+def _score(table: WritableTable) -> ExternalScore | None:
+    """The loss of a table; None for the cross-entropy of a classification."""
+    if table.score == CROSS_ENTROPY and table.has_accuracy:
+        return None
+    return ExternalScore(name=table.score.name, unit=table.score.unit, has_accuracy=table.has_accuracy)
+
+
+def _evaluations(network: int, row: LeaderboardRow, table: WritableTable, condition: str) -> list[ExternalEvaluation]:
     """The evaluations of a row; a row without a value has one on the split that ranks."""
     identity = {
         "network": network,
@@ -130,6 +156,7 @@ def _evaluations(network: int, row: LeaderboardRow, table: WritableTable) -> lis
         "estimate": row.estimate,
         "batch_size": row.batch_size,
         "state": row.state,
+        "condition": condition,
     }
     if not row.metrics:
         return [ExternalEvaluation(**identity, split=table.board.ranked_on, reason=row.reason)]
@@ -143,7 +170,7 @@ def _evaluations(network: int, row: LeaderboardRow, table: WritableTable) -> lis
                 split=split,
                 loss=metrics.loss.mean,
                 losses=to_base64(losses),
-                correct=to_base64(correct),
+                correct=to_base64(correct) if table.has_accuracy else None,
             )
         )
     return evaluations

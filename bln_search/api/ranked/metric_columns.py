@@ -36,11 +36,23 @@ def sort_rows_by_metric(
 
 
 def with_metric_columns(
-    table: FittedTable, rows: Sequence[RankedConfiguration], names: Iterable[str], splits: Iterable[Split]
+    table: FittedTable, rows: Sequence[RankedConfiguration], directions: Mapping[str, bool], splits: Iterable[Split]
 ) -> FittedTable:
-    """The table with one column for each metric and split, before its column of states."""
+    """The table with one column for each metric and split, before its column of states.
+
+    Args:
+        table: The table.
+        rows: Its rows.
+        directions: For each metric, by name, whether a higher value is better.
+        splits: Splits with values.
+    """
     splits = list(splits)
-    columns = [_column(rows, name, split) for name in names for split in Split if split in splits]
+    columns = [
+        _column(rows, name, split, higher_is_better=higher)
+        for name, higher in directions.items()
+        for split in Split
+        if split in splits
+    ]
     start = next((index for index, column in enumerate(table.columns) if column.name == "state"), len(table.columns))
     return replace(table, columns=[*table.columns[:start], *columns, *table.columns[start:]])
 
@@ -56,11 +68,12 @@ def record_values(
     return {name: value if value is not None and math.isfinite(value) else None for name, value in values.items()}
 
 
-def _column(rows: Sequence[RankedConfiguration], name: str, split: Split) -> Column:
+def _column(rows: Sequence[RankedConfiguration], name: str, split: Split, *, higher_is_better: bool) -> Column:
     values = [row.metrics.get(split, {}).get(name) for row in rows]
     return Column(
         f"{split} {name}",
         ["–" if value is None else f"{value:.4f}" for value in values],
         CellKind.NUMBER,
+        legend=f"{name}: {'higher' if higher_is_better else 'lower'} is better",
         drop_order=_DROP_TEST_METRIC if split is Split.TEST else None,
     )

@@ -27,6 +27,7 @@ from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.errors import OutputError
 from bln_search.core.files.atomic import write_atomically
 from bln_search.core.records import EvaluationKey, Outcomes
+from bln_search.core.score_description import ScoreDescription
 from bln_search.core.version import VERSION
 from bln_search.norms.row_batching.row_tensor import RowSpec
 from bln_search.norms.statistics import PopulationPair
@@ -51,6 +52,8 @@ class WritableTable(Protocol):
     def deployed(self) -> RowSpec | None: ...  # noqa: D102
     @property
     def has_accuracy(self) -> bool: ...  # noqa: D102
+    @property
+    def score(self) -> ScoreDescription: ...  # noqa: D102
     @property
     def metric_values(self) -> MetricValues: ...  # noqa: D102
     @property
@@ -116,6 +119,7 @@ def _table_to_json(table: WritableTable, store: TensorStore) -> Json:
         if table.deployed is None
         else {"configuration": str(table.deployed.configuration), "estimate": table.deployed.estimate},
         "has_accuracy": table.has_accuracy,
+        "score": {"name": table.score.name, "unit": table.score.unit},
         "metrics": [_metric_values_to_json(key, values) for key, values in table.metric_values.items()],
         "higher_is_better": dict(table.higher_is_better),
     }
@@ -160,7 +164,7 @@ def _row_to_json(row: LeaderboardRow) -> Json:
 def _metrics_to_json(metrics: SplitMetrics) -> Json:
     return {
         "loss": [metrics.loss.mean, metrics.loss.deviation],
-        "accuracy": [metrics.accuracy.mean, metrics.accuracy.deviation],
+        "accuracy": None if metrics.accuracy is None else [metrics.accuracy.mean, metrics.accuracy.deviation],
     }
 
 

@@ -25,7 +25,15 @@ def submit_results(
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title for display.")] = "",
     condition: Annotated[
         str | None,
-        typer.Option("--condition", metavar="NAME", help="Condition to submit, of a table with several."),
+        typer.Option("--condition", metavar="NAME", help="Submit this condition alone, of a table with several."),
+    ] = None,
+    ranked_under: Annotated[
+        str | None,
+        typer.Option(
+            "--ranked-under",
+            metavar="NAME",
+            help="Condition whose loss ranks the rows, of a table with several; by default `clean`, or the first one.",
+        ),
     ] = None,
     server: ServiceOption = None,
     token: TokenOption = None,
@@ -40,14 +48,19 @@ def submit_results(
     from bln_search.api.conditions.tables import RankedConditions
 
     ranked = load_ranked(file)
-    if isinstance(ranked, RankedConditions):
-        if condition is None or condition not in ranked.conditions:
-            listed = ", ".join(ranked.conditions)
-            raise ModelError(f"{file} has several conditions, a study has one: give --condition, one of {listed}")
-        ranked = ranked[condition]
-    elif condition is not None:
-        raise ModelError(f"{file} has no conditions: leave --condition out")
-    external = ranked.external_results(name, title=title)
+    if not isinstance(ranked, RankedConditions):
+        if condition is not None or ranked_under is not None:
+            raise ModelError(f"{file} has no conditions: leave --condition and --ranked-under out")
+        external = ranked.external_results(name, title=title)
+    else:
+        for selected in (condition, ranked_under):
+            if selected is not None and selected not in ranked.conditions:
+                raise ModelError(f"{file} has no condition {selected}: choose one of {', '.join(ranked.conditions)}")
+        external = (
+            ranked.external_results(name, title=title, ranked_under=ranked_under)
+            if condition is None
+            else ranked[condition].external_results(name, title=title)
+        )
     with open_client(server, token, load_settings()) as client:
         accepted = client.submit_results(external)
     status = "submitted" if accepted["new"] else "already submitted"

@@ -53,8 +53,9 @@ def compare_rows(
     """
     order = [int(row) for row in np.argsort(table.losses.mean(axis=(0, 2), dtype=np.float64), kind="stable")]
     table = table.select_rows(order)
-    bootstrap = dict(zip(_METRICS, bootstrap_means(table, *_METRICS, random=random), strict=True))
-    differences = {metric: _pairwise_differences(table, metric, bootstrap[metric]) for metric in _METRICS}
+    metrics = _METRICS if table.has_correctness else _METRICS[:1]
+    bootstrap = dict(zip(metrics, bootstrap_means(table, *metrics, random=random), strict=True))
+    differences = {metric: _pairwise_differences(table, metric, bootstrap[metric]) for metric in metrics}
     tests = per_seed_tests(table, random=random)
     mcnemar, wilcoxon, permutation = (_adjust_by_seed(p) for p in (tests.mcnemar, tests.wilcoxon, tests.permutation))
     pairs = tuple(
@@ -62,8 +63,8 @@ def compare_rows(
             first=int(first),
             second=int(second),
             loss=differences["loss"][index],
-            accuracy=differences["accuracy"][index],
-            mcnemar=mcnemar[index],
+            accuracy=differences["accuracy"][index] if table.has_correctness else None,
+            mcnemar=mcnemar[index] if table.has_correctness else (),
             wilcoxon=wilcoxon[index],
             permutation=permutation[index],
         )
@@ -124,7 +125,7 @@ def _compared_rows(
     intervals = rank_intervals(table.num_rows, different)
     first_shares = first_place_shares(bootstrap).tolist()
     top_group_size = min((second for first, second in different if first == 0), default=table.num_rows)
-    accuracies = table.correct.mean(axis=(0, 2)).tolist()
+    accuracies = table.correct.mean(axis=(0, 2)).tolist() if table.has_correctness else [None] * table.num_rows
     return tuple(
         ComparedRow(
             arm=key.arm,

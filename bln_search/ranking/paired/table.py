@@ -19,12 +19,14 @@ class OutcomeTable:
     """Outcomes of every row on every example under every seed; the n-th example is the same for all of them.
 
     Attributes:
-        losses: Loss in nats, (S seeds, K rows, N examples).
-        correct: Whether the prediction is correct, same shape.
+        losses: Loss of each example, (S seeds, K rows, N examples).
+        correct: Whether the prediction is correct, same shape; False everywhere for a score without correctness.
+        has_correctness: Whether the score says if a prediction is correct.
     """
 
     losses: NDArray[np.float32]
     correct: NDArray[np.bool_]
+    has_correctness: bool = True
 
     def __post_init__(self) -> None:
         """Raise DataError for outcomes that cannot be compared."""
@@ -67,4 +69,4 @@ class OutcomeTable:
 
     def select_rows(self, rows: Sequence[int]) -> OutcomeTable:
         """The outcomes of these rows."""
-        return OutcomeTable(self.losses[:, list(rows)], self.correct[:, list(rows)])
+        return OutcomeTable(self.losses[:, list(rows)], self.correct[:, list(rows)], self.has_correctness)

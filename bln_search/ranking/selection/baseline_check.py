@@ -47,6 +47,8 @@ def compare_with_class_prior(board: Leaderboard, baseline: ClassPriorBaseline | 
     if not not_better:
         return None
     metrics = not_better[0].metrics[split]
+    if metrics.accuracy is None:  # a score without correctness has no class prior
+        return None
     return ArmsNoBetterThanPrior(
         arms=tuple(row.arm for row in not_better),
         all_arms=len(not_better) == len(best_of_arm),

@@ -39,7 +39,7 @@ class DeterministicAlternative(AnalysisPart):
         configuration: Inference configuration.
         estimate: Population estimate; None where the configuration reads no population value.
         loss: Mean loss over seeds, nats.
-        accuracy: Mean accuracy over seeds, fraction.
+        accuracy: Mean accuracy over seeds, fraction; None for a score without correctness.
     """
 
     arm: str
@@ -47,7 +47,7 @@ class DeterministicAlternative(AnalysisPart):
     configuration: str
     estimate: str | None
     loss: float
-    accuracy: float
+    accuracy: float | None
 
 
 class CurrentRow(AnalysisPart):
@@ -94,7 +94,7 @@ class Recommendation(AnalysisPart):
         compared_rows: Number of compared rows.
         first_share: Share of bootstrap draws of seeds and examples in which the row has the lowest mean loss.
         loss: Mean loss over seeds, nats.
-        accuracy: Mean accuracy over seeds, fraction.
+        accuracy: Mean accuracy over seeds, fraction; None for a score without correctness.
         loss_above_best: Mean loss minus that of the best row, nats; 0 for the best row.
         loss_above_best_upper: Upper end of the 95 % confidence interval of `loss_above_best`; 0 for the best row.
         alternative: None where the row is deterministic or no row is.
@@ -115,7 +115,7 @@ class Recommendation(AnalysisPart):
     compared_rows: int = Field(validation_alias="of")
     first_share: float
     loss: float
-    accuracy: float
+    accuracy: float | None
     loss_above_best: float
     loss_above_best_upper: float = Field(validation_alias="loss_to_best")
     alternative: DeterministicAlternative | None

@@ -51,7 +51,7 @@ def compared_difference(first: RowKey, second: RowKey, comparison: Comparison | 
         return None
     is_reversed = lower == indices[second]  # a pair is its first row minus its second one
     loss = pair.loss if is_reversed else _negated(pair.loss)
-    accuracy = pair.accuracy if is_reversed else _negated(pair.accuracy)
+    accuracy = pair.accuracy if is_reversed or pair.accuracy is None else _negated(pair.accuracy)
     return RowDifference(loss.mean, loss.low, loss.high, loss.adjusted, adjusted=True, accuracy=accuracy)
 
 

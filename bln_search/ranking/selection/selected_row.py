@@ -17,22 +17,22 @@ class SelectedRowPerformance(AnalysisPart):
         reported_on: The other split.
         loss: Mean loss (nats) on `chosen_on`.
         other_loss: Mean loss (nats) on `reported_on`.
-        other_accuracy: Mean accuracy (fraction) on `reported_on`.
+        other_accuracy: Mean accuracy (fraction) on `reported_on`; None for a score without correctness.
         other_rank: Rank by mean loss on `reported_on`.
         ranked_rows: Number of ranked rows with results on `reported_on`.
         regret: Mean loss on `reported_on` minus that of the best row there.
-        accuracy_regret: Highest mean accuracy on `reported_on` minus that of the selected row.
+        accuracy_regret: Highest mean accuracy on `reported_on` minus that of the selected row; None without accuracies.
     """
 
     chosen_on: Split
     reported_on: Split
     loss: float
     other_loss: float = Field(validation_alias="loss_there")
-    other_accuracy: float = Field(validation_alias="accuracy_there")
+    other_accuracy: float | None = Field(validation_alias="accuracy_there")
     other_rank: int = Field(validation_alias="place_there")
     ranked_rows: int = Field(validation_alias="of")
     regret: float
-    accuracy_regret: float
+    accuracy_regret: float | None
 
     @property
     def loss_gap(self) -> float:
@@ -53,14 +53,18 @@ def evaluate_selected_row(board: Leaderboard) -> SelectedRowPerformance | None:
         return row.metrics[other].loss.mean
 
     metrics = best.metrics[other]
+    accuracy = None if metrics.accuracy is None else metrics.accuracy.mean
+    accuracies = [row.metrics[other].accuracy for row in ranked]
     return SelectedRowPerformance(
         chosen_on=chosen_on,
         reported_on=other,
         loss=best.metrics[chosen_on].loss.mean,
         other_loss=metrics.loss.mean,
-        other_accuracy=metrics.accuracy.mean,
+        other_accuracy=accuracy,
         other_rank=1 + sum(loss(row) < metrics.loss.mean for row in ranked),
         ranked_rows=len(ranked),
         regret=metrics.loss.mean - min(loss(row) for row in ranked),
-        accuracy_regret=max(row.metrics[other].accuracy.mean for row in ranked) - metrics.accuracy.mean,
+        accuracy_regret=None
+        if accuracy is None
+        else max(value.mean for value in accuracies if value is not None) - accuracy,
     )

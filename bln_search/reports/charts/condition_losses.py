@@ -13,26 +13,34 @@ from bln_search.specs.sections.condition import CLEAN
 _MAX_ROWS = 8
 
 
-def condition_losses_chart(board: Leaderboard) -> Chart | None:
-    """A line for each of the first rows over clean images and conditions; None for a study without conditions."""
+def condition_losses_chart(board: Leaderboard, *, unit: str = "nats", ranking: str = CLEAN) -> Chart | None:
+    """A line for each of the first rows over clean images and conditions; None for a study without conditions.
+
+    Args:
+        board: The leaderboard.
+        unit: Unit of the loss; empty for a loss without one.
+        ranking: Name of the condition that ranks the rows.
+    """
     ranked = [row for row in board.rows if row.rank is not None and row.conditions is not None][:_MAX_ROWS]
     if not ranked:
         return None
     labels = make_labels_unique(_label(row, ranked) for row in ranked)
-    names = (CLEAN, *board.conditions)
+    names = (ranking, *board.conditions)
     traces, rows = [], []
     for position, (label, row) in enumerate(zip(labels, ranked, strict=True)):
-        losses = [metric_of(row, board.ranked_on, "loss", "" if name == CLEAN else name) for name in names]
+        losses = [metric_of(row, board.ranked_on, "loss", "" if name == ranking else name) for name in names]
         traces.append(_trace(position, label, names, losses))
         rows += [
             {"row": label, "condition": name, "loss": loss.mean, "deviation": loss.deviation}
             for name, loss in zip(names, losses, strict=True)
             if loss is not None
         ]
-    figure = {"data": traces, "layout": plotly_layout("", f"{board.ranked_on} loss (nats)", xaxis={"type": "category"})}
+    title = f"{board.ranked_on} loss{f' ({unit})' if unit else ''}"
+    figure = {"data": traces, "layout": plotly_layout("", title, xaxis={"type": "category"})}
+    where = "on clean images" if ranking == CLEAN else f"under {ranking}, which ranks,"
     caption = (
-        f"Mean {board.ranked_on} loss over seeds of the first {len(ranked)} rows, on clean images and under each "
-        "condition; bars are one standard deviation over seeds."
+        f"Mean {board.ranked_on} loss over seeds of the first {len(ranked)} rows, {where} and under each condition; "
+        "bars are one standard deviation over seeds."
     )
     return Chart("Loss by condition", caption, figure, rows)
 

@@ -24,11 +24,12 @@ _MAX_RANKED_CONDITIONS = 40
 def charts_section(context: ReportContext) -> Section | None:
     """Learning curves, configurations and switches of the best conditions, ranks, and charts of the search."""
     points = point_results(context.losses_by_row, context.seconds)
+    spec = context.study.spec
     pictures = [
         *pictures_of(*(curves_chart(context.curves, len(context.trials), metric) for metric in (LOSS, ERROR))),
         *_condition_pictures(context),
         *pictures_of(
-            condition_losses_chart(context.board),
+            condition_losses_chart(context.board, unit=spec.loss.unit, ranking=spec.ranking_condition),
             best_point_rank_chart(context.losses_by_setting, _MAX_RANKED_CONDITIONS),
             importance_chart(points),
             parallel_coordinates_chart(points),

@@ -36,15 +36,14 @@ def analysis_section(context: ReportContext) -> Section | None:
 def _comparison_table(comparison: Comparison) -> Table:
     columns = [Column("Row"), Column("Group"), Column(f"{comparison.split.value.capitalize()} loss", ColumnKind.NUMBER)]
     columns += [Column("Less the best (95 %)", ColumnKind.NUMBER), Column("p (Holm)", ColumnKind.NUMBER)]
-    columns += [
-        Column("Accuracy %", ColumnKind.NUMBER),
-        Column("Ranks", ColumnKind.NUMBER),
-        Column("First", ColumnKind.NUMBER),
-    ]
+    has_accuracy = all(row.accuracy is not None for row in comparison.rows)
+    columns += [Column("Accuracy %", ColumnKind.NUMBER)] if has_accuracy else []
+    columns += [Column("Ranks", ColumnKind.NUMBER), Column("First", ColumnKind.NUMBER)]
     rows = []
     for index, (row, label) in enumerate(zip(comparison.rows, row_labels(comparison.rows), strict=True)):
         cells = [label, group_mark(row), f"{row.loss:.4f}", *difference_cells(comparison.pair(0, index))]
-        cells += [f"{100 * row.accuracy:.2f}", f"{row.lowest_rank}–{row.highest_rank}", f"{row.first_share:.0%}"]
+        cells += [] if row.accuracy is None else [f"{100 * row.accuracy:.2f}"]
+        cells += [f"{row.lowest_rank}–{row.highest_rank}", f"{row.first_share:.0%}"]
         rows.append(Row(cells, "first" if row.in_top_group else ""))
     caption = "Compared rows (compact letter display): rows that share a letter are not significantly different"
     return Table(caption, columns, rows)

@@ -33,8 +33,16 @@ def _external_rows(spec: StudySpec, external: ExternalSpec) -> list[tuple[str, s
         ("Method", spec.arms[0].method.value),
         ("Networks", f"{', '.join(network.name for network in external.networks)}, trained and evaluated elsewhere"),
         ("Evaluation", f"mini-batches of {_number_list(spec.evaluation.batch_sizes or ())}"),
-        ("Ranked on", f"mean {spec.ranking.split} loss over networks"),
+        ("Loss", spec.loss.text),
+        ("Ranked on", f"mean {spec.ranking.split} loss over networks{_ranking_condition(external)}"),
     ]
+
+
+def _ranking_condition(external: ExternalSpec) -> str:
+    if not external.ranking_condition:
+        return ""
+    others = f"; further conditions: {', '.join(external.conditions)}" if external.conditions else ""
+    return f", under {external.ranking_condition}{others}"
 
 
 def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:

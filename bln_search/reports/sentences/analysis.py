@@ -23,15 +23,14 @@ FACTOR_NAMES = {SWITCH_INTERACTIONS: "switch interactions", RESIDUAL: "residual"
 """Standard terms for factors whose stored names differ from them."""
 
 
-def analysis_sentences(analysis: Analysis, *, standalone: bool = False, with_accuracy: bool = True) -> list[str]:
+def analysis_sentences(analysis: Analysis, *, standalone: bool = False) -> list[str]:
     """The analysis as text, one topic per item.
 
     Args:
         analysis: The analysis.
         standalone: Whether no table next to the text says on which split rows are ranked.
-        with_accuracy: Whether predictions are correct or not, so that accuracies can be compared.
     """
-    sentences = _recommendation_sentences(analysis, with_accuracy=with_accuracy)
+    sentences = _recommendation_sentences(analysis)
     comparison = analysis.comparison
     if standalone and comparison is not None and comparison.split is Split.TEST:
         sentences.append(format_sentence(RANKED_ON_TEST))
@@ -75,10 +74,10 @@ def _critical_difference_text(comparison: Comparison, test: FriedmanTest) -> str
     return f"mean ranks that differ by more than {test.critical_difference:.2f} are significantly different"
 
 
-def _recommendation_sentences(analysis: Analysis, *, with_accuracy: bool) -> list[str]:
+def _recommendation_sentences(analysis: Analysis) -> list[str]:
     """The recommendation; where no arm is better than the class-prior baseline, that warning comes first."""
     recommendation = analysis.recommendation
-    sentences = [] if recommendation is None else [recommendation_text(recommendation, with_accuracy=with_accuracy)]
+    sentences = [] if recommendation is None else [recommendation_text(recommendation)]
     check = analysis.no_better_than_class_prior
     if check is None:
         return sentences

@@ -14,12 +14,11 @@ from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.specs.sections.space import format_point_json
 
 
-def recommendation_text(recommendation: Recommendation, *, with_accuracy: bool = True) -> str:
+def recommendation_text(recommendation: Recommendation) -> str:
     """The recommended row, why it is recommended, and its limits; a few sentences.
 
     Args:
         recommendation: The recommendation.
-        with_accuracy: Whether predictions are correct or not, so that accuracies can be compared.
     """
     is_obvious = not recommendation.is_best or not recommendation.deterministic  # the reason or the limits say it
     facts = (
@@ -27,7 +26,7 @@ def recommendation_text(recommendation: Recommendation, *, with_accuracy: bool =
         recommendation_reason(recommendation),
         None if is_obvious else "it is independent of the mini-batch",
         loss_excess_text(recommendation),
-        *recommendation_limits(recommendation, with_accuracy=with_accuracy),
+        *recommendation_limits(recommendation),
     )
     return " ".join(format_sentence(fact) for fact in facts if fact is not None)
 
@@ -72,13 +71,13 @@ def recommendation_reason(recommendation: Recommendation) -> str:
     return f"{group} it is the cheapest (none of them is independent of the mini-batch)"
 
 
-def recommendation_limits(recommendation: Recommendation, *, with_accuracy: bool = True) -> list[str]:
+def recommendation_limits(recommendation: Recommendation) -> list[str]:
     """What a user must know besides: the current configuration, batch sizes, a single seed, the alternative."""
     facts = (
         _improvement_sentence(recommendation.current),
         _batch_sizes_text(recommendation),
         "one seed: this applies to that network only" if recommendation.confidence is Confidence.ONE_SEED else None,
-        _deterministic_alternative_text(recommendation, with_accuracy=with_accuracy),
+        _deterministic_alternative_text(recommendation),
     )
     return [fact for fact in facts if fact is not None]
 
@@ -112,13 +111,17 @@ def _batch_sizes_text(recommendation: Recommendation) -> str | None:
     return f"it depends on the mini-batch: measured to be best, or near the best row, with mini-batches of {sizes}"
 
 
-def _deterministic_alternative_text(recommendation: Recommendation, *, with_accuracy: bool) -> str | None:
+def _deterministic_alternative_text(recommendation: Recommendation) -> str | None:
     alternative = recommendation.alternative
     if alternative is None:
         return None
     difference = alternative.loss - recommendation.loss
-    accuracy = f", its accuracy {alternative.accuracy:.1%} instead of {recommendation.accuracy:.1%}"
+    accuracy = (
+        ""
+        if alternative.accuracy is None or recommendation.accuracy is None
+        else f", its accuracy {alternative.accuracy:.1%} instead of {recommendation.accuracy:.1%}"
+    )
     return (
         f"the best row that is independent of the mini-batch is {row_label(alternative)}: its mean loss is "
-        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy if with_accuracy else ''}"
+        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy}"
     )

@@ -45,13 +45,12 @@ class ResultSummary:
         return [*(f"Warning: {text}" for text in self.warnings), *headline, *(f"• {text}" for text in self.facts)]
 
 
-def summarize(analysis: Analysis, *, standalone: bool = False, with_accuracy: bool = True) -> ResultSummary:
+def summarize(analysis: Analysis, *, standalone: bool = False) -> ResultSummary:
     """Summarize an analysis.
 
     Args:
         analysis: The analysis.
         standalone: Whether no table next to the text says on which split rows are ranked.
-        with_accuracy: Whether predictions are correct or not, so that accuracies can be compared.
     """
     comparison, recommendation = analysis.comparison, analysis.recommendation
     if comparison is None:
@@ -61,7 +60,7 @@ def summarize(analysis: Analysis, *, standalone: bool = False, with_accuracy: bo
         warnings=_warning_lines(analysis, standalone=standalone),
         headline=None if recommendation is None else recommendation_headline(recommendation),
         figures="" if recommendation is None else recommendation_metrics_text(recommendation, comparison.split),
-        facts=tuple(_fact_lines(analysis, comparison, recommendation, with_accuracy=with_accuracy)),
+        facts=tuple(_fact_lines(analysis, comparison, recommendation)),
         details=tuple(_detail_lines(analysis, comparison)),
     )
 
@@ -75,16 +74,14 @@ def _warning_lines(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _fact_lines(
-    analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None, *, with_accuracy: bool
-) -> list[str]:
+def _fact_lines(analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None) -> list[str]:
     facts = [] if recommendation is None else [format_sentence(_recommendation_reason(recommendation))]
     facts.append(format_sentence(significance_fact(comparison)))
     if analysis.selection is not None:
         facts.append(selection_sentence(analysis.selection, comparison, recommendation))
     if recommendation is None:
         return facts
-    return [*facts, *map(format_sentence, recommendation_limits(recommendation, with_accuracy=with_accuracy))]
+    return [*facts, *map(format_sentence, recommendation_limits(recommendation))]
 
 
 def _recommendation_reason(recommendation: Recommendation) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bln_search.core.records import RowKey
-from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.reports.formatting import difference_cells
 from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.terminal.columns import CellKind, Column
@@ -25,6 +27,7 @@ def comparison_table(
     recommended: RowKey | None = None,
     all_columns: bool = False,
     has_details: bool = False,
+    score: str = CROSS_ENTROPY,
 ) -> FittedTable:
     """Every row with its group, rank range and difference to the best row.
 
@@ -34,6 +37,7 @@ def comparison_table(
         recommended: Row to mark.
         all_columns: Print columns that do not fit in further tables.
         has_details: The note on columns that do not fit mentions the option --details.
+        score: What the loss is, with its unit.
     """
     rows = comparison.rows
     differences, p_values = zip(
@@ -54,7 +58,7 @@ def comparison_table(
             "difference to the best (95 %)",
             differences,
             CellKind.NUMBER,
-            legend=f"difference to the best: loss ({CROSS_ENTROPY}) minus that of the best row, with the 95 % "
+            legend=f"difference to the best: loss ({score}) minus that of the best row, with the 95 % "
             "confidence interval of this pair alone",
         ),
         Column(
@@ -64,7 +68,7 @@ def comparison_table(
             legend=f"p (Holm): p-value of that difference, corrected for {len(comparison.pairs)} pairs",
             drop_order=_DROP_P,
         ),
-        Column("accuracy %", [f"{100 * row.accuracy:.2f}" for row in rows], CellKind.NUMBER, drop_order=_DROP_ACCURACY),
+        _accuracy_column(rows),
         rank_range_column(rows, _DROP_RANK_RANGE),
         Column(
             "P(best)",
@@ -81,6 +85,12 @@ def comparison_table(
         all_columns=all_columns,
         has_details=has_details,
     )
+
+
+def _accuracy_column(rows: Sequence[ComparedRow]) -> Column | None:
+    """Accuracies; None for a score without correctness."""
+    cells = [f"{100 * row.accuracy:.2f}" for row in rows if row.accuracy is not None]
+    return Column("accuracy %", cells, CellKind.NUMBER, drop_order=_DROP_ACCURACY) if cells else None
 
 
 def _has_separation(comparison: Comparison) -> bool:

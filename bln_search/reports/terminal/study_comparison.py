@@ -13,10 +13,12 @@ from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.specs.sections.space import format_point_json
 
-_LEGEND = (
-    f"loss: {CROSS_ENTROPY}, a mean over seeds; difference: loss minus that of the first study; ± is half of a 95 % "
-    "confidence interval over seeds (differences: paired by seed if the seeds are the same, otherwise Welch's)."
-)
+
+def _legend(score: str) -> str:
+    return (
+        f"loss: {score}, a mean over seeds; difference: loss minus that of the first study; ± is half of a 95 % "
+        "confidence interval over seeds (differences: paired by seed if the seeds are the same, otherwise Welch's)."
+    )
 
 
 def recommended_table(
@@ -26,8 +28,9 @@ def recommended_table(
     losses: Sequence[ConfidenceInterval | None],
     differences: Sequence[ConfidenceInterval | None],
     split: str,
+    score: str = CROSS_ENTROPY,
 ) -> FittedTable:
-    """The recommended row of each study; every argument but the last has one element per study.
+    """The recommended row of each study; every list has one element per study.
 
     Args:
         studies: Labels of the studies.
@@ -36,6 +39,7 @@ def recommended_table(
         losses: Their mean losses.
         differences: Their mean losses minus that of the first study.
         split: Name of the split.
+        score: What the loss is, with its unit.
     """
     columns = [
         Column("study", studies),
@@ -48,16 +52,19 @@ def recommended_table(
             CellKind.NUMBER,
         ),
     ]
-    return FittedTable(columns, "Recommended rows", notes=[_LEGEND])
+    return FittedTable(columns, "Recommended rows", notes=[_legend(score)])
 
 
-def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: str) -> FittedTable:
+def shared_rows_table(
+    studies: Sequence[str], rows: Sequence[SharedRow], split: str, score: str = CROSS_ENTROPY
+) -> FittedTable:
     """Rows that two studies or more have, with their losses and the differences to the first study.
 
     Args:
         studies: Labels of the studies.
         rows: The rows.
         split: Name of the split.
+        score: What the loss is, with its unit.
     """
     columns = [Column("row", [row_label(row.key) for row in rows])]
     for index, study in enumerate(studies):
@@ -70,7 +77,7 @@ def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: 
         if index:
             differences = [_format_difference(row.differences[index]) for row in rows]
             columns.append(Column("difference", differences, CellKind.NUMBER))
-    return FittedTable(columns, f"Shared rows, {split} loss", notes=[_LEGEND])
+    return FittedTable(columns, f"Shared rows, {split} loss", notes=[_legend(score)])
 
 
 def row_label(key: RowKey) -> str:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema, field_validator
 
 from bln_search.core.blend import parse_estimate
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
+from bln_search.core.score_description import ScoreDescription
 from bln_search.specs.base import Spec, require_storable_text
 from bln_search.specs.sections.arm import ConfigurationCode
+from bln_search.specs.sections.condition import CLEAN, RESERVED_NAMES
 
 EXTERNAL_ARM = "network"
 """Label of the only arm of a study with external results."""
+
+CONDITION_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+"""Names of conditions: letters, digits, `-` and `_`."""
 
 LARGEST_SPLIT = 10_000_000
 """Largest number of examples of a split of external results."""
@@ -34,6 +39,17 @@ Code = Annotated[
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 EstimateLabel = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+def _check_condition_name(name: str) -> str:
+    if name in RESERVED_NAMES - {CLEAN}:
+        raise ValueError(f"the name {name} is reserved: give the condition another name")
+    return name
+
+
+ConditionName = Annotated[str, StringConstraints(pattern=CONDITION_PATTERN), AfterValidator(_check_condition_name)]
+Examples = dict[Literal[Split.VALIDATION, Split.TEST], Annotated[int, Field(ge=1, le=LARGEST_SPLIT)]]
+"""Number of examples by split."""
 
 
 class ExternalNetwork(Spec):
@@ -74,6 +90,32 @@ class ExternalRow(Spec):
         return estimate
 
 
+class ExternalScore(Spec):
+    """The loss of each example, if it is not the cross-entropy of a classification.
+
+    Attributes:
+        name: Its name, as `squared error`.
+        unit: Its unit; empty for a loss without one.
+        has_accuracy: Whether it says of each example if the prediction is correct.
+    """
+
+    takes_booleans = frozenset({"has_accuracy"})
+
+    name: Text
+    unit: Annotated[str, StringConstraints(max_length=32)] = ""
+    has_accuracy: bool
+
+    @field_validator("name", "unit")
+    @classmethod
+    def _check_text(cls, text: str) -> str:
+        return require_storable_text(text)
+
+    @property
+    def description(self) -> ScoreDescription:
+        """Name and unit."""
+        return ScoreDescription(self.name, self.unit)
+
+
 class ExternalSpec(Spec):
     """Networks that were trained and evaluated elsewhere.
 
@@ -83,10 +125,20 @@ class ExternalSpec(Spec):
         results_sha256: Digest of all evaluations with their per-example outcomes.
         class_prior: What predicting the class frequencies reaches; None if targets are not classes.
         deployed: The row under which the networks compute their original outputs; None if there is none.
+        ranking_condition: Name of the condition whose loss ranks the rows; empty without conditions.
+        conditions: Further conditions, with the number of examples of each evaluated split.
+        score: The loss, if it is not the cross-entropy of a classification.
     """
+
+    added_later = frozenset({"ranking_condition", "conditions", "score"})
 
     networks: tuple[ExternalNetwork, ...] = Field(min_length=1, max_length=1000)
     examples: dict[Split, Annotated[int, Field(ge=1, le=LARGEST_SPLIT)]]
     results_sha256: Sha256
     class_prior: ExternalBaseline | None = None
     deployed: ExternalRow | None = None
+    ranking_condition: Annotated[str, StringConstraints(pattern=f"^$|{CONDITION_PATTERN}")] = ""
+    conditions: dict[ConditionName, dict[Split, Annotated[int, Field(ge=1, le=LARGEST_SPLIT)]]] = Field(
+        default={}, max_length=64
+    )
+    score: ExternalScore | None = None

@@ -74,7 +74,9 @@ def check_results(results: ExternalResults) -> CheckedResults:
     evaluations, digests = [], []
     for position, submitted in enumerate(results.evaluations):
         try:
-            evaluation, outcomes, digest = _decode(submitted, results.examples[submitted.split])
+            evaluation, outcomes, digest = _decode(
+                submitted, results.examples_under(submitted.condition)[submitted.split]
+            )
         except _InvalidOutcomesError as error:
             problems.append(Problem(("evaluations", position, error.key), error.reason))
             if len(problems) == MAX_PROBLEMS:
@@ -98,8 +100,18 @@ def _structure_problems(results: ExternalResults) -> list[Problem]:
         if not evaluation.configuration.fits(results.method):
             message = f"{evaluation.configuration} is not a configuration of the method {results.method}"
             problems.append(Problem((*location, "configuration"), message))
-        if evaluation.split not in results.examples:
-            problems.append(Problem((*location, "split"), f"`examples` does not have the split {evaluation.split}"))
+        if evaluation.condition and evaluation.condition not in results.conditions:
+            message = f"`conditions` does not have the condition {evaluation.condition}"
+            problems.append(Problem((*location, "condition"), message))
+        elif evaluation.split not in results.examples_under(evaluation.condition):
+            place = f"`conditions.{evaluation.condition}`" if evaluation.condition else "`examples`"
+            problems.append(Problem((*location, "split"), f"{place} does not have the split {evaluation.split}"))
+        is_measured = evaluation.state is EvaluationState.MEASURED
+        if is_measured and (evaluation.correct is not None) != results.has_accuracy:
+            advice = (
+                "a measured evaluation needs it" if results.has_accuracy else "the score has no accuracy: leave it out"
+            )
+            problems.append(Problem((*location, "correct"), advice))
         first = seen.setdefault((evaluation.network, evaluation.key), position)
         if first != position:
             problems.append(Problem(location, f"this repeats evaluation {first}: give each network and row once"))
@@ -122,14 +134,18 @@ def _name_problems(results: ExternalResults) -> list[Problem]:
 
 def _completeness_problems(results: ExternalResults) -> list[Problem]:
     """Networks without a value on the split that ranks, and too many losses."""
-    ranked = {evaluation.network for evaluation in results.evaluations if evaluation.split == results.ranked_on}
+    ranked = {
+        evaluation.network
+        for evaluation in results.evaluations
+        if evaluation.split == results.ranked_on and not evaluation.condition
+    }
     problems = [
         Problem(("networks", network), f"this network has no evaluation on {results.ranked_on}, which ranks")
         for network in range(len(results.networks))
         if network not in ranked
     ]
-    measured = (each.split for each in results.evaluations if each.state is EvaluationState.MEASURED)
-    losses = sum(results.examples[split] for split in measured)
+    measured = (each for each in results.evaluations if each.state is EvaluationState.MEASURED)
+    losses = sum(results.examples_under(each.condition)[each.split] for each in measured)
     if losses > MOST_LOSSES:
         problems.append(
             Problem(("evaluations",), f"they have {losses:,} losses; the largest number is {MOST_LOSSES:,}")
@@ -138,23 +154,27 @@ def _completeness_problems(results: ExternalResults) -> list[Problem]:
 
 
 def _decode(submitted: ExternalEvaluation, n: int) -> tuple[Evaluation, tuple[bytes, bytes] | None, bytes]:
-    """The evaluation of n examples, its encoded outcomes, and a digest of both."""
+    """The evaluation of n examples, its encoded outcomes, and a digest of both.
+
+    Without correctness it has no accuracy, and its outcomes are stored as incorrect.
+    """
     key = submitted.key
     identity = f"{submitted.network} {key} {submitted.state} {submitted.reason} {submitted.loss!r}".encode()
-    if submitted.loss is None or submitted.losses is None or submitted.correct is None:
+    if submitted.loss is None or submitted.losses is None:
         evaluation = Evaluation(key, submitted.state, n=0, reason=submitted.reason)
         return evaluation, None, hashlib.sha256(identity).digest()
     deflated = _decode_base64("losses", submitted.losses)
     losses = _inflate_losses(deflated, n)
-    bits = _decode_base64("correct", submitted.correct)
+    has_correct = submitted.correct is not None
+    bits = bytes(math.ceil(n / 8)) if submitted.correct is None else _decode_base64("correct", submitted.correct)
     if len(bits) != math.ceil(n / 8):
         raise _InvalidOutcomesError("correct", f"it has {len(bits)} bytes, {n} examples need {math.ceil(n / 8)}")
     mean, size = float(losses.mean(dtype=np.float64)), float(np.abs(losses).mean(dtype=np.float64))
     if abs(mean - submitted.loss) > _TOLERANCE * max(size, _SMALLEST):
         raise _InvalidOutcomesError("loss", f"it is {submitted.loss!r}, but the mean of the losses is {mean!r}")
     correct = np.unpackbits(np.frombuffer(bits, np.uint8), count=n).astype(np.bool_)
-    evaluation = Evaluation(key, submitted.state, n, submitted.loss, float(correct.mean()))
-    digest = hashlib.sha256(identity + losses.tobytes() + correct.tobytes()).digest()
+    evaluation = Evaluation(key, submitted.state, n, submitted.loss, float(correct.mean()) if has_correct else None)
+    digest = hashlib.sha256(identity + losses.tobytes() + (correct.tobytes() if has_correct else b"")).digest()
     return evaluation, (deflated, bits), digest
 
 

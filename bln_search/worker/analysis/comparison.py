@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -50,6 +51,8 @@ def compare_best_rows(
     table = _load_outcomes(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
     if table is None:
         return None, "per-example outcomes are not stored for all rows"
+    if not board.has_accuracy:
+        table = replace(table, has_correctness=False)
     return compare_rows(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
 
 

@@ -54,9 +54,9 @@ def _export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> E
         over_seeds={
             split.value: MetricValues(
                 loss=figures.loss.mean,
-                accuracy=figures.accuracy.mean,
+                accuracy=figures.accuracy.mean if figures.accuracy else 0.0,
                 loss_deviation=figures.loss.deviation,
-                accuracy_deviation=figures.accuracy.deviation,
+                accuracy_deviation=figures.accuracy.deviation if figures.accuracy else None,
             )
             for split, figures in row.metrics.items()
         },

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bln_search.core.corruption import DEFAULT_SEVERITY
 from bln_search.core.errors import SpecError
 from bln_search.specs.load import parse_yaml
 from service.pages.editor.yaml_text import set_value, value_at
@@ -19,8 +20,9 @@ class Field:
         name: Name in the HTML form.
         label: Label for the user.
         path: Keys of the value in the study.
-        kind: Kind of the input element: text, number, list, choice, choices or methods.
+        kind: Kind of the input element: text, number, list, conditions, choice, choices or methods.
         help: Hint for the user.
+        is_optional: Whether an empty list removes the entry from the study.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Field:
     path: tuple[str, ...]
     kind: str
     help: str = ""
+    is_optional: bool = False
 
 
 FIELDS = (
@@ -38,6 +41,30 @@ FIELDS = (
     Field("model", "Network", ("model", "name"), "choice"),
     Field("methods", "Normalization", ("arms",), "methods", "one arm each"),
     Field("population", "Population estimates", ("evaluation", "population"), "choices"),
+    Field(
+        "inference_sizes",
+        "Inference mini-batch sizes",
+        ("evaluation", "batch_sizes"),
+        "list",
+        "as in 1, 4, 64; by default that of training",
+        is_optional=True,
+    ),
+    Field(
+        "blends",
+        "Blends of population and mini-batch",
+        ("evaluation", "blends"),
+        "list",
+        "weights of the population, as in 0.1, 0.5, N16",
+        is_optional=True,
+    ),
+    Field(
+        "conditions",
+        "Conditions: corrupted images",
+        ("evaluation", "conditions"),
+        "conditions",
+        "corruptions with a severity from 1 to 5, as in fog-3, contrast-5",
+        is_optional=True,
+    ),
     Field("seeds", "Seeds", ("seeds",), "list", "with three or more, differences can be tested"),
     Field("epochs", "Epochs", ("training", "epochs"), "number"),
     Field("batch_size", "Mini-batch size", ("training", "batch_size"), "number"),
@@ -78,9 +105,17 @@ def _form_value(field: Field, value: Any) -> str | list[str]:
         return [_truncate(arm["method"]) for arm in arms if isinstance(arm, dict) and "method" in arm]
     if field.kind == "choices":
         return [_truncate(item) for item in value] if isinstance(value, list) else []
-    if field.kind == "list":
-        return ", ".join(_truncate(item) for item in value) if isinstance(value, list) else ""
+    if field.kind in ("list", "conditions"):
+        return ", ".join(_condition_text(item) for item in value) if isinstance(value, list) else ""
     return "" if value is None else _truncate(value)
+
+
+def _condition_text(item: Any) -> str:
+    """The text of an item of a list; of a condition that is a mapping its name, or `CORRUPTION-SEVERITY`."""
+    if not isinstance(item, dict):
+        return _truncate(item)
+    name = item.get("name") or f"{item.get('corruption', '')}-{item.get('severity', DEFAULT_SEVERITY)}"
+    return _truncate(name)
 
 
 def _truncate(value: Any) -> str:
@@ -100,8 +135,11 @@ def _yaml_value(field: Field, value: str | list[str] | None, present: Any) -> An
         selected = [value] if isinstance(value, str) else list(value or ())
         return _update_arms(selected, present) if field.kind == "methods" else selected
     text = "" if value is None else " ".join(value) if isinstance(value, list) else value.strip()
-    if field.kind == "list":
-        return [_parse_number(item) for item in text.replace(",", " ").split()]
+    if field.kind in ("list", "conditions"):
+        items = text.replace(",", " ").split()
+        if field.is_optional and not items:
+            return None
+        return _update_conditions(items, present) if field.kind == "conditions" else list(map(_parse_number, items))
     if not text:
         return None
     return _parse_number(text) if field.kind == "number" else text
@@ -113,6 +151,13 @@ def _update_arms(methods: Sequence[str], present_arms: Any) -> list[Any]:
     kept_arms = [arm for arm in existing if isinstance(arm, dict) and arm.get("method") in methods]
     kept_methods = {arm["method"] for arm in kept_arms}
     return kept_arms + [{"method": method} for method in methods if method not in kept_methods]
+
+
+def _update_conditions(texts: Sequence[str], present_conditions: Any) -> list[Any]:
+    """Return conditions with these texts; those that exist keep their settings."""
+    existing = present_conditions if isinstance(present_conditions, list) else []
+    by_text = {_condition_text(condition): condition for condition in existing}
+    return [by_text.get(text, text) for text in texts]
 
 
 def _parse_number(text: str) -> Any:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, computed_field
 from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
-from bln_search.core.registry import data_set_names, model_names
+from bln_search.core.registry import corruption_names, data_set_names, model_names
 from bln_search.settings import Settings
 from bln_search.specs.load import parse_study
 from bln_search.specs.study import StudySpec
@@ -135,6 +135,7 @@ def _editor_page(request: Request, context: Context, writer: Bearer, text: str, 
         choices={
             "data": data_set_names(),
             "model": model_names(),
+            "conditions": corruption_names(),
             "methods": [method.value for method in Method],
             "population": [
                 estimate.value for estimate in PopulationEstimate if estimate is not PopulationEstimate.MEMORY

@@ -139,6 +139,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
         study={"id": study.id, "name": study.name, "title": board.spec.title, "state": study.state},
         per_layer=cached is not None and bool(cached.layers),
         board=leaderboard,
+        has_accuracy=leaderboard.has_accuracy,
         seeds=len(board.spec.seeds),
         top_group_size=sum(row.in_top_group for row in table.groups.values()) or len(board.top_group_p_values or ()),
         pinned=pinned,
@@ -164,7 +165,12 @@ def difference_fragment(
     """The difference of two rows, as a part of the page."""
     board, _, analysis = _read_results(context, study, on)
     difference = chosen_difference(board, analysis, tuple(dict.fromkeys(row or ())))
-    return render_fragment("parts/row_difference.html", difference=difference, study={"id": study.id})
+    return render_fragment(
+        "parts/row_difference.html",
+        difference=difference,
+        has_accuracy=board.leaderboard.has_accuracy,
+        study={"id": study.id},
+    )
 
 
 def _read_results(

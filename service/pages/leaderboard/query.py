@@ -87,7 +87,7 @@ def leaderboard_query(
     estimate: EstimateChoice = "",
     state: Annotated[EvaluationState | Literal[""], Query()] = "",
     deterministic: Annotated[Literal["", "true", "false"], Query()] = "",
-    condition: Annotated[str, Query(pattern="^$|^[a-z0-9][a-z0-9_-]{0,63}$")] = "",
+    condition: Annotated[str, Query(pattern="^$|^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")] = "",
     parameter: ParameterFilters = None,
     on: SplitChoice = "",
     sort: LeaderboardSort = "rank",

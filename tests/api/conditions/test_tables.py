@@ -226,7 +226,7 @@ def test_test_figures_are_reported_and_do_not_select():
 
 
 def test_rows_without_a_value_in_a_condition_are_listed_last():
-    loaders = {"good": make_data(), "bad": [(x * float("nan"), y) for x, y in make_data()]}
+    loaders = {"good": make_data(), "bad": [(x * float("inf"), y) for x, y in make_data()]}
     result = bln_search.evaluate_configurations(trained(), TRAIN, loaders)
     assert not result.rows.keys
     assert {record["reason"] is not None for record in result.to_records()} == {True}

@@ -129,6 +129,68 @@ def test_texts_of_a_regression_have_neither_accuracy_nor_nats(score, outputs):
         assert "nats" not in text
 
 
+@pytest.mark.parametrize(
+    ("score", "outputs", "words"),
+    [
+        ("cross_entropy", 2, "loss: mean cross-entropy in nats (lower is better)"),
+        ("bce", 1, "loss: mean binary cross-entropy in nats (lower is better)"),
+        ("mse", 1, "loss: mean squared error (lower is better)"),
+        ("mae", 1, "loss: mean absolute error (lower is better)"),
+        (nn.SmoothL1Loss(reduction="none"), 1, "loss: mean SmoothL1Loss (lower is better)"),
+        (F.huber_loss, 1, None),
+        (lambda a, b: (a - b).abs().mean(1), 1, "loss: mean loss (lower is better)"),
+    ],
+)
+def test_the_table_names_the_loss_its_unit_and_its_direction(score, outputs, words):
+    if words is None:
+
+        def huber(a, b):
+            return F.huber_loss(a, b, reduction="none")
+
+        score, words = huber, "loss: mean huber (lower is better)"
+    x = torch.cat([x for x, _ in regression_data()])
+    y = (x[:, 0] > 0).long() if outputs == 2 else (x[:, :1] > 0).float()
+    data = list(zip(x.split(10), y.split(10), strict=True))
+    ranked = evaluate(score, outputs, data=data)
+    several = bln_search.evaluate_configurations(
+        regression_network(outputs), data, {"clean": data, "again": data}, score=score
+    )
+    for text in (str(ranked), ranked._repr_html_()):
+        assert words in " ".join(text.split())
+    assert words.removeprefix("loss: ") in " ".join(str(several).split())
+    assert words.removeprefix("loss: ") in several._repr_html_()
+
+
+def test_the_table_names_the_direction_of_each_metric():
+    metrics = {"error": bln_search.Metric(lambda a, b: (a - b).abs().max(), higher_is_better=False), "R": max_output}
+    data = regression_data()
+    ranked = bln_search.evaluate_configurations(regression_network(), data, data, score="mse", metrics=metrics)
+    text = " ".join(str(ranked).split())
+    assert "error: lower is better" in text
+    assert "R: higher is better" in text
+
+
+def max_output(outputs, targets):
+    return outputs.max()
+
+
+def test_a_regression_has_no_accuracy_in_any_form():
+    """None instead of a number; in the comparison, in the recommendation, after saving, and over networks."""
+    ranked = evaluate("mse")
+    networks = [regression_network() for _ in range(2)]
+    with torch.no_grad():
+        networks[1][0].weight.add_(0.1)
+    several = bln_search.evaluate_configurations(networks, regression_data(), regression_data(), score="mse")
+    for table in (ranked, several):
+        assert {row.row.metrics[Split.VALIDATION].accuracy for row in table} == {None}
+        assert {row.accuracy for row in table.comparison.rows} == {None}
+        assert {pair.accuracy for pair in table.comparison.pairs} == {None}
+        assert {pair.mcnemar for pair in table.comparison.pairs} == {()}
+        assert table.recommendation.accuracy is None
+        assert not any("accuracy" in name for record in table.to_records() for name in record)
+        assert "accuracy" not in str(table.plot())
+
+
 def test_texts_of_a_score_with_correctness_have_accuracy():
     ranked = evaluate(outcomes_of_pairs())
     for text in (str(ranked), ranked._repr_html_(), ranked.to_csv()):

@@ -89,7 +89,7 @@ def test_without_plotly_the_error_says_how_to_install_it(ranked, monkeypatch):
 
 
 def test_a_chart_without_a_value_is_an_error(networks):
-    bad = [(x * float("nan"), y) for x, y in make_data()]
+    bad = [(x * float("inf"), y) for x, y in make_data()]
     result = bln_search.evaluate_configurations(networks[0], TRAIN, {"bad": bad})
     for table in (result, result["bad"]):
         with pytest.raises(bln_search.ModelError, match="chart needs a row"):

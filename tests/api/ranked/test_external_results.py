@@ -91,15 +91,62 @@ def test_method_can_be_named_where_several_fit(ranked):
     assert ranked.external_results("own", method="brn").method == "brn"
 
 
-def test_score_without_correctness_is_refused():
+def test_score_without_correctness_has_its_name_and_no_accuracy():
     batches = [(x, y.float()[:, None].expand(-1, 2)) for x, y in VALIDATION]
     ranked = bln_search.evaluate_configurations(trained(), TRAIN, batches, score="mse")
-    with pytest.raises(ModelError, match="without correctness"):
-        ranked.external_results("own")
+    results = ranked.external_results("own")
+    assert (results.score.name, results.score.unit, results.score.has_accuracy) == ("squared error", "", False)
+    assert {evaluation.correct for evaluation in results.evaluations} == {None}
+    checked = check_results(results)
+    assert checked.problems == ()
+    assert {submitted.evaluation.accuracy for submitted in checked.evaluations} == {None}
 
 
-def test_several_conditions_are_submitted_one_by_one():
-    ranked = bln_search.evaluate_configurations(trained(), TRAIN, conditions(60))
-    with pytest.raises(ModelError, match=r"ranked\['clean'\]"):
-        ranked.external_results("own")
-    assert check_results(ranked["large"].external_results("own")).problems == ()
+def test_cross_entropy_is_the_score_that_results_do_not_name(ranked):
+    assert ranked.external_results("own").score is None
+    assert "score" not in ranked.external_results("own").model_dump(mode="json")
+
+
+@pytest.fixture(scope="module")
+def under_conditions():
+    networks = [trained(seed) for seed in range(2)]
+    validation = conditions(60) | {"Small": make_data(40, 7, scale=0.5)}
+    test = {name: make_data(30, 8) for name in validation}
+    return bln_search.evaluate_configurations(networks, TRAIN, validation, test_loader=test)
+
+
+@pytest.mark.parametrize("ranked_under", [None, "Small"])
+def test_several_conditions_are_one_study(under_conditions, ranked_under):
+    results = under_conditions.external_results("own", title="Mine", ranked_under=ranked_under)
+    ranking = ranked_under or "clean"
+    others = {"clean", "large", "small", "Small"} - {ranking}
+    sizes = dict.fromkeys(("clean", "large", "small"), 60) | {"Small": 40}
+    assert check_results(results).problems == ()
+    assert (results.title, results.ranking_condition) == ("Mine", ranking)
+    assert results.examples == {Split.VALIDATION: sizes[ranking], Split.TEST: 30}
+    assert results.conditions == {name: {Split.VALIDATION: sizes[name], Split.TEST: 30} for name in others}
+    for evaluation in results.evaluations:
+        condition = evaluation.condition or ranking
+        table = under_conditions[condition].of_network(evaluation.network)
+        key = EvaluationKey(evaluation.configuration, evaluation.estimate, evaluation.batch_size, evaluation.split)
+        assert evaluation.loss == pytest.approx(float(table.outcomes[key].losses.mean(dtype="float64")))
+
+
+def test_conditions_of_a_saved_table_are_submitted_alike(under_conditions, tmp_path):
+    loaded = bln_search.load_ranked(under_conditions.save(tmp_path / "ranked"))
+    digests = {check_results(table.external_results("own")).sha256 for table in (under_conditions, loaded)}
+    assert len(digests) == 1
+
+
+def test_unknown_or_reserved_condition_is_one_clear_error(under_conditions):
+    with pytest.raises(KeyError, match="there is no condition 'dark'"):
+        under_conditions.external_results("own", ranked_under="dark")
+    reserved = bln_search.evaluate_configurations(trained(), TRAIN, {"clean": VALIDATION, "test": VALIDATION})
+    with pytest.raises(ModelError, match="the name test is reserved"):
+        reserved.external_results("own")
+
+
+def test_one_condition_is_submitted_alone(under_conditions):
+    results = under_conditions["large"].external_results("own")
+    assert check_results(results).problems == ()
+    assert (results.ranking_condition, results.conditions) == ("", {})

@@ -78,8 +78,8 @@ def test_the_representation_is_one_short_line(ranked):
 def test_rows_without_a_value_have_a_representation():
     ranked = undefined_rows()
     assert repr(ranked[-1]).endswith(", undefined>")
-    nan = [(x * float("nan"), y) for x, y in make_loader()]
-    diverged = bln_search.evaluate_configurations(make_network(), make_loader(), nan)
+    infinite = [(x * float("inf"), y) for x, y in make_loader()]
+    diverged = bln_search.evaluate_configurations(make_network(), make_loader(), infinite)
     assert repr(diverged) == "<RankedConfigurations: 16 rows, none ranked>"
     assert repr(diverged[0]).endswith(", diverged>")
 

@@ -38,15 +38,63 @@ def test_saved_table_becomes_a_study_once(world, invoke, service, tmp_path, netw
     assert invoke("leaderboard", "own", *service).stdout == invoke("leaderboard", "own").stdout
 
 
-def test_condition_is_named_for_a_table_of_several(world, invoke, service, tmp_path, network, batches):
-    ranked = bln_search.evaluate_configurations(network, batches, {"clean": batches, "dark": batches})
-    file = ranked.save(tmp_path / "ranked")
-    refused = invoke("submit-results", file, "--name", "own", *service)
-    assert refused.exit_code != 0
-    assert "clean, dark" in str(refused.exception)
-    sent = invoke("submit-results", file, "--name", "own", "--condition", "dark", *service)
+@pytest.mark.parametrize(
+    ("words", "ranking", "others"),
+    [
+        ((), "night", ["dark"]),
+        (("--ranked-under", "dark"), "dark", ["night"]),
+        (("--condition", "dark"), "", []),
+    ],
+)
+def test_conditions_of_a_saved_table_are_one_study(
+    words, ranking, others, world, invoke, service, tmp_path, network, batches
+):
+    file = bln_search.evaluate_configurations(network, batches, {"night": batches, "dark": batches}).save(
+        tmp_path / "ranked"
+    )
+    sent = invoke("submit-results", file, "--name", "own", *words, *service)
     assert sent.exit_code == 0, sent.output
-    assert len(world.ledger.studies.list_studies()) == 1
+    (study,) = world.ledger.studies.list_studies()
+    external = world.ledger.studies.get(study.id).spec.external
+    assert (external.ranking_condition, list(external.conditions)) == (ranking, others)
+
+
+def test_unknown_conditions_of_a_saved_table_are_one_clear_error(invoke, service, tmp_path, network, batches):
+    several = bln_search.evaluate_configurations(network, batches, {"night": batches, "dark": batches}).save(
+        tmp_path / "several"
+    )
+    single = bln_search.evaluate_configurations(network, batches, batches).save(tmp_path / "single")
+    for file, option, words in (
+        (several, "--condition", "no condition day: choose one of night, dark"),
+        (several, "--ranked-under", "no condition day: choose one of night, dark"),
+        (single, "--condition", "has no conditions"),
+        (single, "--ranked-under", "has no conditions"),
+    ):
+        refused = invoke("submit-results", file, "--name", "own", option, "day", *service)
+        assert refused.exit_code != 0
+        assert words in str(refused.exception)
+
+
+def test_leaderboard_of_a_regression_names_its_loss(world, invoke, service, tmp_path, network, batches):
+    data = [(x, x[:, :2]) for x, _ in batches]
+    file = bln_search.evaluate_configurations(network, data, data, score="mse").save(tmp_path / "ranked")
+    assert invoke("submit-results", file, "--name", "own", *service).exit_code == 0
+    (study,) = world.ledger.studies.list_studies()
+    compute_analysis(world.ledger, study.id, None)
+    for command in (("leaderboard", "own"), ("leaderboard", "own", "--details"), ("analyze", "own")):
+        shown = invoke(*command, *service)
+        assert shown.exit_code == 0, shown.output
+        assert "squared error" in " ".join(shown.stdout.split())
+        assert "accuracy" not in shown.stdout
+        assert "nats" not in shown.stdout
+    assert invoke("report", "own", "--output", tmp_path / "report").exit_code == 0
+    page = next(path for path in [tmp_path / "report", *(tmp_path / "report").glob("*.html")] if path.is_file())
+    text = page.read_text().lower()
+    assert "mean squared error" in text
+    assert "accuracy %" not in text
+    assert "(nats)" not in text
+    for format_name in ("json", "csv", "latex", "markdown"):
+        assert invoke("leaderboard", "own", "--format", format_name, *service).exit_code == 0
 
 
 @pytest.mark.parametrize("words", [("verify",), ("search-layers",), ("probe", "--batch-sizes", "1")])

@@ -135,6 +135,24 @@ def test_form_change_during_a_check_is_kept_and_submitted(visit):
     assert "method: ln" in page.input_value("#text")
 
 
+def test_conditions_and_blends_of_the_form_are_in_the_plan(visit):
+    page, sent = visit.page, []
+    visit.go("/studies/new")
+    page.wait_for_selector("#send:enabled")
+    for name, value in (("conditions", "fog-3, contrast-5"), ("blends", "0.1, N16"), ("inference_sizes", "1, 4")):
+        page.fill(f"input[name={name}]", value)
+        page.locator(f"input[name={name}]").press("Tab")
+        wait(page, lambda value=value: value in page.input_value("#text"))
+    page.wait_for_selector("#send:enabled")
+    page.route("**/api/v1/studies", lambda route: (sent.append(route.request.post_data_json), route.abort()))
+    page.locator("#send").click()
+    wait(page, lambda: len(sent) == 1)
+    evaluation = sent[0]["evaluation"]
+    assert [condition["name"] for condition in evaluation["conditions"]] == ["fog-3", "contrast-5"]
+    assert (evaluation["blends"], evaluation["batch_sizes"]) == ([0.1, "N16"], [1, 4])
+    visit.complaints = [complaint for complaint in visit.complaints if "ERR_FAILED" not in complaint]
+
+
 def wait(page, happens):
     """While the browser goes on."""
     end = time.monotonic() + 20

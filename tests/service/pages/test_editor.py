@@ -91,6 +91,9 @@ ARM = "arms:\n  - {method: bn, momentum: 0.9}\n"
         ("population", ["frozen"], "  epochs: 3\n", "  epochs: 3\nevaluation: {population: [frozen]}\n"),
         ("methods", ["bn", "ln"], ARM, f"{ARM}  - {{method: ln}}\n"),
         ("methods", [], ARM, "arms: []\n"),
+        ("blends", "0.1, N16", "  epochs: 3\n", "  epochs: 3\nevaluation: {blends: [0.1, N16]}\n"),
+        ("inference_sizes", "1 4", "  epochs: 3\n", "  epochs: 3\nevaluation: {batch_sizes: [1, 4]}\n"),
+        ("conditions", "fog-3, dim", "  epochs: 3\n", "  epochs: 3\nevaluation: {conditions: [fog-3, dim]}\n"),
         ("epochs", "", "training:\n  # how long\n  epochs: 3\n", "training: {}\n"),
     ],
 )
@@ -118,6 +121,49 @@ def test_members_of_a_list_keep_their_lines_and_comments():
     assert fewer == ARMS.replace("  - {method: bn}  # as usual\n", "")
     edited = set_field(ARMS, "methods", ["bln", "bn", "mbn"])
     assert edited == ARMS.replace("  - method: ln\n    name: layers\n", "  - {method: mbn}\n")
+
+
+IMAGES = """\
+name: s
+data: {name: digits}
+model: {name: lenet}
+arms: [{method: bn}]
+seeds: [0]
+evaluation:
+  batch_sizes: [4]
+  conditions:
+    # a dark room
+    - {name: dim, corruption: contrast, severity: 5}
+    - fog-3
+  blends: [0.5]
+"""
+
+
+def test_conditions_and_blends_of_a_study_are_fields_of_the_form(client):
+    checked = check(client, text=IMAGES).json()
+    fields = checked["fields"]
+    assert checked["mistakes"] == []
+    assert (fields["conditions"], fields["blends"], fields["inference_sizes"]) == ("dim, fog-3", "0.5", "4")
+    answer = check(client, text=IMAGES, field="conditions", value="dim, jpeg-2").json()
+    assert "# a dark room\n    - {name: dim, corruption: contrast, severity: 5}\n" in answer["text"]
+    conditions = answer["plan"]["study"]["evaluation"]["conditions"]
+    assert [(each["name"], each["severity"]) for each in conditions] == [("dim", 5), ("jpeg-2", 2)]
+    plain = answer["text"]
+    for name in ("conditions", "blends"):
+        plain = check(client, text=plain, field=name, value="").json()["text"]
+    assert read_fields(plain)["conditions"] == read_fields(plain)["blends"] == ""
+    assert "conditions" not in plain
+    assert "blends" not in plain
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [("conditions", "rain-3", "no corruption"), ("conditions", "fog-9", "severity"), ("blends", "1.5", "weight")],
+)
+def test_wrong_condition_or_blend_is_a_mistake_of_its_line(client, name, value, words):
+    mistakes = check(client, text=IMAGES, field=name, value=value).json()["mistakes"]
+    assert [words in mistake["message"] for mistake in mistakes] == [True]
+    assert mistakes[0]["line"] > 6
 
 
 def test_unpaired_surrogate_is_an_error(client):

@@ -144,3 +144,109 @@ def test_pages_show_networks_instead_of_training(world, client):
         assert client.get(f"/studies/{study_id}/{path}", headers=HTML_HEADERS).status_code == 200
     other = client.post(STUDIES, json=body()).json()["id"]
     assert "external results" not in client.get(f"/studies/{other}", headers=HTML_HEADERS).text
+
+
+def under_conditions(ranking="source", others=("dark", "clean"), n=20):
+    """Results under further conditions, whose losses are those of other networks."""
+    document = results_body(undefined="none", networks=1)
+    for position, condition in enumerate(others):
+        further = results_body(undefined="none", networks=2 + position, n=n)["evaluations"]
+        document["evaluations"] += [
+            {**evaluation, "network": 0, "condition": condition}
+            for evaluation in further
+            if evaluation["network"] == 1 + position
+        ]
+    sizes = {"validation": n, "test": n}
+    return {**document, "ranking_condition": ranking, "conditions": dict.fromkeys(others, sizes)}
+
+
+def test_conditions_are_columns_of_the_leaderboard_and_of_the_page(world, client):
+    document = under_conditions()
+    response = client.post(RESULTS, json=document)
+    assert response.status_code == 201, response.text
+    study_id = response.json()["id"]
+    compute_analysis(world.ledger, study_id, None)
+    board = client.get(f"{STUDIES}/{study_id}/leaderboard").json()
+    assert set(board["conditions"]) == {"clean", "dark"}
+    sent = {
+        (each.get("condition", ""), each["configuration"], each["split"]): each["loss"]
+        for each in document["evaluations"]
+    }
+    for row in board["rows"]:
+        code = row["configuration"]
+        assert row["validation_loss_mean"] == sent["", code, "validation"]
+        for condition in ("dark", "clean"):
+            shown = row["conditions"][condition]
+            assert shown["test_loss_mean"] == sent[condition, code, "test"]
+    worst = client.get(f"{STUDIES}/{study_id}/leaderboard?sort=validation_loss:worst").json()["rows"]
+    values = [row["conditions"]["worst"]["validation_loss_mean"] for row in worst]
+    assert values == sorted(values)
+    page = client.get(f"/studies/{study_id}/leaderboard", headers=HTML_HEADERS).text
+    for heading in ("dark validation loss", "clean validation loss"):
+        assert heading in page
+    assert "source" in client.get(f"/studies/{study_id}", headers=HTML_HEADERS).text
+
+
+@pytest.mark.parametrize(("name", "stored"), [("source", ""), ("dark", "dark"), ("clean", "clean")])
+def test_evaluations_are_selected_by_the_name_of_their_condition(client, name, stored):
+    study_id = client.post(RESULTS, json=under_conditions()).json()["id"]
+    items = client.get(f"{STUDIES}/{study_id}/evaluations?limit=200&condition={name}").json()["items"]
+    assert len(items) == 32
+    assert {item["condition"] for item in items} == {stored}
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        (lambda body: body["conditions"].pop("dark"), "/evaluations/32/condition"),
+        (lambda body: body["conditions"]["dark"].pop("test"), "/evaluations/33/split"),
+        (lambda body: body["conditions"]["dark"].update(validation=21), "/evaluations/32/losses"),
+        (lambda body: body.update(ranking_condition="dark"), ""),
+        (lambda body: body.update(ranking_condition=""), ""),
+        (lambda body: body["conditions"].update(worst={"test": 20}), "/conditions/worst"),
+    ],
+)
+def test_wrong_conditions_name_their_place_and_nothing_is_stored(client, change, pointer):
+    document = under_conditions()
+    change(document)
+    response = client.post(RESULTS, json=document)
+    assert response.status_code == 422
+    assert any(error["pointer"].startswith(pointer) for error in response.json()["errors"])
+    assert client.get(STUDIES).json()["items"] == []
+
+
+def regression_body():
+    document = results_body(networks=2)
+    for evaluation in document["evaluations"]:
+        evaluation["correct"] = None
+    return {**document, "score": {"name": "squared error", "unit": "m²", "has_accuracy": False}}
+
+
+def test_a_regression_has_no_accuracy_and_no_nats_anywhere(world, client):
+    response = client.post(RESULTS, json=regression_body())
+    assert response.status_code == 201, response.text
+    study_id = response.json()["id"]
+    compute_analysis(world.ledger, study_id, None)
+    board = client.get(f"{STUDIES}/{study_id}/leaderboard").json()
+    assert {row["validation_accuracy_mean"] for row in board["rows"]} == {None}
+    analysis = client.get(f"{STUDIES}/{study_id}/analysis").json()["analysis"]
+    assert {row["accuracy"] for row in analysis["comparison"]["rows"]} == {None}
+    assert analysis["recommendation"]["accuracy"] is None
+    evaluations = client.get(f"{STUDIES}/{study_id}/evaluations?limit=200").json()["items"]
+    assert {evaluation["accuracy"] for evaluation in evaluations} == {None}
+    paths = ("", "/leaderboard", "/charts", "/parts/leading", "/configurations/FFFF?arm=network&batch_size=25")
+    pages = [client.get(f"/studies/{study_id}{path}", headers=HTML_HEADERS) for path in paths]
+    for page in pages:
+        assert page.status_code == 200
+        assert "accuracy" not in page.text.lower()
+        assert "nats" not in page.text
+    assert "mean squared error in m²" in pages[0].text
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_correctness_must_fit_the_score(client, missing):
+    document = results_body() if missing else regression_body()
+    document["evaluations"][2]["correct"] = None if missing else results_body()["evaluations"][2]["correct"]
+    response = client.post(RESULTS, json=document)
+    assert response.status_code == 422
+    assert "/evaluations/2/correct" in [error["pointer"] for error in response.json()["errors"]]

@@ -48,7 +48,7 @@ def analyze(
     if output_format is DocumentFormat.JSON:
         typer.echo(analysis.model_dump_json(indent=1))
         return
-    _print_analysis(analysis, study_title(study_record), details=details)
+    _print_analysis(analysis, study_title(study_record), score=study_record.spec.loss.text, details=details)
 
 
 def load_analysis(
@@ -72,11 +72,18 @@ def _absence_reason(study: StudyRecord) -> str:
     return f"study {study.id} ({study.name}) is {study.state}, and only a complete study is analyzed{hint}"
 
 
-def _print_analysis(analysis: Analysis, title: str, *, details: bool) -> None:
+def _print_analysis(analysis: Analysis, title: str, *, score: str, details: bool) -> None:
     if analysis.comparison is not None:
         recommended = None if analysis.recommendation is None else analysis.recommendation.key
         results.print(
-            comparison_table(analysis.comparison, title, recommended=recommended, all_columns=details, has_details=True)
+            comparison_table(
+                analysis.comparison,
+                title,
+                recommended=recommended,
+                all_columns=details,
+                has_details=True,
+                score=score,
+            )
         )
     results.print(ResultLines(analysis, details=details, standalone=True))
 

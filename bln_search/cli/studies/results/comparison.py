@@ -125,6 +125,7 @@ def _row_limit(limit: int | None, output_format: Format) -> int | None:
 def _print_tables(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], found: int, split: str) -> None:
     labels = [study.label for study in compared]
     losses = [study.recommended_losses for study in compared]
+    score = "; ".join(dict.fromkeys(study.study.spec.loss.text for study in compared))
     results.print(
         recommended_table(
             labels,
@@ -133,12 +134,13 @@ def _print_tables(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], 
             [_loss_interval(loss) for loss in losses],
             [_difference_interval(loss, losses[0]) if position else None for position, loss in enumerate(losses)],
             split,
+            score,
         )
     )
     if not rows:
         results.print("These studies have no row in common that is measured in two of them.")
         return
-    results.print(shared_rows_table(labels, rows, split))
+    results.print(shared_rows_table(labels, rows, split, score))
     if found > len(rows):
         results.print(f"{len(rows)} of {found} shared rows; --limit prints more")
 

@@ -31,7 +31,6 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import RowComparisons, leaderboard_csv, leaderboard_json, leaderboard_jsonl
 from bln_search.reports.formatting import compared_rows_by_key
-from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
 from bln_search.reports.terminal.result import ResultLines
@@ -166,7 +165,7 @@ def _print_table(console: Console, result: _LeaderboardView) -> None:
             recommended=None if recommendation is None else recommendation.key,
             all_columns=result.details,
             has_details=True,
-            score=CROSS_ENTROPY,
+            score=result.study.spec.loss.text,
         )
     )
     for line in unranked_reasons(result.board):

@@ -1,0 +1,153 @@
+"""One network under every configuration: checks of its data before any pass, populations, and its ranked tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
+
+from bln_search.api.arguments import device_of
+from bln_search.api.estimates import collect_estimates, moments_of_reached_layers, possible_rows
+from bln_search.api.inputs.adapters import BatchAdapter
+from bln_search.api.inputs.batch_forms import Target
+from bln_search.api.inputs.evaluation_data import EvaluationData
+from bln_search.api.inputs.loaders import batches_by_size
+from bln_search.api.inputs.metrics import Metric, MetricRecorder, count_examples
+from bln_search.api.inputs.peeked_loader import PeekedLoader
+from bln_search.api.inputs.score import describe_score, has_correctness
+from bln_search.api.ranked.table import RankedConfigurations
+from bln_search.core.blend import Blend
+from bln_search.core.enums import Correction, Split
+from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
+from bln_search.evaluation import evaluate_split
+from bln_search.evaluation.adapted_network import Forward
+from bln_search.evaluation.class_counts import ClassCounts
+from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.norms import Normalization
+from bln_search.norms.network.layers import (
+    MomentsByEstimate,
+    find_norms,
+    network_populations,
+    row_matching_original_outputs,
+)
+from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
+from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.row_results import TrialEvaluation
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """Checked arguments of `evaluate_configurations`."""
+
+    scoring: Score
+    correction: Correction
+    blends: tuple[Blend, ...]
+    batch_sizes: Sequence[int] | None
+    forward: Forward | None
+    target: Target | None
+    metrics: Mapping[str, Metric]
+    gathered: MomentsByEstimate | None
+    per_slot: bool
+    one_pass: bool
+    memory_limit: int
+
+
+class NetworkEvaluation:
+    """The evaluation of one network. Its data are checked when it is made; every pass is in `tables`.
+
+    Args:
+        network: The network.
+        data: Populations and conditions.
+        settings: What is evaluated.
+
+    Raises:
+        ModelError: The network cannot be evaluated.
+        DataError: Mini-batches do not fit the network.
+    """
+
+    def __init__(self, network: nn.Module, data: EvaluationData, settings: EvaluationSettings) -> None:
+        self._layers = find_norms(network)
+        self._adapter = BatchAdapter(network, settings.forward, settings.target, device_of(network))
+        self._data, self._settings = data, settings
+        data.check(self._adapter, settings.scoring, one_pass=settings.one_pass, per_slot=settings.per_slot)
+        data.check_batch_sizes(self._adapter, settings.batch_sizes)
+
+    def tables(self) -> dict[str | None, RankedConfigurations]:
+        """The ranked table of each condition; populations are collected once."""
+        settings, layers = self._settings, self._layers
+        estimates = collect_estimates(self._adapter, layers, self._data.populations, settings.gathered)
+        populations = network_populations(layers, estimates, settings.correction, per_slot=settings.per_slot)
+        rows = possible_rows(layers, estimates, settings.blends)
+        by_estimate = _populations_by_estimate(layers, estimates, populations)
+        tables: dict[str | None, RankedConfigurations] = {}
+        for condition in self._data.conditions:
+            measured = _Measured([], {}, ClassCounts())
+            for split, loader, _ in condition.by_split():
+                self._evaluate_split(split, loader, rows, populations, measured)
+            tables[condition.name] = RankedConfigurations(
+                board=rank_rows(
+                    TrialEvaluation(arm="network", seed=0, evaluation=result) for result in measured.evaluations
+                ),
+                populations=by_estimate,
+                outcomes=_outcomes_by_key(measured.evaluations),
+                class_prior=measured.classes.class_prior,
+                per_slot=settings.per_slot and any(layer.batch_size != 1 for layer in layers.values()),
+                deployed=row_matching_original_outputs(layers, moments_of_reached_layers(estimates)),
+                has_accuracy=has_correctness(settings.scoring),
+                score=describe_score(settings.scoring),
+                metric_values=measured.metric_values,
+                higher_is_better={name: metric.higher_is_better for name, metric in settings.metrics.items()},
+            )
+        return tables
+
+    def _evaluate_split(
+        self, split: Split, loader: PeekedLoader, rows: Sequence[RowSpec], populations: Populations, measured: _Measured
+    ) -> None:
+        """Add the evaluations of one split at every mini-batch size, and the values of the metrics."""
+        settings = self._settings
+        pairs = self._adapter.input_target_pairs(loader, loader.name, settings.scoring)
+        if split is Split.VALIDATION and settings.scoring is cross_entropy:
+            pairs = measured.classes.count_targets(pairs)
+        for batch_size, batches in batches_by_size(pairs, settings.batch_sizes, loader.name):
+            recorder = MetricRecorder(settings.metrics, len(rows), count_examples(loader.loader), settings.memory_limit)
+            evaluations = evaluate_split(
+                self._adapter.network,
+                batches,
+                rows,
+                populations,
+                split=split,
+                batch_size=batch_size,
+                score=settings.scoring,
+                one_pass=settings.one_pass,
+                memory_limit=settings.memory_limit,
+                observe=recorder.observe if settings.metrics else None,
+            )
+            if not has_correctness(settings.scoring):
+                evaluations = [replace(evaluation, accuracy=None) for evaluation in evaluations]
+            measured.evaluations.extend(evaluations)
+            measured.metric_values.update(recorder.values(evaluations))
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The evaluations of one condition, values of metrics, and the classes of its targets."""
+
+    evaluations: list[Evaluation]
+    metric_values: dict[EvaluationKey, dict[str, float]]
+    classes: ClassCounts
+
+
+def _populations_by_estimate(
+    layers: Mapping[str, Normalization], estimates: MomentsByEstimate, populations: Populations
+) -> dict[str, dict[str, Any]]:
+    reached = {name: populations[layer] for name, layer in layers.items() if layer in populations}
+    return {
+        estimate: {name: by_estimate[estimate] for name, by_estimate in reached.items() if estimate in by_estimate}
+        for estimate in estimates
+    }
+
+
+def _outcomes_by_key(results: list[Evaluation]) -> dict[EvaluationKey, Outcomes]:
+    return {result.key: result.outcomes for result in results if result.outcomes is not None}

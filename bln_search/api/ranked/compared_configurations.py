@@ -1,0 +1,108 @@
+"""Comparison of the rows of a ranked table, and the row to use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from bln_search.api.ranked.ranked_rows import RankedRows
+from bln_search.api.ranked.row import RankedConfiguration
+from bln_search.core.errors import ModelError
+from bln_search.core.records import RowKey
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
+from bln_search.ranking.paired import compare_rows
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, compare_with_class_prior
+from bln_search.ranking.selection.recommendation import Recommendation, recommend
+from bln_search.reports.sentences.baseline_check import baseline_warning
+
+
+@dataclass(frozen=True, repr=False)
+class ComparedConfigurations(RankedRows):
+    """Ranked rows, compared over examples, of which one is recommended."""
+
+    @property
+    def best(self) -> RankedConfiguration:
+        """The first row. Raises ModelError if no row has a value."""
+        if self.board.best is None:
+            reason = next((row.reason for row in self.board.rows if row.reason), "there is no row")
+            raise ModelError(f"no configuration could be measured: {reason}")
+        return self[0]
+
+    @property
+    def best_independent(self) -> RankedConfiguration | None:
+        """The row of lowest loss that is independent of the mini-batch; None if no ranked row is."""
+        return next((candidate for candidate in self if candidate.row.rank and candidate.is_independent), None)
+
+    @property
+    def as_is(self) -> RankedConfiguration | None:
+        """The row of the network before conversion by `same`, at its best mini-batch size.
+
+        None for a network that was not converted by `same`, and if the row has no rank.
+        """
+        if self.deployed is None:
+            return None
+        key = self.deployed.configuration, self.deployed.estimate
+        rows = (candidate for candidate in self if candidate.row.rank is not None)
+        return next((row for row in rows if (row.configuration, row.row.estimate) == key), None)
+
+    @property
+    def recommended(self) -> RankedConfiguration:
+        """The row to use: among rows near the lowest mean loss, the cheapest that is independent of the mini-batch.
+
+        It depends on the mini-batch if all rows near the lowest mean loss do; `best_independent` never does. The row of
+        the network before conversion (`as_is`) is recommended unless another is significantly better.
+        Raises ModelError if no row has a value.
+        """
+        recommendation = self.recommendation
+        if recommendation is None:
+            return self.as_is or self.best
+        return next(candidate for candidate in self if candidate.row.key == recommendation.key)
+
+    @cached_property
+    def recommendation(self) -> Recommendation | None:
+        """The reasons for `recommended`; None if fewer than two rows could be compared."""
+        if self.comparison is None:
+            return None
+        as_is = None if self.as_is is None else self.as_is.row.key
+        return recommend(self.comparison, {}, per_slot=self.per_slot, current=as_is)
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """The best rows, compared over the examples of the split that ranks; None for fewer than two rows or examples.
+
+        With one network it generalizes to other examples, with several also to other networks that were trained alike.
+        """
+        ranked = [row.key for row in self.distinct_board.rows if row.rank is not None]
+        if len(ranked) < 2:
+            return None
+        split = self.board.ranked_on
+        compared_keys = self._keys_to_compare(ranked)
+        table = self.outcome_table(compared_keys)
+        if table is None:
+            return None
+        return compare_rows(compared_keys, table, split, not_compared=len(ranked) - len(compared_keys))
+
+    def _keys_to_compare(self, ranked: list[RowKey]) -> list[RowKey]:
+        """The first rows of the table, and the row of the network before conversion."""
+        first = ranked[:MAX_COMPARED_ROWS]
+        as_is = None if self.as_is is None else self.as_is.row.key
+        return first if as_is is None or as_is in first else [*first[:-1], as_is]
+
+    @property
+    def baseline_warning(self) -> str | None:
+        """A warning that no row has a lower loss than predicting the class frequencies; None where one has."""
+        return None if self._class_prior_comparison is None else baseline_warning(self._class_prior_comparison)
+
+    @cached_property
+    def _class_prior_comparison(self) -> ArmsNoBetterThanPrior | None:
+        return compare_with_class_prior(self.board, self.class_prior)
+
+    @property
+    def analysis(self) -> Analysis:
+        """Comparison, recommendation and check against the class prior together, as a study has them."""
+        return Analysis(
+            comparison=self.comparison,
+            recommendation=self.recommendation,
+            no_better_than_class_prior=self._class_prior_comparison,
+        )

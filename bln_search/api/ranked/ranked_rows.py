@@ -1,0 +1,181 @@
+"""The rows of a ranked table with their outcomes and population values, and how rows are looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self, overload
+
+import numpy as np
+
+from bln_search.api.inputs.metrics import MetricValues, row_values_by_split
+from bln_search.api.ranked.equal_rows import DistinctRows, SizesByKey, distinct_rows
+from bln_search.api.ranked.metric_columns import sort_rows_by_metric
+from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
+from bln_search.api.ranked.row_populations import populations_of_row
+from bln_search.core.class_prior import ClassPriorBaseline
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.records import EvaluationKey, Outcomes, RowKey
+from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
+from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.paired import OutcomeTable
+
+
+@dataclass(frozen=True, repr=False)
+class RankedRows:
+    """Rows from best to worst, rows without a rank last; a row is looked up by its position or its configuration.
+
+    Attributes:
+        board: All evaluated rows with their ranks, at every mini-batch size.
+        populations: The population values of each layer, by estimate; empty for several networks.
+        outcomes: Per-example losses and correctness of every measured row; correctness is False everywhere if the
+            score has none. Empty for several networks, each of which has its own.
+        class_prior: What a classifier reaches that always predicts the class frequencies, on the split that ranks;
+            None if targets are not classes.
+        per_slot: Each slot of the mini-batch has its own population values.
+        deployed: The row under which a network of `convert(method="same")` computes its original outputs; None for
+            any other network.
+        has_accuracy: Whether the score has correctness, so that rows have an accuracy. Without it, it is None.
+        score: What the loss is, with its unit.
+        metric_values: Values of `metrics=` of each measured row and split; with several networks, means over them.
+        higher_is_better: For each metric, by name, whether a higher value is better.
+        networks: The table of each of several networks, whose means over networks are ranked; empty for one network.
+        fingerprints: Of the parameters of each of several networks; empty for one network.
+        network: Position of this network among several; None for one network, and for the table of all.
+    """
+
+    board: Leaderboard
+    populations: Mapping[str, LayerPopulationsByName]
+    outcomes: Mapping[EvaluationKey, Outcomes]
+    class_prior: ClassPriorBaseline | None = None
+    per_slot: bool = False
+    deployed: RowSpec | None = None
+    has_accuracy: bool = True
+    score: ScoreDescription = CROSS_ENTROPY
+    metric_values: MetricValues = field(default_factory=dict)
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
+    networks: tuple[Self, ...] = ()
+    fingerprints: tuple[str, ...] = ()
+    network: int | None = None
+
+    @cached_property
+    def _distinct(self) -> DistinctRows:
+        outcomes = [table.outcomes for table in self.per_network_tables]
+        return distinct_rows([self.board], outcomes, per_slot=self.per_slot)[0]
+
+    @property
+    def distinct_board(self) -> Leaderboard:
+        """The rows as printed: those that are equal at all mini-batch sizes once."""
+        return self._distinct.board
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """The inference mini-batch sizes, in increasing order."""
+        return tuple(sorted({row.batch_size for row in self.board.rows}))
+
+    @property
+    def sizes_of_rows(self) -> SizesByKey:
+        """The mini-batch sizes for which each row of `table` stands."""
+        return self._distinct.batch_sizes
+
+    @property
+    def per_network_tables(self) -> tuple[Self, ...]:
+        """The table of each network; this table itself for one network."""
+        return self.networks or (self,)
+
+    def of_network(self, index: int) -> Self:
+        """The table of one of several networks, by its position in the evaluated list.
+
+        Raises:
+            IndexError: There is no such network.
+        """
+        tables = self.per_network_tables
+        if not -len(tables) <= index < len(tables):
+            raise IndexError(f"the table has {len(tables)} networks, numbered from 0: there is no network {index}")
+        return tables[index]
+
+    def at_batch_size(self, batch_size: int) -> Self:
+        """The table of one inference mini-batch size, compared and recommended among its own rows.
+
+        Raises:
+            ValueError: No row was evaluated at this size.
+        """
+        if batch_size not in self.batch_sizes:
+            raise ValueError(
+                f"no row was evaluated with mini-batches of {batch_size!r}: there are "
+                f"{', '.join(map(str, self.batch_sizes))}; evaluate_configurations takes batch_sizes="
+            )
+        networks = tuple(table.at_batch_size(batch_size) for table in self.networks)
+        return replace(self, board=self.board.at_batch_size(batch_size), networks=networks)
+
+    def outcome_table(self, keys: Sequence[RowKey]) -> OutcomeTable | None:
+        """Outcomes of rows on the split that ranks, (networks, rows, examples); None for fewer than two examples."""
+        split = self.board.ranked_on
+        evaluations = [EvaluationKey(key.configuration, key.estimate, key.batch_size, split) for key in keys]
+        outcomes = [[table.outcomes[key] for key in evaluations] for table in self.per_network_tables]
+        if len(outcomes[0][0].losses) < 2:
+            return None
+        losses = np.stack([np.stack([outcome.losses for outcome in rows]) for rows in outcomes]).astype(np.float32)
+        correct = np.stack([np.stack([outcome.correct for outcome in rows]) for rows in outcomes])
+        return OutcomeTable(losses, correct, self.has_accuracy)
+
+    def by_metric(self, name: str) -> list[RankedConfiguration]:
+        """The rows from the best to the worst value of a metric on the split that ranks.
+
+        Equal values keep the order of the loss; rows without a number are last. Ranks, groups and the recommendation
+        stay those of the loss. Raises KeyError if there is no metric of this name.
+        """
+        return sort_rows_by_metric(self, name, self.higher_is_better, self.board.ranked_on)
+
+    @overload
+    def __getitem__(self, index: int | str | InferenceConfiguration) -> RankedConfiguration: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[RankedConfiguration]: ...
+
+    def __getitem__(
+        self, index: int | slice | str | InferenceConfiguration
+    ) -> RankedConfiguration | list[RankedConfiguration]:
+        """Rows by position; the best row of a configuration by its code.
+
+        Raises:
+            IndexError: There is no row at this position.
+            KeyError: No row has this configuration.
+        """
+        if isinstance(index, slice):
+            return [self._row(position) for position in range(len(self))[index]]
+        return self._row(self._position(str(index)) if isinstance(index, str | InferenceConfiguration) else index)
+
+    def _position(self, code: str) -> int:
+        """The position of the first row with this configuration. Raises KeyError if there is none."""
+        codes = [str(row.configuration) for row in self.distinct_board.rows]
+        if code not in codes:
+            raise KeyError(f"no row has the configuration {code}: there are {', '.join(sorted(set(codes)))}")
+        return codes.index(code)
+
+    def _row(self, position: int) -> RankedConfiguration:
+        return self.configured_row(self.distinct_board.rows[position])
+
+    def configured_row(self, row: LeaderboardRow) -> RankedConfiguration:
+        """A row with the population values that it reads."""
+        populations, without_estimate = populations_of_row(row, self.populations)
+        key = EvaluationKey(row.configuration, row.estimate, row.batch_size, self.board.ranked_on)
+        return RankedConfiguration(
+            row=row,
+            populations=populations,
+            without_estimate=without_estimate,
+            per_slot=self.per_slot,
+            metrics=row_values_by_split(self.metric_values, key, row.metrics),
+            batch_sizes=self._distinct.batch_sizes.get(row.key, (row.batch_size,)),
+            networks=tuple(table.configured_row(row) for table in self.networks),
+            fingerprints=self.fingerprints,
+            network=self.network,
+        )
+
+    def __len__(self) -> int:
+        return len(self.distinct_board.rows)
+
+    def __iter__(self) -> Iterator[RankedConfiguration]:
+        return (self._row(position) for position in range(len(self)))
