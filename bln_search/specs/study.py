@@ -247,6 +247,15 @@ class StudySpec(Spec):
         return self
 
     @model_validator(mode="after")
+    def _check_layers_with_normalization(self) -> StudySpec:
+        if self.layers is not None and not any(arm.method.statistics for arm in self.arms):
+            raise ValueError(
+                "layers: no arm has normalization layers whose configuration could be searched: remove layers, or add "
+                "an arm with another method than none"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_layers_estimate(self) -> StudySpec:
         required = None if self.layers is None else self.layers.estimate
         for arm in self.arms:

@@ -40,10 +40,13 @@ def find_norms(network: nn.Module) -> dict[str, Normalization]:
 def network_method(layers: Mapping[str, Normalization]) -> Method:
     """Return the method whose configurations cover all layers: their common one, else BN (BN and BRN) or BLN.
 
+    Layers without normalization (`none`) have no choice and do not count beside others.
+
     Raises:
         ModelError: the network mixes MBN with another method; only some layers could use source M.
     """
     methods = {layer.method for layer in layers.values()}
+    methods = methods - {Method.NONE} or methods
     if len(methods) == 1:
         return methods.pop()
     if Method.MBN in methods:

@@ -32,6 +32,8 @@ PAPER_D_MAX = Ramp(kind="linear", initial=0, final=5, begin=0.05, end=0.25)
 """d_max of the BRN paper: from 0 (BN) to 5, with fractions of training instead of steps."""
 
 _OPTIONS = {Method.MBN: ("memory", "memory_decay", "lambda_"), Method.BRN: ("r_max", "d_max")}
+_NOT_WITHOUT_NORMALIZATION = ("semantics", "epsilon", "momentum", "population", "double_forward")
+"""Options that have no effect in a network without normalization."""
 _SCHEDULE_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
 
 
@@ -48,7 +50,7 @@ class ArmSpec(Spec):
     """One way of normalizing the network.
 
     Attributes:
-        method: Normalization method.
+        method: Normalization method; `none` trains the network without normalization.
         name: Label of the arm, by default its method; labels must be unique.
         semantics: `paper`: the formulas of the paper; `reference`: those of the BLN authors' code.
         epsilon: ε under the root of standard deviations; by default 1e-4 in the reading `paper`, 1e-3 in `reference`.
@@ -133,6 +135,13 @@ class ArmSpec(Spec):
             if present_keys and self.method is not method:
                 raise ValueError(
                     f"{', '.join(present_keys)} belongs to the method {method}, the arm is {self.method}: remove it"
+                )
+        if self.method is Method.NONE:
+            defaults = {name: type(self).model_fields[name].default for name in _NOT_WITHOUT_NORMALIZATION}
+            present_keys = [name for name, default in defaults.items() if getattr(self, name) != default]
+            if present_keys:
+                raise ValueError(
+                    f"{', '.join(present_keys)} has no effect without normalization, the arm is none: remove it"
                 )
         for name, lowest, highest in _SCHEDULE_BOUNDS:
             schedule: Constant | Steps | Ramp | None = getattr(self, name)
