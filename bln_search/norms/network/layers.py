@@ -21,6 +21,7 @@ from bln_search.norms.base import NormalizationBase
 from bln_search.norms.layer import Normalization
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.row_batching.row_tensor import LayerPopulations, RowSpec
+from bln_search.norms.statistics import layer_configuration, select_population
 
 MomentsByEstimate = Mapping[str, Mapping[str, LayerMoments]]
 """For each population, by name, the moments of each layer, by the layer's name in its network."""
@@ -164,6 +165,45 @@ def history_recording(layers: Iterable[Normalization], enabled: bool) -> Iterato
     finally:
         for layer in layers:
             layer.records_history = True
+
+
+@contextmanager
+def training_as_configured(layers: Iterable[Normalization]) -> Iterator[None]:
+    """In this context each layer takes its statistics in training mode as its configuration says."""
+    layers = list(layers)
+    for layer in layers:
+        layer.training_configuration = layer.configuration
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.training_configuration = None
+
+
+def refresh_populations(
+    layers: Mapping[str, Normalization],
+    frozen: Mapping[str, LayerMoments],
+    correction: Correction,
+    *,
+    per_slot: bool = False,
+) -> None:
+    """Give each layer new population values for its present configuration.
+
+    Args:
+        layers: of the network, by name.
+        frozen: moments of the layers with the present weights; statistics of source T and B get their values.
+        correction: of the population variance.
+        per_slot: keep one feature value for each slot of the mini-batch.
+
+    Raises:
+        ModelError: a configuration has no value under the new population.
+    """
+    moments = {**layer_estimates(layers), PopulationEstimate.FROZEN: frozen}
+    populations = network_populations(layers, moments, correction, per_slot=per_slot)
+    for layer, estimates in populations.items():
+        configuration = layer_configuration(layer.configuration, PopulationEstimate.FROZEN, estimates)
+        population = select_population(configuration, PopulationEstimate.FROZEN, estimates)
+        layer.configure(configuration, population, layer.blend)
 
 
 @contextmanager
