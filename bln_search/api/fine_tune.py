@@ -19,11 +19,11 @@ from bln_search.api.inputs.score import resolve_score
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import Correction, PopulationRefresh, parse_enum
+from bln_search.core.enums import Correction, PopulationEstimate, PopulationRefresh, parse_enum
 from bln_search.core.errors import BatchDependenceWarning, DataError
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.norms.network.layers import find_norms, refresh_populations
+from bln_search.norms.network.layers import find_norms, layer_estimates, refresh_populations
 from bln_search.training.fine_tuning import FineTuning, FineTuningEpoch
 
 RefreshName = Literal["epoch", "never"]
@@ -183,4 +183,6 @@ class _Trainer:
         frozen = collect_frozen_moments(
             self.adapter.network, self.adapter.population_inputs(self.loader, "train_loader")
         )
-        refresh_populations(find_norms(self.network), frozen, self.correction, per_slot=self.per_slot)
+        layers = find_norms(self.network)
+        moments = {**layer_estimates(layers), PopulationEstimate.FROZEN: frozen}
+        refresh_populations(layers, moments, self.correction, per_slot=self.per_slot)

@@ -294,6 +294,11 @@ def check_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> N
             f"arm {arm.label}: judged_under {arm.selection_configuration} reads population values during training; "
             "add the estimate `epoch` or `moving` to its population"
         )
+    if arm.fine_tune is not None and set(estimates) != {PopulationEstimate.FROZEN}:
+        raise ValueError(
+            f"arm {arm.label}: fine_tune changes the weights after the training in which `epoch` and `moving` are "
+            "collected: give the arm `population: [frozen]` alone"
+        )
 
 
 def _check_key(key: str) -> None:

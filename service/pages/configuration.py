@@ -76,6 +76,7 @@ def configuration_page(
         others=[display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
         ranked_on=board.leaderboard.ranked_on,
         wins=_find_won_conditions(board, selected),
+        can_fine_tune=board.spec.external is None and not selected.uses_blend,
         uses=configuration_uses(str(request.base_url).rstrip("/"), study.id, board.spec, first),
         checkpoints=context.ledger.checkpoints.list_trials_with_checkpoint(study.id, first.arm, first.point)[
             :_MAX_CHECKPOINTS

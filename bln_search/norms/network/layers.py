@@ -182,7 +182,7 @@ def training_as_configured(layers: Iterable[Normalization]) -> Iterator[None]:
 
 def refresh_populations(
     layers: Mapping[str, Normalization],
-    frozen: Mapping[str, LayerMoments],
+    moments: MomentsByEstimate,
     correction: Correction,
     *,
     per_slot: bool = False,
@@ -191,14 +191,13 @@ def refresh_populations(
 
     Args:
         layers: of the network, by name.
-        frozen: moments of the layers with the present weights; statistics of source T and B get their values.
+        moments: of each layer under the estimate `frozen`, for sources T and B, and `memory`, for M.
         correction: of the population variance.
         per_slot: keep one feature value for each slot of the mini-batch.
 
     Raises:
         ModelError: a configuration has no value under the new population.
     """
-    moments = {**layer_estimates(layers), PopulationEstimate.FROZEN: frozen}
     populations = network_populations(layers, moments, correction, per_slot=per_slot)
     for layer, estimates in populations.items():
         configuration = layer_configuration(layer.configuration, PopulationEstimate.FROZEN, estimates)

@@ -5,22 +5,14 @@ from __future__ import annotations
 from math import inf
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.configuration import InferenceConfiguration, Method, paper_selection_configuration
 from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.specs.base import Spec, require_unique
+from bln_search.specs.sections.configuration_code import ConfigurationCode
+from bln_search.specs.sections.fine_tune import FineTuneSpec
 from bln_search.specs.sections.schedule import Constant, Ramp, Schedule, Steps
-
-
-def _parse_configuration(value: Any) -> Any:
-    return InferenceConfiguration(value) if isinstance(value, str) else value
-
-
-ConfigurationCode = Annotated[
-    InferenceConfiguration, BeforeValidator(_parse_configuration), PlainSerializer(str, return_type=str)
-]
-
 
 PAPER_LAMBDA = Steps(steps={0.0: 0.1, 0.4: 0.5, 0.6: 0.9})
 """λ of the MBN paper: 0.1, then 0.5 at 40 % and 0.9 at 60 % of training."""
@@ -65,9 +57,11 @@ class ArmSpec(Spec):
         r_max: r_max of BRN, at least 1; by default linear from 1 to 3 between 5 % and 40 % of training.
         d_max: d_max of BRN, at least 0; by default linear from 0 to 5 between 5 % and 25 % of training.
         double_forward: A second forward pass of the same mini-batch with the new weights records its statistics.
+        fine_tune: Further training of each network under one configuration. Its rows are those after it; an arm of the
+            same method without `fine_tune` has the rows before.
     """
 
-    added_later = frozenset({"memory", "memory_decay", "lambda_", "r_max", "d_max", "double_forward"})
+    added_later = frozenset({"memory", "memory_decay", "lambda_", "r_max", "d_max", "double_forward", "fine_tune"})
 
     method: Method
     name: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
@@ -82,6 +76,7 @@ class ArmSpec(Spec):
     r_max: Schedule | None = None
     d_max: Schedule | None = None
     double_forward: bool = False
+    fine_tune: FineTuneSpec | None = None
 
     @property
     def label(self) -> str:
@@ -125,6 +120,16 @@ class ArmSpec(Spec):
             raise ValueError(
                 f"judged_under {self.selection_configuration} does not name the statistics of {self.method}: "
                 f"write it like {paper_selection_configuration(self.method)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_fine_tuning(self) -> ArmSpec:
+        code = None if self.fine_tune is None else self.fine_tune.configuration
+        if code is not None and (code.uses_blend or not code.fits(self.method)):
+            raise ValueError(
+                f"fine_tune: configuration {code} is not one of {self.method} without blends: write it like "
+                f"{paper_selection_configuration(self.method)}, or remove it for the best one of each network"
             )
         return self
 

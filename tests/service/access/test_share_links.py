@@ -30,7 +30,7 @@ SHOWN_BY_API = {
     *("", "/trials", "/trials/{trial_id:number}", "/evaluations", "/curves", "/leaderboard", "/events"),
     *("/analysis", "/layers", "/probes"),
 }
-HIDDEN = {"/repeat", "/share", "/share-links", "/checkpoints/{checkpoint_id:number}"}
+HIDDEN = {"/repeat", "/fine-tune", "/share", "/share-links", "/checkpoints/{checkpoint_id:number}"}
 """What needs an account."""
 
 
