@@ -11,6 +11,8 @@
 
     noisy = bln_search.corrupt(images, "gaussian_noise", severity=3)            # to evaluate under distribution shift
 
+    tuned, result = bln_search.fine_tune(model, "TTFF", train_loader, validation_loader, learning_rate=2e-4)
+
     bln_search.export(model, "folder", example_inputs=inputs)                   # weights, torch.export, ONNX
 
     model = bln_search.load("folder")                      # what `export` or `bln-search export` wrote
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         corrupt,
         evaluate_configurations,
         export,
+        fine_tune,
         load,
         load_ranked,
         register_norm_layer,
@@ -83,6 +86,7 @@ __all__ = [
     "corrupt",
     "evaluate_configurations",
     "export",
+    "fine_tune",
     "load",
     "load_ranked",
     "register_norm_layer",
@@ -114,6 +118,7 @@ _HOMES = {
     "corrupt": "bln_search.api",
     "evaluate_configurations": "bln_search.api",
     "export": "bln_search.api",
+    "fine_tune": "bln_search.api",
     "load": "bln_search.api",
     "load_ranked": "bln_search.api",
     "register_norm_layer": "bln_search.api",

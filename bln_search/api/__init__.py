@@ -10,6 +10,7 @@ from bln_search.api.export.loading import load
 from bln_search.api.export.own_export import ExportReport, export
 from bln_search.api.export.study_export import export_network
 from bln_search.api.export.trained_export import TrainedRow
+from bln_search.api.fine_tune import FineTuningResult, fine_tune
 from bln_search.api.inputs.metrics import Metric
 from bln_search.api.layer_search import search_layers
 from bln_search.api.ranked.row import RankedConfiguration
@@ -21,6 +22,7 @@ from bln_search.norms.replacement import register_norm_layer
 __all__ = [
     "ExportReport",
     "ExportedNetwork",
+    "FineTuningResult",
     "LayeredConfiguration",
     "Metric",
     "RankedConditions",
@@ -34,6 +36,7 @@ __all__ = [
     "evaluate_configurations",
     "export",
     "export_network",
+    "fine_tune",
     "load",
     "load_ranked",
     "register_norm_layer",

@@ -12,7 +12,7 @@ from torch import nn
 from bln_search.core.errors import ModelError
 from bln_search.norms.network.layers import MomentsByEstimate
 
-MethodName = Literal["bln", "bn", "ln", "mbn", "brn", "same"]
+MethodName = Literal["bln", "bn", "ln", "mbn", "brn", "none", "same"]
 SemanticsName = Literal["paper", "reference"]
 CorrectionName = Literal["bessel", "total"]
 ExportFormatName = Literal["safetensors", "torch_export", "onnx"]

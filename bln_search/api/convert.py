@@ -47,6 +47,7 @@ def convert(
     Args:
         network: The network; it is changed in place.
         method: `bln`, `bn`, `ln`, `mbn` or `brn`: train the network afterwards, because the method scales differently.
+            `none`: each layer becomes y = x + β, for training the same network without normalization.
             Or `same`: BatchNorm becomes BN and LayerNorm becomes LN with their γ, β, ε and running statistics, so that
             a trained network computes the same outputs as before. Its configurations, also with its running statistics
             (`moving`), can then be evaluated.
@@ -73,7 +74,7 @@ def convert(
     if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
         raise ValueError(f"batch_size is a whole number of at least 1, not {batch_size!r}")
     if method != "same" and method not in list(Method):
-        raise ModelError(f"there is no method {method!r}: choose bln, bn, ln, mbn, brn or same")
+        raise ModelError(f"there is no method {method!r}: choose bln, bn, ln, mbn, brn, none or same")
     modules = list(_outermost_norms(network))
     factory = NormFactory(None if method == "same" else Method(method), semantics, batch_size)
     replacement_of, kept = _make_replacements(network, modules, factory)

@@ -110,9 +110,10 @@ def collect_estimates(
 
 def moments_of_reached_layers(estimates: MomentsByEstimate) -> Mapping[str, LayerMoments]:
     """The moments of the layers that the network uses in evaluation mode: those of the first estimate over data."""
-    return estimates.get(PopulationEstimate.FROZEN) or next(
-        moments for name, moments in estimates.items() if name not in list(PopulationEstimate)
-    )
+    frozen = estimates.get(PopulationEstimate.FROZEN)
+    if frozen is not None:
+        return frozen
+    return next(moments for name, moments in estimates.items() if name not in list(PopulationEstimate))
 
 
 def _collect_population(
@@ -127,10 +128,10 @@ def _collect_population(
     Warns (UserWarning) if no mini-batch reaches a layer.
     """
     gathered = collect_frozen_moments(adapter.network, adapter.population_inputs(loader, loader.name), kept=kept)
-    size = max(moments.batch_size for moments in gathered.values())
+    size = max((moments.batch_size for moments in gathered.values()), default=None)
     for layer in layers.values():
         layer.batch_size = layer.batch_size or size
-    unreached = [name for name in layers if name not in gathered]
+    unreached = [name for name, layer in layers.items() if name not in gathered and layer.method.statistics]
     if unreached:
         warnings.warn(
             f"no mini-batch of {loader.name} reached the layer {unreached[0]} in evaluation mode: its configuration "

@@ -3,7 +3,8 @@
 Its code has four letters in the order E_B Std_B E_F Std_F: `T` population, `F` present mini-batch, `M` memory of recent
 training mini-batches, `B` a blend of population and mini-batch, `-` a statistic that the method does not have. So BLN
 has 16 codes (`TTFF`, `FTFF`, ...), BN and BRN four (`TT--`), LN four (`--FF`), MBN nine (`MM--`, `MT--`, ...). Codes
-with `B` exist for every method and are enumerated only where blends are asked for.
+with `B` exist for every method and are enumerated only where blends are asked for. A network without normalization has
+the one code `----`.
 
 Sources: Ziaee & Çano 2022, Batch Layer Normalization, Algorithm 2 steps 9 and 12, Eq. 18-21; Guo et al. 2018, MBN.
 """
@@ -49,13 +50,14 @@ FEATURE_STATISTICS = (Statistic.FEATURE_MEAN, Statistic.FEATURE_DEVIATION)
 
 
 class Method(StrEnum):
-    """A normalization method."""
+    """A normalization method; `none` for a network without normalization."""
 
     BN = "bn"
     LN = "ln"
     BLN = "bln"
     MBN = "mbn"
     BRN = "brn"
+    NONE = "none"
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -79,6 +81,7 @@ _STATISTICS: dict[Method, tuple[Statistic, ...]] = {
     Method.BLN: BATCH_STATISTICS + FEATURE_STATISTICS,
     Method.MBN: BATCH_STATISTICS,
     Method.BRN: BATCH_STATISTICS,
+    Method.NONE: (),
 }
 
 
@@ -142,7 +145,8 @@ class InferenceConfiguration:
             raise ValueError(
                 f"{self.code!r} is not an inference configuration: write four letters for E_B Std_B E_F Std_F, "
                 "T (population) or F (mini-batch), `--` for a pair the method does not have, for example TTFF or TT--; "
-                "MBN also has M (memory), for example MM--; B is a blend of both, for example BB--"
+                "MBN also has M (memory), for example MM--; B is a blend of both, for example BB--; a network without "
+                "normalization has the one configuration ----"
             )
 
     def __str__(self) -> str:

@@ -224,3 +224,15 @@ class CheckpointRule(StrEnum):
 
     BEST_VALIDATION = "best_validation"
     LAST = "last"
+
+
+class PopulationRefresh(StrEnum):
+    """When the population values of fine-tuning are estimated again.
+
+    Members:
+        EPOCH: Before every epoch, with the present weights.
+        NEVER: They stay those of the network before fine-tuning.
+    """
+
+    EPOCH = "epoch"
+    NEVER = "never"

@@ -69,6 +69,8 @@ def collect_frozen_moments(
                 accumulator.includes_all_sizes = accumulator.includes_all_sizes or not can_slice(x)
             network(x.clone())
     reached = {name: layer for name, layer in layers.items() if not accumulators[layer].is_empty}
+    if not any(layer.method.statistics for layer in layers.values()):
+        return {}
     if not reached:
         raise DataError(
             "no training mini-batch reached a normalization layer: give at least one complete mini-batch, and a "

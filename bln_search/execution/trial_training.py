@@ -16,7 +16,9 @@ from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import EpochDone, Phase, PhaseProgress, Send, Task, TrainingDiverged, TrainingDone
 from bln_search.execution.provenance import trial_provenance
 from bln_search.execution.trained_weights import write_trained_weights
+from bln_search.execution.trial_fine_tuning import fine_tune_network
 from bln_search.norms.network.drift import compute_drifts
+from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import TrialSpec
 from bln_search.training import TrainingRun
@@ -66,17 +68,26 @@ def train_trial(
     if trained.diverged is not None:
         send(TrainingDiverged(trained.diverged))
         return None
+    moments: MomentsByEstimate = trained.moments
+    judged_under, validation_loss = trial.arm.selection_configuration, trained.kept_validation_loss
+    if trial.arm.fine_tune is not None:
+        tuned = fine_tune_network(trial, trial.arm.fine_tune, network, moments, data)
+        if tuned.diverged is not None:
+            send(TrainingDiverged(tuned.diverged))
+            return None
+        moments, judged_under, validation_loss = tuned.moments, tuned.configuration, tuned.loss_after
+        origin |= tuned.provenance
     if PopulationEstimate.FROZEN in trial.estimates:
         send(PhaseProgress(Phase.POPULATION, 0, 1))
     origin |= _network_provenance(task, network, data)
-    written = write_trained_weights(trial, network, trained.moments, data, environment.checkpoints, origin)
+    written = write_trained_weights(trial, network, moments, data, environment.checkpoints, origin)
     loaded = LoadedNetwork(trial, network, written.gathered, data, tuple(snapshots))
     checkpoint = CheckpointRecord(
         file=written.file,
         sha256=written.sha256,
         epoch=trained.kept_epoch,
-        judged_under=str(trial.arm.selection_configuration),
-        validation_loss=trained.kept_validation_loss,
+        judged_under=str(judged_under),
+        validation_loss=validation_loss,
         provenance={**origin, DRIFT: [asdict(drift) for drift in compute_drifts(loaded.gathered, loaded.norms)]},
         snapshots=loaded.snapshots,
     )

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.models.pooling import AveragePool2
+from bln_search.norms.no_normalization import without_redundant_bias
 
 _KERNEL = 5
 _CHANNELS = (6, 16)
@@ -60,11 +61,11 @@ class LeNet(nn.Module):
 
 
 def _make_convolution_block(convolution: nn.Conv2d, channels: int, norm: Callable[[int], nn.Module]) -> list[nn.Module]:
-    return [convolution, nn.Tanh(), AveragePool2(), norm(channels)]
+    return [convolution, nn.Tanh(), AveragePool2(), without_redundant_bias(norm(channels))]
 
 
 def make_linear_block(
     inputs: int, outputs: int, norm: Callable[[int], nn.Module], activation: Callable[[], nn.Module]
 ) -> list[nn.Module]:
-    """Return a dense layer, its nonlinearity, and a normalization layer."""
-    return [nn.Linear(inputs, outputs), activation(), norm(outputs)]
+    """Return a dense layer with a bias, its nonlinearity, and a normalization layer."""
+    return [nn.Linear(inputs, outputs), activation(), without_redundant_bias(norm(outputs))]

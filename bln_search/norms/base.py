@@ -55,6 +55,8 @@ class NormalizationBase(nn.Module):
     formula_variants: ClassVar[Mapping[Semantics, FormulaVariant]]
     dynamic_buffers: ClassVar[tuple[str, ...]] = tuple(_BUFFERS.values())
     """Buffers that are None, without a shape, until they are assigned."""
+    has_history: ClassVar[bool] = False
+    """Whether `update_history` records the statistics of training steps."""
     requires_layer_estimate: ClassVar[bool] = True
     """Whether an estimate from the layers' own history is usable only if each layer of this method has one."""
 
@@ -80,6 +82,8 @@ class NormalizationBase(nn.Module):
         self.weight = nn.Parameter(torch.ones(num_features))
         self.bias = nn.Parameter(torch.zeros(num_features))
         self.configuration = mini_batch_configuration(self.method)
+        self.training_configuration: InferenceConfiguration | None = None
+        """Sources of the statistics in training mode; None for the method's own rule, from the mini-batch."""
         self.blend: Blend | None = None
         self.from_memory: frozenset[Statistic] = frozenset()
         self.population_outdated = False
@@ -151,7 +155,7 @@ class NormalizationBase(nn.Module):
                 f"configuration {self.configuration} takes {statistic} from the {origin}, but this layer has no such "
                 "value: call apply_configuration with an estimated population, or train first"
             )
-        if self.population_outdated:
+        if self.population_outdated and not self.training:
             warnings.warn(_OUTDATED_WARNING, stacklevel=2)
         self.check_positions(value, x.shape)
         value = value.view(*value.shape, *[1] * (x.ndim - value.ndim))

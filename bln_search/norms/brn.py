@@ -38,6 +38,7 @@ class BRN(Normalization):
     """
 
     method = Method.BRN
+    has_history = True
     formula_variants = {  # noqa: RUF012
         semantics: replace(variant, averages_deviation=True) for semantics, variant in BN_VARIANTS.items()
     }

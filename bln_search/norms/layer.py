@@ -38,6 +38,8 @@ class Normalization(NormalizationBase):
 
     In training mode all statistics come from the mini-batch (MBN and BRN: see there). In evaluation mode the
     `configuration` names the source of each: the mini-batch, the population value set by `configure`, or the memory.
+    With a `training_configuration` these are the sources in training mode too (BLN paper, Algorithm 2, step 13):
+    population values are constants to the gradient, statistics of the mini-batch carry it.
 
     Args:
         num_features: d, the length of the feature axis.
@@ -66,7 +68,9 @@ class Normalization(NormalizationBase):
             return normalize_all_rows(self, x)
         axes = self.axes(x.ndim)
         check_features(x, axes, self.num_features)
-        configuration = mini_batch_configuration(self.method) if self.training else self.configuration
+        configuration = self.configuration
+        if self.training:
+            configuration = self.training_configuration or mini_batch_configuration(self.method)
         batch_weight, feature_weight = self.branch_weights(self.batch_size or x.shape[0])
         statistics: list[Tensor] = []
         branches: list[Tensor] = []
@@ -100,12 +104,13 @@ class Normalization(NormalizationBase):
         sources = configuration.source(pair[0]), configuration.source(pair[1])
         population = self.inference_value(pair[0], sources[0], x), self.inference_value(pair[1], sources[1], x)
         is_blended = Source.BLEND in sources
-        if population[0] is not None and population[1] is not None and not is_blended and not self.accumulators:
+        is_recorded = bool(self.accumulators) or (self.training and self.records_history and self.has_history)
+        if population[0] is not None and population[1] is not None and not is_blended and not is_recorded:
             return (x - population[0]) * (weight / population[1])
         mean, centred, variance = centred_moments(x, axes)
         batch_deviation = torch.sqrt(variance + self.formula_variant.epsilon)
         statistics += [mean, batch_deviation, variance]
-        if self.training:
+        if self.training and self.training_configuration is None:
             return self.training_branch(x, mean, centred, variance, batch_deviation, weight)
         selected_mean, deviation = population
         if selected_mean is not None:
@@ -156,4 +161,5 @@ class Normalization(NormalizationBase):
                 accumulator.update(statistics, x.shape[0], values_per_batch)
         if is_recorded:
             self.population_outdated = True
-            self.update_history(statistics[0], statistics[1], statistics[2], values_per_batch)
+            if self.has_history:
+                self.update_history(statistics[0], statistics[1], statistics[2], values_per_batch)

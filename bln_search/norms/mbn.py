@@ -39,6 +39,7 @@ class MBN(Normalization):
     """
 
     method = Method.MBN
+    has_history = True
     formula_variants = BN_VARIANTS
     dynamic_buffers = (*Normalization.dynamic_buffers, "memory")
     memory: Tensor | None

@@ -11,6 +11,7 @@ from bln_search.norms.brn import BRN
 from bln_search.norms.formula_variant import BLN_VARIANTS, BN_VARIANTS, WEIGHT_EPSILON
 from bln_search.norms.layer import Normalization
 from bln_search.norms.mbn import MBN
+from bln_search.norms.no_normalization import NoNormalization
 from bln_search.norms.running_statistics import RunningStatisticsLayer
 
 
@@ -65,7 +66,7 @@ class LN(Normalization):
         return 0.0, 1.0
 
 
-_LAYERS: dict[Method, type[Normalization]] = {layer.method: layer for layer in (BN, LN, BLN, MBN, BRN)}
+_LAYERS: dict[Method, type[Normalization]] = {layer.method: layer for layer in (BN, LN, BLN, MBN, BRN, NoNormalization)}
 
 
 def make_norm(
@@ -81,7 +82,7 @@ def make_norm(
     """Make a normalization layer by the name of its method.
 
     Args:
-        method: `bn`, `ln`, `bln`, `mbn` or `brn`.
+        method: `bn`, `ln`, `bln`, `mbn` or `brn`; `none` for the layer of a network without normalization.
         num_features: d, the length of the feature axis.
         semantics: variant of the formulas, `paper` or `reference`.
         epsilon: ε under the root of the deviations; None for the default of the variant.

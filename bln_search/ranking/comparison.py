@@ -54,6 +54,11 @@ class MeanDifference(AnalysisPart):
     p: float
     adjusted: float
 
+    @property
+    def reversed(self) -> MeanDifference:
+        """The difference second − first."""
+        return self.model_copy(update={"mean": -self.mean, "low": -self.high, "high": -self.low})
+
 
 class ComparedPair(AnalysisPart):
     """Comparison of two rows.

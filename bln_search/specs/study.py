@@ -13,7 +13,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from bln_search.core.enums import StudyKind
+from bln_search.core.enums import PopulationEstimate, StudyKind
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import TEXT_DATA_SETS
 from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
@@ -186,6 +186,15 @@ class StudySpec(Spec):
         return self
 
     @model_validator(mode="after")
+    def _check_layers_with_normalization(self) -> StudySpec:
+        if self.layers is not None and not any(arm.method.statistics for arm in self.arms):
+            raise ValueError(
+                "layers: no arm has normalization layers whose configuration could be searched: remove layers, or add "
+                "an arm with another method than none"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_layers_estimate(self) -> StudySpec:
         required = None if self.layers is None else self.layers.estimate
         for arm in self.arms:
@@ -225,6 +234,11 @@ def check_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> N
         raise ValueError(
             f"arm {arm.label}: judged_under {arm.selection_configuration} reads population values during training; "
             "add the estimate `epoch` or `moving` to its population"
+        )
+    if arm.fine_tune is not None and set(estimates) != {PopulationEstimate.FROZEN}:
+        raise ValueError(
+            f"arm {arm.label}: fine_tune changes the weights after the training in which `epoch` and `moving` are "
+            "collected: give the arm `population: [frozen]` alone"
         )
 
 

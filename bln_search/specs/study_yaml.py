@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import yaml
 
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate
+from bln_search.specs.sections.fine_tune import FineTuneSpec
 from bln_search.specs.study import StudySpec
 
 
@@ -23,3 +26,27 @@ def study_yaml_with_seeds(spec: StudySpec, added: int) -> str:
     unused = (seed for seed in range(len(spec.seeds) + added) if seed not in spec.seeds)
     seeds = (*spec.seeds, *(next(unused) for _ in range(added)))
     return study_yaml(spec.model_copy(update={"seeds": seeds}))
+
+
+def study_yaml_with_fine_tuning(spec: StudySpec, label: str, configuration: InferenceConfiguration) -> str:
+    """The study as a study file with one arm, and the same arm fine-tuned under a configuration.
+
+    Args:
+        spec: The study.
+        label: Label of the arm. Of another label no arm is changed.
+        configuration: Under which its networks are trained further.
+    """
+    arms = []
+    for arm in spec.arms:
+        if arm.label == label:
+            tuned = {
+                "name": f"{label[: _MAX_LABEL - len(_TUNED)]}{_TUNED}",
+                "fine_tune": FineTuneSpec(configuration=configuration),
+                "population": (PopulationEstimate.FROZEN,),
+            }
+            arms += [arm, arm.model_copy(update=tuned)]
+    return study_yaml(spec.model_copy(update={"arms": tuple(arms) or spec.arms, "name": f"{spec.name[:57]}_tuned"}))
+
+
+_TUNED = "-tuned"
+_MAX_LABEL = 32

@@ -44,7 +44,7 @@ def search_layers(
     max_workers: int | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Search every trained network that was not searched as `spec` asks.
+    """Search every trained network that was not searched as `spec` asks; those without normalization are skipped.
 
     Args:
         ledger: Ledger with the study.
@@ -66,9 +66,9 @@ def search_layers(
         SearchStoppedError: `should_stop` returned true; the progress is saved.
     """
     ledger.studies.get(study_id).reject_external_results()
-    trained = ledger.trials.list_finished(study_id)
+    trained = [trial for trial in ledger.trials.list_finished(study_id) if trial.spec.arm.method.statistics]
     if not trained:
-        raise DataError("the study has no trained network yet: run it first")
+        raise DataError("the study has no trained network with normalization layers yet: run it first")
     open_trials = [trial for trial in trained if not ledger.layer_searches.is_finished(trial.id, spec)]
     finished_before = len(trained) - len(open_trials)
     job = _SearchJob(_SearchContext(ledger, spec, on_progress, should_stop), environment, len(trained), finished_before)

@@ -80,6 +80,7 @@ def configuration_page(
         wins=_find_won_conditions(board, selected),
         exportable=board.spec.external is None and first.state is EvaluationState.MEASURED,
         **row_exports(context, study, first),
+        can_fine_tune=board.spec.external is None and not selected.uses_blend,
         uses=list_code_examples(str(request.base_url).rstrip("/"), study.id, board.spec, first),
         checkpoints=context.ledger.checkpoints.list_trials_with_checkpoint(study.id, first.arm, first.point)[
             :_MAX_CHECKPOINTS

@@ -17,15 +17,15 @@ from bln_search.core.configuration import (
 )
 
 
-@pytest.mark.parametrize(("method", "count"), [("bln", 16), ("bn", 4), ("ln", 4), ("mbn", 9), ("brn", 4)])
+@pytest.mark.parametrize(("method", "count"), [("bln", 16), ("bn", 4), ("ln", 4), ("mbn", 9), ("brn", 4), ("none", 1)])
 def test_each_method_lists_its_configurations_once(method, count):
     configurations = all_configurations(Method(method))
     assert len(set(configurations)) == count
     assert all(configuration.fits(Method(method)) for configuration in configurations)
 
 
-def test_only_layer_normalization_has_no_batch_statistics():
-    assert [method for method in Method if not method.has_batch_statistics] == [Method.LN]
+def test_layer_normalization_and_no_normalization_have_no_batch_statistics():
+    assert [method for method in Method if not method.has_batch_statistics] == [Method.LN, Method.NONE]
 
 
 def test_style_of_a_source_is_one_word():

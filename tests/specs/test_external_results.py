@@ -59,7 +59,7 @@ def test_incomplete_or_inconsistent_evaluation_is_refused(values):
         {"examples": {"train": 5}},
         {"name": "Not A Name"},
         {"format": 2},
-        {"method": "none"},
+        {"method": "norm"},
         {"title": "a\0b"},
         {"ranked_on": "train"},
     ],

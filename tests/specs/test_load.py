@@ -71,7 +71,7 @@ def test_population_of_an_arm_has_no_duplicates():
 def test_misspelled_method_lists_the_valid_ones():
     (problem,) = problems(MINIMAL_STUDY.replace("bln", "blm"))
     assert problem.startswith("line 5: arms.0.method: ")
-    assert re.findall(r"'(\w+)'", problem) == ["bn", "ln", "bln", "mbn", "brn", "blm"]
+    assert re.findall(r"'(\w+)'", problem) == ["bn", "ln", "bln", "mbn", "brn", "none", "blm"]
 
 
 def test_all_problems_are_reported_together():

@@ -30,6 +30,7 @@ _LINKS = {
     "CosineRate": "[learning rate schedule](#learning-rate)",
     "DataSpec": "[`data`](#data)",
     "EvaluationSpec": "[`evaluation`](#evaluation)",
+    "FineTuneSpec": "[`fine_tune`](#fine_tune)",
     "FloatDimension": "[dimensions](#space)",
     "InferenceConfiguration": "[configuration](configurations.md)",
     "IntDimension": "[dimensions](#space)",

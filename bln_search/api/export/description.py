@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from bln_search.core.blend import parse_estimate
 from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate, Semantics
-from bln_search.specs.sections.arm import ConfigurationCode
+from bln_search.specs.sections.configuration_code import ConfigurationCode
 from bln_search.specs.sections.data import Standardization
 
 STUDY_FORMAT, NETWORK_FORMAT, BLEND_FORMAT = 1, 2, 3

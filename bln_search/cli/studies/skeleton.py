@@ -28,7 +28,7 @@ model:
   name: mlp                    # mlp, lenet, nin, vgg16, resnet20, lstm and more
   widths: [128, 64]            # an option of this model
 arms:                          # normalization methods, each trained with every seed
-  - method: bln                # bn, ln, bln, mbn or brn
+  - method: bln                # bn, ln, bln, mbn, brn or none
   # - {{method: bn}}
   # - {{method: ln}}
 training:

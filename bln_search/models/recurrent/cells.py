@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from bln_search.models.recurrent.layer import set_forget_gate_bias
 from bln_search.models.recurrent.stepwise import GRU, RNN, StepwiseLayer
 from bln_search.models.recurrent.time_step_norms import Norm, TimeStepNorms
+from bln_search.norms.no_normalization import without_redundant_bias
 
 
 class NormalizedRNN(RNN):
@@ -74,6 +75,7 @@ class NormalizedLSTM(StepwiseLayer):
         self.norm_hidden = TimeStepNorms(norm, self.num_gates * units, steps, gain=gain)
         self.norm_input = TimeStepNorms(norm, self.num_gates * units, steps, gain=gain)
         self.norm_cell = TimeStepNorms(norm, units, steps, gain=gain)
+        without_redundant_bias(self)  # b is the bias
 
     def initialize(self, generator: torch.Generator | None) -> None:
         """Initialize as every recurrent layer, with an open forget gate."""
@@ -120,6 +122,8 @@ class NormalizedGRU(GRU):
         self.norm_input = TimeStepNorms(norm, 2 * units, steps, gain=gain)
         self.norm_candidate = TimeStepNorms(norm, units, steps, gain=gain)
         self.norm_recalled = TimeStepNorms(norm, units, steps, gain=gain)
+        for norms in (self.norm_hidden, self.norm_recalled):
+            without_redundant_bias(norms)  # the norms of the input parts have the biases, as in the plain GRU
 
     def gates_and_candidate_terms(
         self, input_part: Tensor, hidden_part: Tensor, time_step: int

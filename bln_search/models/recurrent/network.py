@@ -17,6 +17,7 @@ from bln_search.models.recurrent.cells import NormalizedGRU, NormalizedLSTM, Nor
 from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
 from bln_search.models.recurrent.stepwise import GRU, RNN
 from bln_search.models.recurrent.time_step_norms import Norm
+from bln_search.norms.no_normalization import without_redundant_bias
 
 _DEFAULT_DROPOUT = 0.2
 
@@ -97,7 +98,7 @@ class RecurrentNetwork(nn.Module):
             make_layer(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout)
             for inputs, units in pairwise(sizes)
         )
-        self.norms = nn.ModuleList(outer_norm(width) for width in widths)
+        self.norms = without_redundant_bias(nn.ModuleList(outer_norm(width) for width in widths))
         outputs = 1 if classes == 2 else classes
         self.classifier = nn.Sequential(
             *make_linear_block(sizes[-1], dense, outer_norm, nn.Tanh), nn.Linear(dense, outputs)

@@ -7,6 +7,8 @@ values (or MBN's memory), none of them depends on x. With r_B = w_B/Std_B and r_
       = x·γ·(r_B + r_F) + β − γ·(E_B·r_B + E_F·r_F)
       = x·scale + shift,    scale = γ·(r_B + r_F),    shift = β − γ·(E_B·r_B + E_F·r_F).
 
+Without normalization (method `none`) the layer is y = x + β, a shift alone.
+
 BN, BRN and MBN have the first pair only (w_B = 1, r_F = 0), LN the second (w_F = 1, r_B = 0). Scale and shift have the
 broadcast shape of γ and the population values: one number for each feature and, with semantics `reference`, for each
 position.
@@ -24,6 +26,7 @@ from torch import Tensor, nn
 
 from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic
 from bln_search.core.errors import ModelError
+from bln_search.norms.axes import find_axes
 from bln_search.norms.layer import Normalization
 from bln_search.norms.network.layers import find_norms
 from bln_search.norms.unequal_epsilon import UnequalEpsilon
@@ -59,6 +62,34 @@ class AffineStep(nn.Module):
         return torch.addcmul(shift, x, scale)
 
 
+class ShiftStep(nn.Module):
+    """y = x + β, β along the feature axis of the layer that it replaces.
+
+    Attributes:
+        shift: (d,).
+        feature_axis: axis of the features; None for axis 1, the last one of a three-dimensional input.
+
+    Input and output: as in the folded layer.
+    """
+
+    shift: Tensor
+
+    def __init__(self, shift: Tensor, feature_axis: int | None) -> None:
+        super().__init__()
+        self.register_buffer("shift", shift)
+        self.feature_axis = feature_axis
+
+    @property
+    def eps(self) -> float:
+        """A number that equals no other, as in `AffineStep`."""
+        return UnequalEpsilon(0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x + β, of the shape of `x`."""
+        axes = find_axes(x.ndim, self.feature_axis, pools_positions=True)
+        return x + self.shift.view(axes.broadcast_shape(len(self.shift)))
+
+
 def folding_obstacle(layer: Normalization) -> str | None:
     """Return why `layer` in its configuration is not one affine step; None where it is one."""
     sources = {statistic: layer.configuration.source(statistic) for statistic in layer.method.statistics}
@@ -79,8 +110,10 @@ def folding_obstacle(layer: Normalization) -> str | None:
     return None
 
 
-def fold_layer(layer: Normalization) -> AffineStep:
+def fold_layer(layer: Normalization) -> nn.Module:
     """Return the affine step that `layer` computes in evaluation mode, folded in double precision.
+
+    A layer without normalization becomes a shift by its bias, or the identity where it has none.
 
     Raises:
         ModelError: the layer is not one affine step; `folding_obstacle` tells in advance.
@@ -88,6 +121,9 @@ def fold_layer(layer: Normalization) -> AffineStep:
     reason = folding_obstacle(layer)
     if reason is not None:
         raise ModelError(f"this {layer.method} layer cannot be folded into one affine step: {reason}")
+    if not layer.method.statistics:
+        has_bias = layer.bias is not None
+        return ShiftStep(layer.bias.detach().clone(), layer.feature_axis) if has_bias else nn.Identity()
     branch_weights = layer.branch_weights(layer.batch_size or 1)
     total_scale = total_centre = layer.weight.detach().double().new_zeros(())
     ndim = 0

@@ -21,6 +21,7 @@ from bln_search.norms.base import NormalizationBase
 from bln_search.norms.layer import Normalization
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.row_batching.row_tensor import LayerPopulations, RowSpec
+from bln_search.norms.statistics import layer_configuration, select_population
 
 MomentsByEstimate = Mapping[str, Mapping[str, LayerMoments]]
 """For each population, by name, the moments of each layer, by the layer's name in its network."""
@@ -40,10 +41,13 @@ def find_norms(network: nn.Module) -> dict[str, Normalization]:
 def network_method(layers: Mapping[str, Normalization]) -> Method:
     """Return the method whose configurations cover all layers: their common one, else BN (BN and BRN) or BLN.
 
+    Layers without normalization (`none`) have no choice and do not count beside others.
+
     Raises:
         ModelError: the network mixes MBN with another method; only some layers could use source M.
     """
     methods = {layer.method for layer in layers.values()}
+    methods = methods - {Method.NONE} or methods
     if len(methods) == 1:
         return methods.pop()
     if Method.MBN in methods:
@@ -161,6 +165,44 @@ def set_history_recording(layers: Iterable[Normalization], enabled: bool) -> Ite
     finally:
         for layer in layers:
             layer.records_history = True
+
+
+@contextmanager
+def training_as_configured(layers: Iterable[Normalization]) -> Iterator[None]:
+    """In this context each layer takes its statistics in training mode as its configuration says."""
+    layers = list(layers)
+    for layer in layers:
+        layer.training_configuration = layer.configuration
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.training_configuration = None
+
+
+def refresh_populations(
+    layers: Mapping[str, Normalization],
+    moments: MomentsByEstimate,
+    correction: Correction,
+    *,
+    per_slot: bool = False,
+) -> None:
+    """Give each layer new population values for its present configuration.
+
+    Args:
+        layers: of the network, by name.
+        moments: of each layer under the estimate `frozen`, for sources T and B, and `memory`, for M.
+        correction: of the population variance.
+        per_slot: keep one feature value for each slot of the mini-batch.
+
+    Raises:
+        ModelError: a configuration has no value under the new population.
+    """
+    populations = network_populations(layers, moments, correction, per_slot=per_slot)
+    for layer, estimates in populations.items():
+        configuration = layer_configuration(layer.configuration, PopulationEstimate.FROZEN, estimates)
+        population = select_population(configuration, PopulationEstimate.FROZEN, estimates)
+        layer.configure(configuration, population, layer.blend)
 
 
 @contextmanager

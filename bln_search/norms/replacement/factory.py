@@ -141,7 +141,9 @@ class NormFactory:
         if reference is not None:
             norm.to(device=reference.device, dtype=reference.dtype)
         for name, source in (("weight", weight), ("bias", bias)):
-            parameter: nn.Parameter = getattr(norm, name)
+            parameter: nn.Parameter | None = getattr(norm, name)
+            if parameter is None:  # `none` has no γ
+                continue
             if source is None:
                 parameter.requires_grad = False
             elif source in self.parameters:

@@ -50,8 +50,8 @@ def compared_difference(first: RowKey, second: RowKey, comparison: Comparison | 
     if pair is None:
         return None
     is_reversed = lower == indices[second]  # a pair is its first row minus its second one
-    loss = pair.loss if is_reversed else _negated(pair.loss)
-    accuracy = pair.accuracy if is_reversed or pair.accuracy is None else _negated(pair.accuracy)
+    loss = pair.loss if is_reversed else pair.loss.reversed
+    accuracy = pair.accuracy if is_reversed or pair.accuracy is None else pair.accuracy.reversed
     return RowDifference(loss.mean, loss.low, loss.high, loss.adjusted, adjusted=True, accuracy=accuracy)
 
 
@@ -61,7 +61,3 @@ def difference_by_seeds(first: LossBySeed, second: LossBySeed) -> RowDifference:
     interval = loss_difference(second, first)
     p = paired_t_p([second[seed] - first[seed] for seed in sorted(first)]) if paired else None
     return RowDifference(interval.mean, interval.low, interval.high, p, adjusted=False, paired=paired)
-
-
-def _negated(difference: MeanDifference) -> MeanDifference:
-    return difference.model_copy(update={"mean": -difference.mean, "low": -difference.high, "high": -difference.low})

@@ -5,12 +5,14 @@ from __future__ import annotations
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison, FriedmanTest
+from bln_search.ranking.selection.normalization_benefit import normalization_benefit
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
+from bln_search.reports.sentences.normalization_benefit import normalization_sentence
 from bln_search.reports.sentences.recommendation import recommendation_text, row_label
 from bln_search.reports.sentences.significance import method_detail, significance_fact
 from bln_search.specs.sections.space import format_point_json
@@ -37,6 +39,9 @@ def analysis_sentences(analysis: Analysis, *, standalone: bool = False) -> list[
     if comparison is None:
         return [*sentences, f"Rows are not compared: {analysis.reason}."] if analysis.reason else sentences
     sentences.append(f"{format_sentence(significance_fact(comparison))} {method_detail(comparison)}")
+    benefit = normalization_benefit(comparison)
+    if benefit is not None:
+        sentences.append(normalization_sentence(benefit))
     sentences += statistics_sentences(analysis)
     if analysis.selection is not None:
         sentences.append(selection_sentence(analysis.selection, comparison, analysis.recommendation))

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.selection.normalization_benefit import normalization_benefit
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.reports.sentences.analysis import selection_sentence, statistics_sentences
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
+from bln_search.reports.sentences.normalization_benefit import normalization_sentence
 from bln_search.reports.sentences.recommendation import (
     recommendation_headline,
     recommendation_limits,
@@ -77,6 +79,9 @@ def _warning_lines(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
 def _fact_lines(analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None) -> list[str]:
     facts = [] if recommendation is None else [format_sentence(_recommendation_reason(recommendation))]
     facts.append(format_sentence(significance_fact(comparison)))
+    benefit = normalization_benefit(comparison)
+    if benefit is not None:
+        facts.append(normalization_sentence(benefit))
     if analysis.selection is not None:
         facts.append(selection_sentence(analysis.selection, comparison, recommendation))
     if recommendation is None:

@@ -5,22 +5,14 @@ from __future__ import annotations
 from math import inf
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.configuration import InferenceConfiguration, Method, epoch_selection_configuration
 from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.specs.base import Spec, require_unique
+from bln_search.specs.sections.configuration_code import ConfigurationCode
+from bln_search.specs.sections.fine_tune import FineTuneSpec
 from bln_search.specs.sections.schedule import Constant, Ramp, Schedule, Steps
-
-
-def _parse_configuration(value: Any) -> Any:
-    return InferenceConfiguration(value) if isinstance(value, str) else value
-
-
-ConfigurationCode = Annotated[
-    InferenceConfiguration, BeforeValidator(_parse_configuration), PlainSerializer(str, return_type=str)
-]
-
 
 PAPER_LAMBDA = Steps(steps={0.0: 0.1, 0.4: 0.5, 0.6: 0.9})
 """λ of the MBN paper: 0.1, then 0.5 at 40 % and 0.9 at 60 % of training."""
@@ -32,6 +24,8 @@ PAPER_D_MAX = Ramp(kind="linear", initial=0, final=5, begin=0.05, end=0.25)
 """d_max of the BRN paper: from 0 (BN) to 5, with fractions of training instead of steps."""
 
 _OPTIONS = {Method.MBN: ("memory", "memory_decay", "lambda_"), Method.BRN: ("r_max", "d_max")}
+_NOT_WITHOUT_NORMALIZATION = ("semantics", "epsilon", "momentum", "population", "double_forward")
+"""Options that have no effect in a network without normalization."""
 _SCHEDULE_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
 
 
@@ -48,7 +42,7 @@ class ArmSpec(Spec):
     """One way of normalizing the network.
 
     Attributes:
-        method: Normalization method.
+        method: Normalization method; `none` trains the network without normalization.
         name: Label of the arm, by default its method; labels must be unique.
         semantics: `paper`: the formulas of the paper; `reference`: those of the BLN authors' code.
         epsilon: ε under the root of standard deviations; by default 1e-4 in the reading `paper`, 1e-3 in `reference`.
@@ -63,9 +57,11 @@ class ArmSpec(Spec):
         r_max: r_max of BRN, at least 1; by default linear from 1 to 3 between 5 % and 40 % of training.
         d_max: d_max of BRN, at least 0; by default linear from 0 to 5 between 5 % and 25 % of training.
         double_forward: A second forward pass of the same mini-batch with the new weights records its statistics.
+        fine_tune: Further training of each network under one configuration. Its rows are those after it; an arm of the
+            same method without `fine_tune` has the rows before.
     """
 
-    added_later = frozenset({"memory", "memory_decay", "lambda_", "r_max", "d_max", "double_forward"})
+    added_later = frozenset({"memory", "memory_decay", "lambda_", "r_max", "d_max", "double_forward", "fine_tune"})
 
     method: Method
     name: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
@@ -80,6 +76,7 @@ class ArmSpec(Spec):
     r_max: Schedule | None = None
     d_max: Schedule | None = None
     double_forward: bool = False
+    fine_tune: FineTuneSpec | None = None
 
     @property
     def label(self) -> str:
@@ -127,12 +124,29 @@ class ArmSpec(Spec):
         return self
 
     @model_validator(mode="after")
+    def _check_fine_tuning(self) -> ArmSpec:
+        code = None if self.fine_tune is None else self.fine_tune.configuration
+        if code is not None and (code.uses_blend or not code.fits(self.method)):
+            raise ValueError(
+                f"fine_tune: configuration {code} is not one of {self.method} without blends: write it like "
+                f"{epoch_selection_configuration(self.method)}, or remove it for the best one of each network"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_method_options(self) -> ArmSpec:
         for method, names in _OPTIONS.items():
             present_keys = [self.study_file_key(name) for name in names if getattr(self, name) is not None]
             if present_keys and self.method is not method:
                 raise ValueError(
                     f"{', '.join(present_keys)} belongs to the method {method}, the arm is {self.method}: remove it"
+                )
+        if self.method is Method.NONE:
+            defaults = {name: type(self).model_fields[name].default for name in _NOT_WITHOUT_NORMALIZATION}
+            present_keys = [name for name, default in defaults.items() if getattr(self, name) != default]
+            if present_keys:
+                raise ValueError(
+                    f"{', '.join(present_keys)} has no effect without normalization, the arm is none: remove it"
                 )
         for name, lowest, highest in _SCHEDULE_BOUNDS:
             schedule: Constant | Steps | Ramp | None = getattr(self, name)

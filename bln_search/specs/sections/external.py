@@ -11,8 +11,8 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.score_description import ScoreDescription
 from bln_search.specs.base import Spec, require_storable_text
-from bln_search.specs.sections.arm import ConfigurationCode
 from bln_search.specs.sections.condition import CLEAN, RESERVED_NAMES
+from bln_search.specs.sections.configuration_code import ConfigurationCode
 
 EXTERNAL_ARM = "network"
 """Label of the only arm of a study with external results."""

@@ -13,6 +13,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.paired import OutcomeTable, compare_rows
+from bln_search.ranking.selection.normalization_benefit import WITHOUT_NORMALIZATION
 from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepository
 
 _MAX_LOSSES = 32_000_000
@@ -25,7 +26,7 @@ def compare_best_rows(
     board: Leaderboard,
     only: Sequence[RowKey] | None = None,
 ) -> tuple[Comparison | None, str | None]:
-    """Compare the best ranked rows on the split by which they are ranked.
+    """Compare the best ranked rows, and the best one without normalization, on the split by which they are ranked.
 
     Args:
         results: Repository from which the outcomes are loaded.
@@ -45,7 +46,7 @@ def compare_best_rows(
     seeds = sorted(first)
     examples = first[seeds[0]].evaluation.n
     max_rows = min(MAX_COMPARED_ROWS, _MAX_LOSSES // (len(seeds) * examples))
-    rows = [row for row in ranked[:max_rows] if sorted(by_row[row]) == seeds]
+    rows = [row for row in _best_rows(ranked, max_rows) if sorted(by_row[row]) == seeds]
     if len(rows) < 2:
         return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
     table = _load_outcomes(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
@@ -54,6 +55,13 @@ def compare_best_rows(
     if not board.has_accuracy:
         table = replace(table, has_correctness=False)
     return compare_rows(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
+
+
+def _best_rows(ranked: Sequence[RowKey], count: int) -> list[RowKey]:
+    """The first `count` rows; the last of them is the best row without normalization if that ranks below."""
+    first = list(ranked[:count])
+    plain = next((row for row in ranked if row.configuration == WITHOUT_NORMALIZATION), None)
+    return first if plain is None or plain in first else [*first[:-1], plain]
 
 
 def _load_outcomes(

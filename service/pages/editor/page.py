@@ -10,14 +10,14 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, StringConstraints, computed_field
 
-from bln_search.core.configuration import Method
+from bln_search.core.configuration import InferenceConfiguration, Method
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
 from bln_search.core.registry import corruption_names, data_set_names, model_names
 from bln_search.settings import Settings
 from bln_search.specs.load import parse_study
 from bln_search.specs.study import StudySpec
-from bln_search.specs.study_yaml import study_yaml, study_yaml_with_seeds
+from bln_search.specs.study_yaml import study_yaml, study_yaml_with_fine_tuning, study_yaml_with_seeds
 from bln_search.storage.tokens import Bearer
 from service.admission import plan_accepted_study
 from service.context import Context, ContextDep
@@ -95,6 +95,24 @@ def repeat_study_page(
 ) -> HTMLResponse:
     """The editor with a submitted study and, if requested, further seeds."""
     return _editor_page(request, context, writer, study_yaml_with_seeds(_find_spec(study, context), seeds), "")
+
+
+@router.get("/{study_id:number}/fine-tune")
+def fine_tune_page(
+    request: Request,
+    study: ReadableStudy,
+    context: ContextDep,
+    writer: Writer,
+    arm: Annotated[str, Query(max_length=100)],
+    configuration: Annotated[str, Query(max_length=4)],
+) -> HTMLResponse:
+    """The editor with an arm of a submitted study, and the same arm fine-tuned under a configuration."""
+    try:
+        code = InferenceConfiguration(configuration)
+    except ValueError as error:
+        raise ProblemException(404, "not-found", str(error)) from None
+    text = study_yaml_with_fine_tuning(_find_spec(study, context), arm, code)
+    return _editor_page(request, context, writer, text, "")
 
 
 @router.get("/{study_id:number}/study.yaml")

@@ -122,6 +122,20 @@ def test_study_is_repeated_with_more_seeds(world, ada):
     assert world.client("bob", Scope.WRITE, **HTML_HEADERS).get(f"/studies/{number}/repeat").status_code == 404
 
 
+def test_row_is_fine_tuned_in_a_new_study(world, ada):
+    number = world.queue.submit(study("again", seeds=(0, 2)), "ada").study_id
+    address = f"/studies/{number}/fine-tune?arm=bln&configuration="
+    page = ada.get(f"{address}TTFF").text
+    text = unescape(page[page.index("<textarea") : page.index("</textarea>")].split(">", 1)[1])
+    before, after = parse_study(text).arms
+    assert (before.label, after.label) == ("bln", "bln-tuned")
+    assert before.fine_tune is None
+    assert str(after.fine_tune.configuration) == "TTFF"
+    assert parse_study(text).seeds == (0, 2)
+    assert ada.get(f"{address}XXXX").status_code == 404
+    assert world.client("bob", Scope.WRITE, **HTML_HEADERS).get(f"{address}TTFF").status_code == 404
+
+
 def test_study_file_is_the_submitted_study(world, ada):
     number = world.queue.submit(study("file"), "ada").study_id
     response = ada.get(f"/studies/{number}/study.yaml")

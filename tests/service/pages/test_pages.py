@@ -39,6 +39,7 @@ def test_every_page_is_rendered_for_an_admin(world, root):
         "/parts/answer",
         "/parts/details",
         "/repeat",
+        "/fine-tune?arm=bln&configuration=TTFF",
         "/study.yaml",
     )
     compared = (f"/compare?study={number}&study={other_id}", f"/studies/best?study={number}&study={other_id}")

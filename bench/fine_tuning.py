@@ -1,0 +1,134 @@
+"""Fine-tuning under the recommended configuration, from the trained networks of a finished study.
+
+Each network is trained three epochs further with a tenth of the study's learning rate (BLN paper, Algorithm 2, step
+13; the paper names neither). Per arm: under its recommended configuration with the population estimated before every
+epoch, the same with the population kept, and, as a control, with all statistics from the mini-batch as in the training
+before. A figure is the loss of the recommended row after fine-tuning minus that before, over seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+import bln_search
+from bench.support.reporting import finish
+from bln_search.api.fine_tune import FineTuningResult
+from bln_search.core.configuration import InferenceConfiguration, mini_batch_configuration
+from bln_search.core.enums import Split
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.loaded_network import LoadedNetwork, load_trained_network
+from bln_search.ranking.statistics.intervals import paired_t_p, t_interval
+from bln_search.settings import load_settings
+from bln_search.storage.ledger import open_ledger
+from bln_search.training.seeding import reproducible_torch
+
+_EPOCHS, _RATE_FACTOR = 3, 0.1
+
+
+def make_batches(loaded: LoadedNetwork, split: Split) -> list[tuple[Tensor, Tensor]]:
+    """The mini-batches of a split in the order of the data."""
+    inputs, targets = loaded.data.splits[split]
+    size = loaded.trial.training.batch_size
+    complete = len(inputs) // size * size
+    return [(inputs[start : start + size], targets[start : start + size]) for start in range(0, complete, size)]
+
+
+def variants(recommended: InferenceConfiguration, usual: InferenceConfiguration) -> Iterator[tuple[str, str, str]]:
+    """Name, configuration of training and refresh of each run."""
+    yield "recommended", str(recommended), "epoch"
+    if recommended != usual:
+        yield "recommended, population kept", str(recommended), "never"
+        yield "control: all from the mini-batch", str(usual), "epoch"
+
+
+def losses(result: FineTuningResult, row: str) -> dict[str, float | None]:
+    """Loss and accuracy of a row before and after, on validation and test."""
+    values: dict[str, float | None] = {}
+    for time, table in (("before", result.before), ("after", result.after)):
+        for split in (Split.VALIDATION, Split.TEST):
+            metrics = table[row].row.metrics[split]
+            values[f"{split} loss {time}"] = metrics.loss.mean
+            values[f"{split} accuracy {time}"] = None if metrics.accuracy is None else metrics.accuracy.mean
+    values["best validation loss after"] = result.after[0].row.metrics[Split.VALIDATION].loss.mean
+    return values
+
+
+def summarize(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Mean difference after - before with 95 % interval and p over seeds, for each split and figure."""
+    summary: dict[str, Any] = {"seeds": len(runs), "diverged": sum(run["diverged"] is not None for run in runs)}
+    for name in ("validation loss", "test loss", "validation accuracy", "test accuracy"):
+        differences = [run[f"{name} after"] - run[f"{name} before"] for run in runs]
+        interval = t_interval(differences)
+        summary[name] = {
+            "before": sum(run[f"{name} before"] for run in runs) / len(runs),
+            "after": sum(run[f"{name} after"] for run in runs) / len(runs),
+            "difference": interval.mean,
+            "half_width": interval.half,
+            "p": paired_t_p(differences),
+        }
+    return summary
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--database", required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--study", default="none_cifar10_20pct_b25")
+    parser.add_argument("--quick", action="store_true", help="one seed, one epoch")
+    parser.add_argument("--save", action="store_true")
+    options = parser.parse_args()
+    settings = load_settings()
+    environment = ExecutionEnvironment(options.data, settings.cache, settings.checkpoint_store)
+    epochs = 1 if options.quick else _EPOCHS
+    ledger = open_ledger(options.database)
+    study = ledger.studies.find(options.study)
+    board = ledger.results.rank_study(study.id, study.spec)
+    trials = ledger.trials.list_finished(study.id)
+    ledger.close()
+    runs: dict[str, list[dict[str, Any]]] = {}
+    recommended = {row.arm: row.configuration for row in reversed(board.rows) if row.rank is not None}
+    for trial in trials:
+        spec = trial.spec
+        if options.quick and spec.seed != study.spec.seeds[0]:
+            continue
+        usual = mini_batch_configuration(spec.arm.method)
+        with load_trained_network(spec, trial.require_checkpoint(), environment) as loaded:
+            batches = {split: make_batches(loaded, split) for split in Split}
+            for name, code, refresh in variants(recommended[trial.arm], usual):
+                with reproducible_torch(spec.seed, threads=environment.threads):
+                    _, result = bln_search.fine_tune(
+                        loaded.network,
+                        code,
+                        batches[Split.TRAIN],
+                        batches[Split.VALIDATION],
+                        test_loader=batches[Split.TEST],
+                        learning_rate=spec.training.learning_rate * _RATE_FACTOR,
+                        epochs=epochs,
+                        refresh=refresh,  # type: ignore[arg-type]
+                    )
+                run: dict[str, Any] = {
+                    "seed": spec.seed,
+                    "diverged": result.diverged,
+                    **losses(result, str(recommended[trial.arm])),
+                }
+                run["training loss by epoch"] = [epoch.training_loss for epoch in result.epochs]
+                runs.setdefault(f"{trial.arm} {recommended[trial.arm]} | {name}", []).append(run)
+                print(f"{trial.arm} seed {spec.seed}, {name}: {run['validation loss before']:.4f} -> "
+                      f"{run['validation loss after']:.4f}", flush=True)  # fmt: skip
+    document: dict[str, Any] = {
+        "study": study.name,
+        "epochs": epochs,
+        "learning_rate_factor": _RATE_FACTOR,
+        "summary": {name: summarize(group) for name, group in runs.items()},
+        "runs": runs,
+    }
+    finish("fine_tuning", document, save=options.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""Fine-tune a network under a configuration of its normalization layers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal, Unpack
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from bln_search.api.apply import apply_configuration
+from bln_search.api.evaluate import EvaluationOptions, evaluate_configurations
+from bln_search.api.inputs.adapters import BatchAdapter
+from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader
+from bln_search.api.inputs.score import resolve_score
+from bln_search.api.ranked.row import RankedConfiguration
+from bln_search.api.ranked.table import RankedConfigurations
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import Correction, PopulationEstimate, PopulationRefresh, parse_enum
+from bln_search.core.errors import BatchDependenceWarning, DataError
+from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation.batches import MiniBatch
+from bln_search.norms.network.layers import find_norms, layer_estimates, refresh_populations
+from bln_search.training.fine_tuning import FineTuning, FineTuningEpoch
+
+RefreshName = Literal["epoch", "never"]
+
+
+@dataclass(frozen=True)
+class FineTuningResult:
+    """The ranked tables before and after fine-tuning.
+
+    Attributes:
+        before: Table of the network before.
+        after: Table of the fine-tuned network, with population values of its weights.
+        configuration: Configuration under which it was fine-tuned.
+        epochs: Training loss of each complete epoch.
+        diverged: Why fine-tuning stopped early; None where it did not. The network then has the weights after the last
+            complete epoch.
+    """
+
+    before: RankedConfigurations
+    after: RankedConfigurations
+    configuration: InferenceConfiguration
+    epochs: tuple[FineTuningEpoch, ...]
+    diverged: str | None
+
+    def __str__(self) -> str:
+        losses = ", ".join(f"{epoch.training_loss:.4f}" for epoch in self.epochs)
+        lines = [f"fine-tuned under {self.configuration}; training loss by epoch: {losses or 'none'}"]
+        if self.diverged is not None:
+            lines.append(f"Warning: {self.diverged}")
+        return "\n".join([*lines, "", "before:", str(self.before), "", "after:", str(self.after)])
+
+
+def fine_tune(
+    network: nn.Module,
+    choice: RankedConfiguration | InferenceConfiguration | str | None,
+    train_loader: Loader,
+    validation_loader: Loader,
+    *,
+    learning_rate: float,
+    epochs: int = 3,
+    refresh: RefreshName | PopulationRefresh = "epoch",
+    optimizer: Callable[..., Optimizer] = torch.optim.Adam,
+    test_loader: Loader | None = None,
+    **options: Unpack[EvaluationOptions],
+) -> tuple[nn.Module, FineTuningResult]:
+    """Train a copy of `network` further under one configuration, and rank every configuration before and after.
+
+    In the forward passes of training each statistic has the source that the configuration names: statistics with `T`
+    or `M` are constants to the gradient, those with `F` are computed from the mini-batch and carry the gradient (BLN
+    paper, Algorithm 2, step 13). Training under configurations with `T` may diverge where population values do not
+    follow the weights; the result reports it.
+
+    Args:
+        network: Network with normalization layers of bln-search; it is not changed.
+        choice: Row of a ranked table of this network, or a configuration, as in `"TTFF"`, with the population of
+            `train_loader`. None for the recommended row.
+        train_loader: Mini-batches of inputs and targets, for training and for the population values.
+        validation_loader: Mini-batches that rank the rows before and after; see `evaluate_configurations`.
+        learning_rate: Of the optimizer; a tenth of that of the training before is a start.
+        epochs: Number of epochs.
+        refresh: `epoch`: population values are estimated from `train_loader` before every epoch. `never`: the values of
+            the row are kept.
+        optimizer: Called with the parameters and `lr`.
+        test_loader: Mini-batches of the test split; see `evaluate_configurations`.
+        options: Further arguments of `evaluate_configurations`; its `score` is the loss of training too.
+
+    Returns:
+        The fine-tuned network in evaluation mode and with the configuration applied, and the tables. With `refresh`
+        `epoch` it has the population values of its weights, with `never` those with which it was trained.
+
+    Raises:
+        ModelError: The network has no normalization layers, or the configuration has no value.
+        DataError: A loader does not yield mini-batches.
+        ValueError: Another argument is invalid.
+
+    Example:
+        tuned, result = bln_search.fine_tune(model, "TTFF", train_loader, validation_loader, learning_rate=2e-4)
+        print(result.before["TTFF"], result.after["TTFF"])
+    """
+    refresh = parse_enum(PopulationRefresh, refresh, "refresh")
+    if epochs < 1:
+        raise ValueError(f"epochs is a whole number of at least 1, not {epochs}")
+    tuned = deepcopy(network)
+
+    def evaluate() -> RankedConfigurations:
+        return evaluate_configurations(tuned, train_loader, validation_loader, test_loader=test_loader, **options)
+
+    before = evaluate()
+    row = _find_row(choice, before)
+    _apply(tuned, row)
+    trainer = _Trainer(tuned, train_loader, options, per_slot=row.per_slot)
+    tuning = FineTuning(
+        tuned,
+        trainer.mini_batches,
+        trainer.loss,
+        optimizer((parameter for parameter in tuned.parameters() if parameter.requires_grad), lr=learning_rate),
+        epochs=epochs,
+        refresh=refresh,
+        estimate=trainer.estimate,
+    )
+    records = tuple(tuning.epochs())
+    tuned.eval()
+    if refresh is PopulationRefresh.EPOCH:
+        trainer.estimate()
+    for layer in find_norms(tuned).values():
+        layer.population_outdated = False
+    return tuned, FineTuningResult(before, evaluate(), row.configuration, records, tuning.diverged)
+
+
+def _find_row(
+    choice: RankedConfiguration | InferenceConfiguration | str | None, before: RankedConfigurations
+) -> RankedConfiguration:
+    """The row under which to train; that of a table is taken as it is."""
+    if isinstance(choice, RankedConfiguration):
+        return choice
+    return before.recommended if choice is None else before[str(choice)]
+
+
+def _apply(network: nn.Module, row: RankedConfiguration) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BatchDependenceWarning)
+        apply_configuration(network, row)
+
+
+class _Trainer:
+    """Mini-batches, loss and population values of a network in training.
+
+    Args:
+        network: The network.
+        loader: Training mini-batches.
+        options: Arguments of `evaluate_configurations`.
+        per_slot: Feature populations have a value for each slot of the mini-batch.
+    """
+
+    def __init__(self, network: nn.Module, loader: Loader, options: Mapping[str, Any], *, per_slot: bool) -> None:
+        self.network, self.per_slot = network, per_slot
+        self.score = resolve_score(options.get("score", "cross_entropy"))
+        self.correction = parse_enum(Correction, options.get("correction", Correction.BESSEL), "correction")
+        device = next(network.parameters()).device
+        self.adapter = BatchAdapter(network, options.get("forward"), options.get("target"), device)
+        self.loader = PeekedLoader(loader, "train_loader")
+        self.adapter.check_first_batch(self.loader, self.score, one_pass=False)
+
+    def mini_batches(self) -> Any:
+        """Inputs and targets of an epoch."""
+        return self.adapter.input_target_pairs(self.loader, "train_loader", self.score)
+
+    def loss(self, batch: MiniBatch) -> Tensor:
+        """The mean loss of a mini-batch."""
+        inputs, targets = batch
+        outputs = self.adapter.network(inputs)
+        if len(outputs) != len(targets):
+            raise DataError(f"train_loader yields {len(targets)} targets for {len(outputs)} outputs")
+        return self.score(outputs, targets)[0].mean()
+
+    def estimate(self) -> None:
+        """Give the layers population values of the present weights."""
+        frozen = collect_frozen_moments(
+            self.adapter.network, self.adapter.population_inputs(self.loader, "train_loader")
+        )
+        layers = find_norms(self.network)
+        moments = {**layer_estimates(layers), PopulationEstimate.FROZEN: frozen}
+        refresh_populations(layers, moments, self.correction, per_slot=self.per_slot)

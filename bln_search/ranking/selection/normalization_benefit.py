@@ -1,0 +1,52 @@
+"""Whether normalization lowers the loss: the best row without normalization against the best row with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bln_search.core.configuration import Method, mini_batch_configuration
+from bln_search.core.enums import Split
+from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference
+from bln_search.ranking.statistics.intervals import ALPHA
+
+WITHOUT_NORMALIZATION = mini_batch_configuration(Method.NONE)
+
+
+@dataclass(frozen=True)
+class NormalizationBenefit:
+    """The best compared row without normalization (method `none`) and the best one with it.
+
+    Attributes:
+        split: Split on which rows are ranked.
+        plain: Row of lowest mean loss without normalization.
+        normalized: Row of lowest mean loss with normalization.
+        candidates: Number of compared rows with normalization, the best of which is `normalized`.
+        difference: Mean loss (nats) of `plain` minus that of `normalized`; positive where normalization helps.
+    """
+
+    split: Split
+    plain: ComparedRow
+    normalized: ComparedRow
+    candidates: int
+    difference: MeanDifference
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether mean losses differ significantly (5 %, Holm over all pairs of the comparison)."""
+        return self.difference.adjusted < ALPHA
+
+
+def normalization_benefit(comparison: Comparison | None) -> NormalizationBenefit | None:
+    """Compare the best rows with and without normalization; None where the comparison lacks one of them."""
+    if comparison is None:
+        return None
+    is_plain = [row.configuration == str(WITHOUT_NORMALIZATION) for row in comparison.rows]
+    if all(is_plain) or not any(is_plain):
+        return None
+    plain, normalized = is_plain.index(True), is_plain.index(False)
+    pair = comparison.pair(min(plain, normalized), max(plain, normalized))
+    if pair is None:
+        return None
+    loss = pair.loss if plain < normalized else pair.loss.reversed
+    rows = comparison.rows
+    return NormalizationBenefit(comparison.split, rows[plain], rows[normalized], is_plain.count(False), loss)
