@@ -34,7 +34,7 @@ _LINKS = {
     "InferenceConfiguration": "[configuration](configurations.md)",
     "IntDimension": "[dimensions](#space)",
     "JsonValue": "any values",
-    "LayersSpec": "[`layers`](#layers)",
+    "LayerSearchSpec": "[`layers`](#layers)",
     "ModelSpec": "[`model`](#model)",
     "ProbesSpec": "[`probes`](#probes)",
     "Ramp": "[schedule](#schedules)",
