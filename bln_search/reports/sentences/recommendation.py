@@ -117,8 +117,10 @@ def _deterministic_alternative_text(recommendation: Recommendation, *, with_accu
     if alternative is None:
         return None
     difference = alternative.loss - recommendation.loss
-    accuracy = f", its accuracy {alternative.accuracy:.1%} instead of {recommendation.accuracy:.1%}"
+    accuracies = (f"{alternative.accuracy:.1%}", f"{recommendation.accuracy:.1%}")
+    has_difference = with_accuracy and accuracies[0] != accuracies[1]
+    accuracy = ", its accuracy {} instead of {}".format(*accuracies) if has_difference else ""
     return (
         f"the best row that is independent of the mini-batch is {row_label(alternative)}: its mean loss is "
-        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy if with_accuracy else ''}"
+        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy}"
     )
