@@ -18,6 +18,7 @@ from bln_search.client.http_session import PAGE_SIZE, HttpSession
 from bln_search.client.stream import read_stream
 from bln_search.core.enums import Split
 from bln_search.core.names import ambiguous_name_message
+from bln_search.core.urls import redact_password
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import row_from_flat
@@ -133,7 +134,11 @@ class Client:
             if candidate["name"] == name:
                 newest.setdefault(candidate["owner"] or "", candidate["id"])
         if not newest:
-            raise ServiceError(f"there is no study {name!r} at {self.server} that you may see", HTTPStatus.NOT_FOUND)
+            raise ServiceError(
+                f"there is no study {name!r} at {self.server} that you may see: `bln-search list --server "
+                f"{redact_password(self.server)}` prints the existing ones",
+                HTTPStatus.NOT_FOUND,
+            )
         selected = newest.get(self.session()["account"], newest.get(""))
         if selected is None:
             raise ServiceError(ambiguous_name_message(name, newest), HTTPStatus.NOT_FOUND)
