@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -83,9 +84,14 @@ errors = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 """Wraps lines on a terminal only: elsewhere a message is one line, so that programs find it."""
 
 
-def print_line(line: str) -> None:
-    """Print a line of a result, wrapped between words; names and paths that are wider than the terminal stay whole."""
-    results.print(line, markup=False, highlight=False, overflow="ignore", crop=False)
+def print_line(line: str, console: Console = results) -> None:
+    """Print a line of a result, wrapped between words if the output has a width.
+
+    Names and paths that are wider than the terminal stay whole.
+    """
+    if console.width < _PIPE_WIDTH:
+        line = textwrap.fill(line, console.width, break_long_words=False, break_on_hyphens=False)
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_error(message: str) -> None:

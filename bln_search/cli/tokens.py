@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, TokenOption
-from bln_search.cli.output import Format, errors
+from bln_search.cli.output import Format, errors, print_table
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import open_client, service_address
 from bln_search.core.enums import Scope
@@ -93,9 +95,24 @@ def list_tokens(
             rows = [vars(record) for record in ledger.tokens.list_tokens(None)]
     records = [{name: _json_value(row[name]) for name in _COLUMNS} for row in rows]
     if records or output_format is not Format.TABLE:
-        print_records(records, _COLUMNS, output_format, optional=("created_at", "label"))
+        print_records(records, _COLUMNS, output_format, partial(_print_table, rows))
     else:
         errors.print("no token", highlight=False)
+
+
+def _print_table(rows: Sequence[Mapping[str, object]]) -> None:
+    """Print a table whose times are UTC, as a service and another machine name them."""
+    headers = {name: f"{name} (UTC)" if name.endswith("_at") else name for name in _COLUMNS}
+    cells = [{headers[name]: _utc_cell(name, row[name]) for name in _COLUMNS} for row in rows]
+    print_table(cells, tuple(headers.values()), optional=(headers["created_at"], "label"))
+
+
+def _utc_cell(name: str, value: object) -> object:
+    """A time in UTC to the minute; any other value as it is. Services return times as text."""
+    if not name.endswith("_at") or value is None:
+        return value
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def _json_value(value: object) -> object:

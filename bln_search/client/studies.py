@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from bln_search.client.errors import ServiceError
 from bln_search.client.http_session import HttpSession
 from bln_search.core.names import ambiguous_name_message
+from bln_search.core.urls import redact_password
 from bln_search.specs.external_results import ExternalResults
 from bln_search.specs.study import StudySpec
 
@@ -60,7 +61,11 @@ def find_study(session: HttpSession, study: int | str) -> dict[str, Any]:
         if candidate["name"] == name:
             newest.setdefault(candidate["owner"] or "", candidate["id"])
     if not newest:
-        raise ServiceError(f"there is no study {name!r} at {session.server} that you may see", HTTPStatus.NOT_FOUND)
+        raise ServiceError(
+            f"there is no study {name!r} at {session.server} that you may see: `bln-search list --server "
+            f"{redact_password(session.server)}` prints the existing ones",
+            HTTPStatus.NOT_FOUND,
+        )
     account = session.request_json("GET", "/session")["account"]
     selected = newest.get(account, newest.get(""))
     if selected is None:

@@ -163,7 +163,7 @@ _VERBS = {
 }
 """What a request for a state of a study does."""
 
-_NEXT_STEPS = {
+NEXT_STEPS = {
     StudyState.ACCEPTED: "it waits in the queue",
     StudyState.RUNNING: "a process runs it",
     StudyState.INTERRUPTED: "`bln-search run` resumes it",
@@ -186,6 +186,6 @@ def check_transition(present: State, following: State) -> None:
         kind = type(present).__name__.removesuffix("State").lower()
         if isinstance(present, StudyState) and isinstance(following, StudyState):
             verb = _VERBS.get(following, "change")
-            raise TransitionError(f"cannot {verb} {_article(present)} {present!s} study; {_NEXT_STEPS[present]}")
+            raise TransitionError(f"cannot {verb} {_article(present)} {present!s} study; {NEXT_STEPS[present]}")
         end = f"it may become {', '.join(sorted(may_follow))}" if may_follow else "that state is final"
         raise TransitionError(f"this {kind} is {present!s} and cannot become {following!s}: {end}")

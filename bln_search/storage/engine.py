@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.orm import Session
 
-from bln_search.core.errors import LedgerError, StorageFullError
+from bln_search.core.errors import LedgerError, MissingPackageError, StorageFullError
 from bln_search.core.urls import redact_password
 
 _TIMEOUTS = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
@@ -47,11 +47,14 @@ def make_engine(url: str) -> Engine:
 
     Raises:
         LedgerError: The URL is invalid, its driver is not installed, or the folder of the file cannot be created.
+        MissingPackageError: The driver of the extra `postgres` is not installed.
     """
     try:
         parsed = make_url(url)
         parsed.get_dialect().import_dbapi()
     except ImportError as error:
+        if error.name == "psycopg":
+            raise MissingPackageError("psycopg", "postgres") from None
         raise LedgerError(
             f"the database {url.split(':', maxsplit=1)[0]} needs a driver that is not installed: {error}"
         ) from None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-from bln_search.core.errors import DataError, ModelError
+from bln_search.core.errors import DataError, LostProcessError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.execution.environment import ExecutionEnvironment
@@ -63,6 +64,7 @@ def search_layers(
         DataError: no network is trained; or, after all others were searched, a checkpoint is not on this machine or has
             too few mini-batches for its folds.
         ModelError: after all others were searched, a network cannot be split at its layers.
+        LostProcessError: a process of the search was killed; the progress is saved.
         SearchStoppedError: `should_stop` returned true; the progress is saved.
     """
     ledger.studies.get(study_id).reject_external_results()
@@ -148,6 +150,16 @@ class _SearchJob:
 
     def search_in_parallel(self, trials: Sequence[TrialRecord], workers: int) -> None:
         """Search in processes without a database connection, which return their progress every few seconds."""
+        try:
+            self._search_in_pool(trials, workers)
+        except BrokenProcessPool:
+            raise LostProcessError(
+                "a process that searched layers ended unexpectedly, for instance because the machine is out of memory; "
+                "finished networks are kept: run `bln-search search-layers` again to resume, with --workers 1 if a "
+                "process ends again"
+            ) from None
+
+    def _search_in_pool(self, trials: Sequence[TrialRecord], workers: int) -> None:
         with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
             running = {self._submit(pool, trial, _ProgressStore(self.context, trial).load()): trial for trial in trials}
             try:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.names import NAME_PATTERN
-from bln_search.core.states import StudyState
+from bln_search.core.states import NEXT_STEPS, StudyState
 from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
@@ -164,7 +164,10 @@ def resume_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
 def retry_failed(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Run the failed trials of a failed study again."""
     if study.state != StudyState.FAILED:
-        raise ProblemException(409, "not-now", f"the study is {study.state}: only a failed study can be retried")
+        hint = NEXT_STEPS[StudyState(study.state)]
+        raise ProblemException(
+            409, "not-now", f"the study is {study.state}: only a failed study can be retried; {hint}"
+        )
     context.ledger.queue.resume(study.id, context.settings.most_studies, study.bearer.account)
     return _read_detail(context.ledger, study.id)
 

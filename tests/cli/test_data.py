@@ -49,6 +49,7 @@ def test_the_list_is_made_of_records(tmp_path):
     assert {record["name"]: record["files"] for record in listed}["imdb"] == "missing"
 
 
+@pytest.mark.usefixtures("pipe")
 def test_verify_shows_sources_and_contents(tmp_path):
     write_lines(tmp_path / "imdb", make_reviews(), ".jsonl.xz")
     paths = [tmp_path / "imdb" / f"{split}.jsonl.xz" for split in ("train", "test")]
@@ -103,6 +104,7 @@ def offered(url, published):
     return replace(IMDB, downloads=(f"{url}/{ARCHIVE}",), find=partial(find_reviews, archive_md5=published))
 
 
+@pytest.mark.usefixtures("pipe")
 def test_fetch_downloads_the_archive_once_and_verifies_it(tmp_path, capsys):
     published = write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     path = tmp_path / "data" / "imdb" / ARCHIVE

@@ -27,6 +27,7 @@ main()
     [
         ("uvicorn", ["serve", "--no-worker"], "web"),
         ("httpx", ["list", "--server", "http://127.0.0.1:9"], "client"),
+        ("psycopg", ["list", "--database", "postgresql+psycopg://127.0.0.1:9/none"], "postgres"),
         ("pyarrow", ["leaderboard", "none", "--format", "parquet"], "train"),
         ("torch", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
         *(

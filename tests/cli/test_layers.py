@@ -37,6 +37,7 @@ def call(world):
     return _call
 
 
+@pytest.mark.usefixtures("pipe")
 def test_result_is_printed_as_tables_and_sentences(call):
     process = call("--limit", "3", results=(per_layer_result(excluded={"TTTT": REASON}),))
     assert process.exit_code == 0

@@ -94,6 +94,17 @@ def test_printed_results_have_no_spaces_at_the_ends_of_lines():
     assert "b" * 20 in process.stdout
 
 
+@pytest.mark.parametrize("columns", ["60", ""])
+def test_a_sentence_is_wrapped_where_the_output_has_a_width(columns):
+    code = "from bln_search.cli.output import print_line; print_line('word-with-hyphens ' * 20)"
+    environment = {**os.environ, "COLUMNS": columns}
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    lines = process.stdout.splitlines()
+    assert len(lines) == (7 if columns else 1)
+    assert process.stdout.split() == ["word-with-hyphens"] * 20
+    assert all(len(line) <= 60 for line in lines) == bool(columns)
+
+
 def test_a_path_wider_than_the_terminal_stays_whole():
     code = "from bln_search.cli.output import print_line; print_line('written to ' + '/folder' * 20)"
     environment = {**os.environ, "COLUMNS": "60"}

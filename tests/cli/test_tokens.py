@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+
 import pytest
 
 
@@ -53,3 +55,11 @@ def test_no_token_is_told_beside_the_output(home, invoke):
     result = invoke("token", "list")
     assert (result.exit_code, result.stdout, result.stderr.strip()) == (0, "", "no token")
     assert invoke("token", "list", "--format", "json").stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
+def test_times_of_the_table_are_utc_and_say_so(from_service, world, invoke, service):
+    listed = invoke("token", "list", *(service if from_service else ()))
+    assert "created_at (UTC)" in listed.stdout.splitlines()[0]
+    newest = world.ledger.tokens.list_tokens("ada" if from_service else None)[0]
+    assert f"{newest.created_at.astimezone(UTC):%Y-%m-%d %H:%M}" in listed.stdout

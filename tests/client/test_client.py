@@ -96,7 +96,7 @@ def test_server_of_another_program_is_one_clear_error(foreign_server):
             client.study(1)
         with pytest.raises(ServiceError, match="answered 404"):
             client.study(404)
-        with pytest.raises(ServiceError, match="no study 'No Such'"):
+        with pytest.raises(ServiceError, match=r"no study 'No Such'.*`bln-search list --server http"):
             client.study("No Such")
 
 

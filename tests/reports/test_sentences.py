@@ -64,6 +64,17 @@ def test_recommendation(recommendation, snapshot):
     assert recommendation_text(recommendation) == snapshot
 
 
+@pytest.mark.parametrize(("accuracy", "is_named"), [(0.9981, True), (0.9984, False)])
+def test_accuracies_that_look_equal_are_not_named(accuracy, is_named):
+    recommendation = recommended("FFFF", "TTTT", step=0.02, p=0.2)
+    alternative = recommendation.alternative.model_copy(update={"accuracy": accuracy})
+    text = recommendation_text(
+        recommendation.model_copy(update={"accuracy": 0.991 if is_named else 0.9982, "alternative": alternative})
+    )
+    assert ("its accuracy" in text) == is_named
+    assert "its mean loss is 0.0200 higher" in text
+
+
 @pytest.mark.parametrize("all_arms", [True, False])
 def test_baseline_warning(all_arms, snapshot):
     baseline = ClassPriorBaseline(loss=0.7, accuracy=0.5)

@@ -204,8 +204,8 @@ def _outputs_of(network: nn.Module, examples: ExampleInputs) -> dict[str, Tensor
             place = f" in {trace.description}" if trace.description else ""
             raise ExportError(
                 f"the forward pass of this {type(network).__name__} fails for a mini-batch of {examples.num_examples} "
-                f"of the example inputs{place}: {error}; nothing was written. An exported network takes "
-                "mini-batches of any size"
+                f"of the example inputs{place}: {error}; nothing was written. The first axis of example_inputs is that "
+                "of the examples, as in inputs[:10], and an exported network takes mini-batches of any size"
             ) from error
     return named_outputs(outputs)
 

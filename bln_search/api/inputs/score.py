@@ -55,7 +55,7 @@ def resolve_score(score: UserScore) -> Score:
         if score not in _NAMED_SCORES:
             raise ValueError(
                 f"there is no score {score!r}: choose one of {', '.join(_NAMED_SCORES)}, or give a function of outputs "
-                "and targets"
+                'and targets, or a loss module as in torch.nn.HuberLoss(reduction="none")'
             )
         return _adapt_score(_NAMED_SCORES[score])
     if not callable(score) or isinstance(score, type):

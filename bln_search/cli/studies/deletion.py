@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from typing import Annotated
 
 import typer
 
+from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption
-from bln_search.cli.output import errors
+from bln_search.cli.output import errors, print_error
 from bln_search.cli.sources import open_client, service_address
 from bln_search.cli.studies.wording import study_label
 from bln_search.core.errors import CheckpointStoreError
@@ -47,9 +49,17 @@ def delete(
 
 
 def _confirm(label: str, *, yes: bool) -> None:
-    """Ask for confirmation. Raises Abort without one."""
-    if not yes:
-        typer.confirm(f"delete {label} with all its results?", abort=True)
+    """Ask for confirmation. Raises Abort without one; exits with code 2 if nobody can be asked."""
+    if yes:
+        return
+    if not _can_ask():
+        print_error(f"deleting {label} needs a confirmation: give --yes")
+        raise typer.Exit(ExitCode.USAGE)
+    typer.confirm(f"delete {label} with all its results?", abort=True)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
 
 
 def _delete_of_database(ledger: Ledger, study_id: int, settings: Settings, *, is_other_database: bool) -> None:

@@ -116,11 +116,10 @@ def _deterministic_alternative_text(recommendation: Recommendation) -> str | Non
     if alternative is None:
         return None
     difference = alternative.loss - recommendation.loss
-    accuracy = (
-        ""
-        if alternative.accuracy is None or recommendation.accuracy is None
-        else f", its accuracy {alternative.accuracy:.1%} instead of {recommendation.accuracy:.1%}"
-    )
+    accuracy = ""
+    if alternative.accuracy is not None and recommendation.accuracy is not None:
+        accuracies = (f"{alternative.accuracy:.1%}", f"{recommendation.accuracy:.1%}")
+        accuracy = ", its accuracy {} instead of {}".format(*accuracies) if accuracies[0] != accuracies[1] else ""
     return (
         f"the best row that is independent of the mini-batch is {row_label(alternative)}: its mean loss is "
         f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy}"

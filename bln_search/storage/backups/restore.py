@@ -129,7 +129,7 @@ def _exclude(manifest: Manifest, damaged: Collection[str]) -> Manifest:
 def check_restore_target(database: Database, *, overwrite: bool) -> int:
     """Return the number of studies that a restore replaces.
 
-    Raises BackupError where the database has studies, unless `overwrite`, or where workers are alive.
+    Raises BackupError, which names every reason: workers are alive, or the database has studies, unless `overwrite`.
     """
     present = present_revision(database.engine)
     if present is None:
@@ -138,17 +138,20 @@ def check_restore_target(database: Database, *, overwrite: bool) -> int:
         migrate(database.engine)  # raises an error that names the newer version
     with database.read_session() as session:
         studies = session.scalar(select(func.count()).select_from(StudyRow)) or 0
-    if studies and not overwrite:
-        raise BackupError(
-            f"the database {database} has {count_noun(studies, 'study', 'studies')}: "
-            "--overwrite replaces them by those of the backup"
-        )
     workers = len(WorkerRepository(database).list_live()) if present == newest_revision() else 0
+    problems = []
     if workers:
-        raise BackupError(
+        problems.append(
             f"{count_noun(workers, 'worker', 'workers')} of the database {database} sent a heartbeat within the last "
             "30 s: stop service and workers, wait 30 s if workers were killed, then restore"
         )
+    if studies and not overwrite:
+        problems.append(
+            f"the database {database} has {count_noun(studies, 'study', 'studies')}: "
+            "--overwrite replaces them by those of the backup"
+        )
+    if problems:
+        raise BackupError("; ".join(problems))
     return studies
 
 

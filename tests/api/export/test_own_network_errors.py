@@ -36,6 +36,12 @@ def export(network, folder, **options):
         (pair, {"example_inputs": (TOKENS["tokens"], None)}, DataError, "a NoneType as scale"),
         (pair, {"example_inputs": {**TOKENS, "scale": torch.ones(3, 1)}}, DataError, "tokens 4, scale 3"),
         (mixed, {"example_inputs": torch.zeros(2, 3, 6, 6)}, ExportError, r"in the module first \(Conv2d\)"),
+        (
+            lambda: nn.Sequential(nn.Linear(4, 4), bln_search.BLN(4)),
+            {"example_inputs": torch.randn(4)},
+            ExportError,
+            r"inputs\[:10\]",
+        ),
         (mixed, {"configuration": "TTT"}, ModelError, "not an inference configuration"),
         (lambda: nn.Linear(2, 2), {}, ModelError, r"no normalization layer of bln_search"),
         (lambda: "network", {}, ModelError, "not an nn.Module"),

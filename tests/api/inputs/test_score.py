@@ -226,6 +226,7 @@ def test_a_recommendation_that_depends_on_the_mini_batch_compares_losses_alone()
     ("score", "error", "message"),
     [
         ("mes", ValueError, "there is no score 'mes': choose one of cross_entropy, mse, mae, bce"),
+        ("huber", ValueError, r"loss module as in torch\.nn\.HuberLoss"),
         (3, TypeError, "score has the type int: give a name"),
         (None, TypeError, "score has the type NoneType"),
         (nn.MSELoss, TypeError, r"score is the class MSELoss: .*MSELoss\(reduction=\"none\"\)"),

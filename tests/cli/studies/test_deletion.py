@@ -31,6 +31,18 @@ def test_study_and_networks_are_removed(from_service, world, invoke, service):
     assert all(file.exists() for file in kept_files)
 
 
+@pytest.mark.parametrize("answer", ["", "y\n"])
+def test_without_a_terminal_an_error_names_the_option(answer, world, invoke):
+    study_id = world.complete("asked")
+    refused = invoke("delete", "asked", input=answer)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    (message,) = refused.stderr.splitlines()
+    assert message.startswith("error: ")
+    assert "--yes" in message
+    assert world.ledger.studies.get(study_id).name == "asked"
+
+
+@pytest.mark.usefixtures("terminal")
 def test_without_a_confirmation_nothing_is_deleted(world, invoke):
     study_id = world.complete("asked")
     assert invoke("delete", "asked", input="n\n").exit_code == 1
@@ -61,6 +73,7 @@ def test_an_unknown_study_is_not_found(world, invoke):
     assert isinstance(invoke("delete", "nothing", "--yes").exception, UnknownStudyError)
 
 
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
 def test_confirmation_and_result_name_the_owner(from_service, world, invoke, service):
     study_id = world.queue.submit(study("waiting"), "ada").study_id

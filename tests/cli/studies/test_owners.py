@@ -60,6 +60,7 @@ def test_owner_is_in_every_list_and_in_show(from_service, world, records, invoke
     assert "ada" in invoke("show", number, *words).stdout
 
 
+@pytest.mark.usefixtures("terminal")
 def test_confirmation_and_results_name_the_owner(world, invoke, admin):
     (number,) = submit(world, "mine", "ada")
     assert f"study {number} (mine, owner ada)" in invoke("pause", number, *admin).stderr

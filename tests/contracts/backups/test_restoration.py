@@ -131,8 +131,8 @@ def test_failed_restoration_leaves_the_database_unchanged(installation, target_l
 def test_existing_studies_need_overwrite(installation):
     _, running, _ = fill(installation)
     installation.backup()
-    with pytest.raises(BackupError, match="has 3 studies: --overwrite"):
-        installation.restore()
+    with pytest.raises(BackupError, match=r"1 worker .* stop service and workers.*; .* has 3 studies: --overwrite"):
+        installation.restore()  # both reasons at once
     with pytest.raises(BackupError, match=r"1 worker .* stop service and workers"):
         installation.restore(overwrite=True)
     end_running_study(installation, running)

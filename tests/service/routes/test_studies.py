@@ -154,7 +154,9 @@ def test_requests_change_the_state_of_a_study(world, client):
     assert client.delete(path).status_code == 409
     world.ledger.studies.finish(study_id, exhausted=False, runner="host/1/0")
     assert client.get(path).json()["state"] == "cancelled"
-    assert client.post(f"{path}/retry-failed").status_code == 409
+    refused = client.post(f"{path}/retry-failed")
+    assert refused.status_code == 409
+    assert "`bln-search resume`" in refused.json()["detail"]
     assert client.delete(path).status_code == 204
     assert client.get(path).status_code == 404
     assert client.delete(path).status_code == 404

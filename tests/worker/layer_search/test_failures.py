@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import active_children
 
 import pytest
 
 from bln_search.core.enums import LayerScope
-from bln_search.core.errors import DataError, ModelError, UnknownStudyError
+from bln_search.core.errors import DataError, LostProcessError, ModelError, UnknownStudyError
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.specs import parse_study
 from bln_search.specs.sections.layer_search import LayersSpec
@@ -86,6 +87,27 @@ def test_failed_search_keeps_the_rest_of_the_analysis(analysed, ledger_copy, env
     assert analysis.comparison is not None
     assert analysis.recommendation is not None
     assert analysis.reason is None
+
+
+def test_a_killed_process_is_one_clear_error_and_the_search_resumes(analysed, ledger_copy, environment):
+    study_id = analysed[1]
+    layers_spec = ledger_copy.studies.get(study_id).spec.layers
+    killed = []
+
+    def kill_processes():
+        for process in () if killed else active_children():
+            process.kill()
+            killed.append(process.pid)
+        return False
+
+    with pytest.raises(LostProcessError, match=r"out of memory.* --workers 1"):
+        search_layers(
+            ledger_copy, study_id, environment, layers_spec, silent, max_workers=2, should_stop=kill_processes
+        )
+    assert killed
+    missing = 4 - len(list_searches(ledger_copy, study_id))
+    assert missing > 0
+    assert search_layers(ledger_copy, study_id, environment, layers_spec, silent, max_workers=1) == missing
 
 
 def test_missing_checkpoint_affects_only_its_network(analysed, ledger_copy, environment):

@@ -227,11 +227,15 @@ class EventProgress:
         elif kind in _ENDING_EVENTS:
             self.attempts.discard(trial)
             self.remaining.end_trial(trial, has_result=_ENDING_EVENTS[kind])
-        left = remaining_text(self.remaining)
-        if not left or not self.attempts or self.clock() - self.printed_at < _LINE_INTERVAL:
+        if not self.attempts or self.clock() - self.printed_at < _LINE_INTERVAL:
             return None
         self.printed_at = self.clock()
-        return f"{len(self.remaining.ended)}/{self.remaining.trials} trials done; {left}"
+        return f"{len(self.remaining.ended)}/{self.remaining.trials} trials done; {self._remaining_text()}"
+
+    def _remaining_text(self) -> str:
+        """The remaining time, once every running trial has finished an epoch, or a trial has ended."""
+        has_started = bool(self.remaining.ended) or self.attempts <= self.remaining.running.keys()
+        return (remaining_text(self.remaining) if has_started else "") or "starting"
 
 
 def update_remaining_time(remaining: RemainingTimeEstimator, trial: TrialSpec, message: Message) -> None:

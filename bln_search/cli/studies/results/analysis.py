@@ -20,7 +20,7 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import DocumentFormat, Format, print_error, print_line, results
+from bln_search.cli.output import DocumentFormat, Format, errors, print_error, results
 from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import FOLLOWED_STATES, open_database, open_source
 from bln_search.cli.studies.results.leaderboard import study_title
@@ -123,9 +123,11 @@ def probe(
             print_probes(ledger.probes.list_probes(study_record.id), probes, output_format)
         elif not quiet:
             stored = count_noun(result_count, "result", "results")
-            print_line(
+            errors.print(
                 f"{stored} stored: `bln-search report {study_record.id}` and the leaderboard page plot them, "
-                "`probe --format csv` prints them, and the recommendation takes them into account"
+                "`probe --format csv` prints them, and the recommendation takes them into account",
+                markup=False,
+                highlight=False,
             )
 
 

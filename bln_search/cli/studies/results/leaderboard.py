@@ -22,7 +22,15 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, LeaderboardFormat, check_output_path, errors, results, write_output
+from bln_search.cli.output import (
+    Format,
+    LeaderboardFormat,
+    check_output_path,
+    errors,
+    print_line,
+    results,
+    write_output,
+)
 from bln_search.cli.sources import StudySource, open_source
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
@@ -169,10 +177,10 @@ def _print_table(console: Console, result: _LeaderboardView) -> None:
         )
     )
     for line in unranked_reasons(result.board):
-        console.print(line, markup=False, highlight=False, overflow="ignore", crop=False)
+        print_line(line, console)
     if result.arm is not None:  # the analysis is about all rows
         line = f"Only rows of {result.arm}; ranks and groups are those among all rows."
-        console.print(line, markup=False, highlight=False, overflow="ignore", crop=False)
+        print_line(line, console)
     elif result.analysis is not None:
         console.print(ResultLines(result.analysis, details=result.details))
 

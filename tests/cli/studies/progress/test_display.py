@@ -125,13 +125,16 @@ def test_events_of_a_service_give_the_same_estimate():
     followed = progress.EventProgress(record, clock)
     assert followed.record_event(event("attempt_started", 0)) is None
     clock.now = 60.0
-    assert followed.record_event(event("study_running", 1, trial=None)) is None  # no epoch yet
+    assert followed.record_event(event("study_running", 1, trial=None)) == "0/4 trials done; starting"  # no epoch yet
+    clock.now = 70.0
     assert followed.record_event(event("epoch", 2.0, seconds=0.5)) == "0/4 trials done; about 40 s left"
     assert followed.record_event(event("epoch", 2.5, seconds=0.5)) is None  # less than ten seconds after the last line
     assert followed.remaining.seconds_since_first_epoch == 1.0
-    clock.now = 71.0
-    line = followed.record_event(event("attempt_started", 3.0, trial=2))
+    clock.now = 81.0
+    assert followed.record_event(event("attempt_started", 3.0, trial=2)) == "0/4 trials done; starting"
+    clock.now = 92.0
+    line = followed.record_event(event("epoch", 4.0, trial=2, seconds=0.5))
     assert line is not None
-    assert line.startswith("0/4 trials done")
+    assert line.startswith("0/4 trials done; about ")
     followed.record_event(event("trial_finished", 12.0))
     assert followed.remaining.ended == {"1"}
