@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 
-from bln_search.core.states import TRANSITIONS, StudyState
+import pytest
+
+from bln_search.core.states import TRANSITIONS, ExportState, StudyState
 from bln_search.settings import Settings
 from tests.docs.pages import PAGES, code_words, written
 
 PAGE = PAGES["service.md"]
 
 
-def test_which_state_may_follow_which():
+@pytest.mark.parametrize(
+    ("heading", "states"), [("## Study states", StudyState), ("### Export a network", ExportState)]
+)
+def test_which_state_may_follow_which(heading, states):
     told = {}
-    for line in written(PAGE).splitlines():
+    for line in re.split(r"\n##+ ", written(PAGE).partition(f"\n{heading}\n")[2])[0].splitlines():
         cells = [re.sub(r"\([^)]*\)", "", cell).strip() for cell in line.strip("|").split("|")]
-        if cells[0] in list(StudyState):
-            told[StudyState(cells[0])] = {StudyState(one.strip()) for one in cells[1].split(",") if one != "nothing"}
-    expected = {state: set(following) - {state} for state, following in TRANSITIONS[StudyState].items()}
+        if cells[0] in list(states):
+            told[states(cells[0])] = {states(one.strip()) for one in cells[1].split(",") if one != "nothing"}
+    expected = {state: set(following) - {state} for state, following in TRANSITIONS[states].items()}
     assert told == expected
 
 

@@ -42,7 +42,7 @@ def test_metric_families_follow_the_naming_rules_of_prometheus(client):
 def test_metrics_without_a_study_are_zero(client):
     metrics = read_metrics(client)
     records = {key: value for key, value in metrics.items() if key[0] == "bln_search_records"}
-    assert len(records) == 21
+    assert len(records) == 26
     assert set(records.values()) == {0}
     assert metrics["bln_search_database_up",] == 1
     assert metrics["bln_search_queue_oldest_seconds",] == 0
