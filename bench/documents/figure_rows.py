@@ -202,10 +202,10 @@ def _pages() -> list[Row]:
             f"{_spread(result['leaderboard_spread'])} ms",
             file,
         ),
-        Row(
-            f"Two hundred of {result['studies']:,} studies listed",
-            f"{_spread(result['list_spread'])} ms",
-            file,
+        *(
+            [Row(f"Two hundred of {result['studies']:,} studies listed", f"{_spread(result['list_spread'])} ms", file)]
+            if "list_spread" in result
+            else []
         ),
         Row(
             f"Its live page, {seconds}: processor time of the browser",
