@@ -107,9 +107,9 @@ def test_analysis_of_a_failed_study_is_an_error_that_names_the_state(world, invo
     assert "is failed" in failed.stderr
 
 
-def test_commands_of_the_database_say_that_they_use_no_service(world, invoke, monkeypatch, tmp_path):
+def test_commands_of_the_database_say_that_they_use_no_service(world, invoke, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_SERVER", "http://service.example:8000")
-    for words in (("verify", "second"), ("export", "second", "--output", tmp_path / "x"), ("search-layers", "second")):
+    for words in (("verify", "second"), ("search-layers", "second")):
         failed = invoke(*words)
         assert isinstance(failed.exception, UnknownStudyError)
         assert "http://service.example:8000" in str(failed.exception)

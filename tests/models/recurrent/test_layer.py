@@ -44,14 +44,14 @@ def test_each_sequence_has_one_mask_for_all_of_its_steps(cell, kind, monkeypatch
 
         return record_input
 
-    for name in ("drop_inputs", "draw_recurrent_mask"):
+    for name in ("apply_input_dropout", "draw_recurrent_mask"):
         monkeypatch.setattr(layer, name, record_once(name))
     x = draw_sequences(4, 7, 5)
     outputs = layer(x)
-    ratio = results["drop_inputs"] / x
+    ratio = results["apply_input_dropout"] / x
     torch.testing.assert_close(ratio, ratio[:, :1].expand_as(ratio))
     expected = oracle.CELLS[cell](
-        weights_of(layer), results["drop_inputs"].numpy(), mask=results["draw_recurrent_mask"].detach().numpy()
+        weights_of(layer), results["apply_input_dropout"].numpy(), mask=results["draw_recurrent_mask"].detach().numpy()
     )
     np.testing.assert_allclose(outputs.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
 
