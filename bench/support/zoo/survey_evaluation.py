@@ -75,7 +75,7 @@ def survey_conversion(subject: Surveyed) -> dict[str, Any]:
     return {**size, "status": "partly converted" if kept else "converted", "layers": layers, "reason": kept}
 
 
-def survey_evaluation(subject: Surveyed, seconds: int = SECONDS) -> dict[str, Any]:
+def survey_evaluation(subject: Surveyed, seconds: float = SECONDS) -> dict[str, Any]:
     """Return the differences of the one-pass evaluation from a plain loop; or why it does not evaluate the network.
 
     Args:
@@ -101,7 +101,7 @@ def survey_evaluation(subject: Surveyed, seconds: int = SECONDS) -> dict[str, An
 
 
 @contextmanager
-def _limited_time(seconds: int) -> Iterator[None]:
+def _limited_time(seconds: float) -> Iterator[None]:
     """Raise TimeLimitError in this context after a limit of processor time."""
     signal.signal(signal.SIGPROF, _stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -8,7 +8,7 @@ import time
 import pytest
 from torch import nn
 
-from bench.support.zoo import survey, survey_evaluation
+from bench.support.zoo import survey
 from bench.support.zoo.survey_evaluation import survey_conversion
 from bench.support.zoo.survey_evaluation import survey_evaluation as evaluate
 from bench.support.zoo.survey_families import TIMM_FAMILIES
