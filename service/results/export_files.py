@@ -17,7 +17,8 @@ from service.results.checkpoint_files import file_digest
 
 _log = logging.getLogger(__name__)
 _CHUNK = 1024 * 1024
-MEDIA_TYPE = "application/zip"
+MEDIA_TYPE = "application/octet-stream"
+"""As for checkpoints: generators of clients do not know `application/zip`."""
 
 
 class ArchiveLostError(Exception):

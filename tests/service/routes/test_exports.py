@@ -58,7 +58,7 @@ def test_archive_is_downloaded_under_its_name(world, exports):
     archive = build(world)
     response = ada.get(f"{exports}/{export['id']}/download")
     assert response.content == CONTENT
-    assert response.headers["content-type"] == "application/zip"
+    assert response.headers["content-type"] == "application/octet-stream"
     seed = export["seed"]
     name = f"done-bln-TTFF-frozen-b25-seed{seed}-onnx.zip"
     assert response.headers["content-disposition"] == f'attachment; filename="{name}"'
