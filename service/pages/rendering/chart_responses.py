@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi.responses import JSONResponse, Response
 
 from bln_search.reports.charts import Chart
 from service.http.problems import ProblemException
+
+_DIGITS = 7
+"""Significant digits of the numbers of a figure. The data of a chart as CSV have all digits."""
 
 
 def figure_response(chart: Chart | None, requirement: str) -> JSONResponse:
     """Return the Plotly figure of a chart, or what is missing if there is no chart."""
     if chart is None:
         return JSONResponse({"figure": None, "about": f"Nothing to show yet: {requirement}."})
-    return JSONResponse({"figure": chart.figure, "about": chart.caption, "title": chart.title})
+    return JSONResponse({"figure": _rounded(chart.figure), "about": chart.caption, "title": chart.title})
+
+
+def _rounded(value: Any) -> Any:
+    """Return a part of a figure with numbers of seven digits: more are not visible, and are half of its size."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value
 
 
 def csv_response(chart: Chart | None, filename: str, requirement: str) -> Response:
