@@ -107,6 +107,7 @@ def main() -> None:
     parser.add_argument("--database", help="database URL of the study; by default that of the settings")
     parser.add_argument("--data", type=Path, help="folder of data sets")
     parser.add_argument("--study", default="none_cifar10_20pct_b25")
+    parser.add_argument("--arms", nargs="+", help="labels of the arms; by default all")
     parser.add_argument("--quick", action="store_true", help="one seed, one epoch")
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
@@ -119,7 +120,8 @@ def main() -> None:
     trials = ledger.trials.list_finished(study.id)
     ledger.close()
     recommended = {row.arm: row.configuration for row in reversed(board.rows) if row.rank is not None}
-    chosen = [trial for trial in trials if not options.quick or trial.spec.seed == study.spec.seeds[0]]
+    seeds = study.spec.seeds[:1] if options.quick else study.spec.seeds
+    chosen = [trial for trial in trials if trial.seed in seeds and (options.arms is None or trial.arm in options.arms)]
     runs: dict[str, list[dict[str, Any]]] = {}
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for of_trial in pool.map(
