@@ -1,15 +1,18 @@
-"""Fine-tuning under the recommended configuration, from the trained networks of a finished study.
+"""Fine-tuning under the configuration of lowest validation loss, from the trained networks of a finished study.
 
 Each network is trained three epochs further with a tenth of the study's learning rate (BLN paper, Algorithm 2, step
-13; the paper names neither). Per arm: under its recommended configuration with the population estimated before every
-epoch, the same with the population kept, and, as a control, with all statistics from the mini-batch as in the training
-before. A figure is the loss of the recommended row after fine-tuning minus that before, over seeds.
+13; the paper names neither). Per arm: under its row of lowest validation loss with the population estimated before
+every epoch, the same with the population kept, and, as a control, with all statistics from the mini-batch as in the
+training before. A figure is the loss of that row after fine-tuning minus that before, over seeds.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork, load_trained_network
 from bln_search.ranking.statistics.intervals import paired_t_p, t_interval
 from bln_search.settings import load_settings
+from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import open_ledger
 from bln_search.training.seeding import reproducible_torch
 
@@ -40,28 +44,28 @@ def make_batches(loaded: LoadedNetwork, split: Split) -> list[tuple[Tensor, Tens
 
 def variants(recommended: InferenceConfiguration, usual: InferenceConfiguration) -> Iterator[tuple[str, str, str]]:
     """Name, configuration of training and refresh of each run."""
-    yield "recommended", str(recommended), "epoch"
+    yield "its row", str(recommended), "epoch"
+    if recommended.uses_population:
+        yield "its row, population kept", str(recommended), "never"
     if recommended != usual:
-        yield "recommended, population kept", str(recommended), "never"
-        yield "control: all from the mini-batch", str(usual), "epoch"
+        yield "control: mini-batch as before", str(usual), "epoch"
 
 
 def losses(result: FineTuningResult, row: str) -> dict[str, float | None]:
-    """Loss and accuracy of a row before and after, on validation and test."""
+    """Loss and accuracy of a row before and after, on validation."""
     values: dict[str, float | None] = {}
     for time, table in (("before", result.before), ("after", result.after)):
-        for split in (Split.VALIDATION, Split.TEST):
-            metrics = table[row].row.metrics[split]
-            values[f"{split} loss {time}"] = metrics.loss.mean
-            values[f"{split} accuracy {time}"] = None if metrics.accuracy is None else metrics.accuracy.mean
-    values["best validation loss after"] = result.after[0].row.metrics[Split.VALIDATION].loss.mean
+        metrics = table[row].row.metrics[Split.VALIDATION]
+        values[f"loss {time}"] = metrics.loss.mean
+        values[f"accuracy {time}"] = None if metrics.accuracy is None else metrics.accuracy.mean
+    values["lowest loss after"] = result.after[0].row.metrics[Split.VALIDATION].loss.mean
     return values
 
 
 def summarize(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """Mean difference after - before with 95 % interval and p over seeds, for each split and figure."""
     summary: dict[str, Any] = {"seeds": len(runs), "diverged": sum(run["diverged"] is not None for run in runs)}
-    for name in ("validation loss", "test loss", "validation accuracy", "test accuracy"):
+    for name in ("loss", "accuracy"):
         differences = [run[f"{name} after"] - run[f"{name} before"] for run in runs]
         interval = t_interval(differences)
         summary[name] = {
@@ -74,52 +78,61 @@ def summarize(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return summary
 
 
+def tune_trial(
+    trial: TrialRecord, recommended: InferenceConfiguration, environment: ExecutionEnvironment, epochs: int
+) -> list[tuple[str, dict[str, Any]]]:
+    """Name and figures of every fine-tuning of one network."""
+    spec = trial.spec
+    runs = []
+    with load_trained_network(spec, trial.require_checkpoint(), environment) as loaded:
+        batches = {split: make_batches(loaded, split) for split in (Split.TRAIN, Split.VALIDATION)}
+        for name, code, refresh in variants(recommended, mini_batch_configuration(spec.arm.method)):
+            with reproducible_torch(spec.seed, threads=environment.threads):
+                _, result = bln_search.fine_tune(
+                    loaded.network,
+                    code,
+                    batches[Split.TRAIN],
+                    batches[Split.VALIDATION],
+                    learning_rate=spec.training.learning_rate * _RATE_FACTOR,
+                    epochs=epochs,
+                    refresh=refresh,  # type: ignore[arg-type]
+                )
+            run: dict[str, Any] = {"seed": spec.seed, "diverged": result.diverged, **losses(result, str(recommended))}
+            run["training loss by epoch"] = [epoch.training_loss for epoch in result.epochs]
+            runs.append((f"{trial.arm} {recommended} | {name}", run))
+    return runs
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", required=True)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--database", help="database URL of the study; by default that of the settings")
+    parser.add_argument("--data", type=Path, help="folder of data sets")
     parser.add_argument("--study", default="none_cifar10_20pct_b25")
+    parser.add_argument("--arms", nargs="+", help="labels of the arms; by default all")
     parser.add_argument("--quick", action="store_true", help="one seed, one epoch")
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
     settings = load_settings()
-    environment = ExecutionEnvironment(options.data, settings.cache, settings.checkpoint_store)
+    environment = ExecutionEnvironment(options.data or settings.data_folder, settings.cache, settings.checkpoint_store)
     epochs = 1 if options.quick else _EPOCHS
-    ledger = open_ledger(options.database)
+    ledger = open_ledger(options.database or settings.database_url)
     study = ledger.studies.find(options.study)
     board = ledger.results.rank_study(study.id, study.spec)
     trials = ledger.trials.list_finished(study.id)
     ledger.close()
-    runs: dict[str, list[dict[str, Any]]] = {}
     recommended = {row.arm: row.configuration for row in reversed(board.rows) if row.rank is not None}
-    for trial in trials:
-        spec = trial.spec
-        if options.quick and spec.seed != study.spec.seeds[0]:
-            continue
-        usual = mini_batch_configuration(spec.arm.method)
-        with load_trained_network(spec, trial.require_checkpoint(), environment) as loaded:
-            batches = {split: make_batches(loaded, split) for split in Split}
-            for name, code, refresh in variants(recommended[trial.arm], usual):
-                with reproducible_torch(spec.seed, threads=environment.threads):
-                    _, result = bln_search.fine_tune(
-                        loaded.network,
-                        code,
-                        batches[Split.TRAIN],
-                        batches[Split.VALIDATION],
-                        test_loader=batches[Split.TEST],
-                        learning_rate=spec.training.learning_rate * _RATE_FACTOR,
-                        epochs=epochs,
-                        refresh=refresh,  # type: ignore[arg-type]
-                    )
-                run: dict[str, Any] = {
-                    "seed": spec.seed,
-                    "diverged": result.diverged,
-                    **losses(result, str(recommended[trial.arm])),
-                }
-                run["training loss by epoch"] = [epoch.training_loss for epoch in result.epochs]
-                runs.setdefault(f"{trial.arm} {recommended[trial.arm]} | {name}", []).append(run)
-                print(f"{trial.arm} seed {spec.seed}, {name}: {run['validation loss before']:.4f} -> "
-                      f"{run['validation loss after']:.4f}", flush=True)  # fmt: skip
+    seeds = study.spec.seeds[:1] if options.quick else study.spec.seeds
+    chosen = [trial for trial in trials if trial.seed in seeds and (options.arms is None or trial.arm in options.arms)]
+    runs: dict[str, list[dict[str, Any]]] = {}
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for of_trial in pool.map(
+            partial(tune_trial, environment=environment, epochs=epochs),
+            chosen,
+            [recommended[trial.arm] for trial in chosen],
+        ):
+            for name, run in of_trial:
+                runs.setdefault(name, []).append(run)
+                print(f"{name} seed {run['seed']}: {run['loss before']:.4f} -> {run['loss after']:.4f}", flush=True)
     document: dict[str, Any] = {
         "study": study.name,
         "epochs": epochs,

@@ -15,6 +15,7 @@ from bench.documents import (
     figures,
     growing,
     layer_page,
+    plain_page,
     recipes_block,
     shift_page,
     survey_block,
@@ -101,6 +102,11 @@ def test_every_figure_about_curves_comes_from_its_file(page):
 def test_every_figure_about_layers_comes_from_its_file():
     shown = read_block(layer_page.PAGE, layer_page.BLOCK)
     assert shown == layer_page.block(), "run python -m bench.documents.layer_page --write"
+
+
+def test_tables_without_normalization_come_from_their_files():
+    shown = read_block(plain_page.PAGE, plain_page.BLOCK)
+    assert shown == plain_page.block(), "run python -m bench.documents.plain_page --write"
 
 
 def test_every_figure_about_growth_comes_from_its_file():

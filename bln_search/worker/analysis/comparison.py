@@ -46,7 +46,7 @@ def compare_best_rows(
     seeds = sorted(first)
     examples = first[seeds[0]].evaluation.n
     max_rows = min(MAX_COMPARED_ROWS, _MAX_LOSSES // (len(seeds) * examples))
-    rows = [row for row in _best_rows(ranked, max_rows) if sorted(by_row[row]) == seeds]
+    rows = [row for row in select_compared_rows(ranked, max_rows) if sorted(by_row[row]) == seeds]
     if len(rows) < 2:
         return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
     table = _load_outcomes(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
@@ -57,7 +57,7 @@ def compare_best_rows(
     return compare_rows(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
 
 
-def _best_rows(ranked: Sequence[RowKey], count: int) -> list[RowKey]:
+def select_compared_rows(ranked: Sequence[RowKey], count: int) -> list[RowKey]:
     """The first `count` rows; the last of them is the best row without normalization if that ranks below."""
     first = list(ranked[:count])
     plain = next((row for row in ranked if row.configuration == WITHOUT_NORMALIZATION), None)

@@ -18,7 +18,15 @@ from bln_search.worker.analysis import compute_analysis
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import HTML_HEADERS, RUNNER, finish_trial, start_study, study
 
-PAGES = ("/studies", "/studies/new", "/compare", "/configurations", "/tokens", "/settings")
+PAGES = (
+    "/studies",
+    "/studies/new",
+    "/compare",
+    "/configurations",
+    "/configurations?method=none",
+    "/tokens",
+    "/settings",
+)
 
 
 @pytest.fixture
