@@ -160,7 +160,10 @@ class Client:
         return self._session.request_json("POST", f"/studies/{study_id}/retry-failed")
 
     def update_study(self, study_id: int, **changes: Any) -> dict[str, Any]:
-        """Change name, title, notes, tags or priority of a study; `tags` replaces all its tags."""
+        """Change name, title, notes, tags or priority of a study.
+
+        `tags` replaces all its tags; `add_tags` and `remove_tags` change these only.
+        """
         return self._session.request_json("PATCH", f"/studies/{study_id}", json=changes)
 
     def delete(self, study_id: int) -> None:
