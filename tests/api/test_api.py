@@ -194,7 +194,7 @@ def test_convert_makes_every_norm_a_bln_layer_with_its_features():
 
 
 def test_a_misspelled_method_names_the_choices():
-    with pytest.raises(ModelError, match="choose bln, bn, ln, mbn, brn or same"):
+    with pytest.raises(ModelError, match="choose bln, bn, ln, mbn, brn, none or same"):
         bln_search.convert(nn.Sequential(nn.BatchNorm1d(3)), method="smae")
 
 

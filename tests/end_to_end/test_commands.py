@@ -77,9 +77,10 @@ def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_p
 
 
 def test_database_and_version(finished):
-    status = call("db", "status", home=finished, check=0).stdout
+    status = " ".join(call("db", "status", home=finished, check=0).stdout.split())
     assert f"schema revision {newest_revision()}; this version of bln-search writes {newest_revision()}" in status
-    assert f"schema revision {newest_revision()}" in call("db", "upgrade", home=finished, check=0).stdout
+    upgraded = call("db", "upgrade", home=finished, check=0).stdout
+    assert f"schema revision {newest_revision()}" in " ".join(upgraded.split())
     assert call("--version", check=0).stdout.startswith("bln-search ")
 
 
@@ -112,7 +113,7 @@ def edited(*pairs):
 
 BAD = {
     "unknown key": (edited(("seeds:", "sedes:")), 3, "did you mean `seeds`?"),
-    "misspelled norm": (edited(("bln}", "bnl}")), 3, "'bn', 'ln', 'bln', 'mbn' or 'brn', not 'bnl'"),
+    "misspelled norm": (edited(("bln}", "bnl}")), 3, "'bn', 'ln', 'bln', 'mbn', 'brn' or 'none', not 'bnl'"),
     "negative epochs": (edited(("epochs: 1", "epochs: -1")), 3, "training.epochs"),
     "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, digits, imdb, mnist"),
     "missing data": (edited(("name: digits", "name: cifar10")), 3, "data_batch_1.bin"),
