@@ -71,7 +71,7 @@ def check_study(study: StudySpec, environment: ExecutionEnvironment) -> tuple[st
             network = build_network(trial, data)
             find_norms(network)
             if study.model.name not in MODELS:
-                _check_one_pass(study.model.name, network, data, trial.training.batch_size)
+                _check_example_independence(study.model.name, network, data, trial.training.batch_size)
             if study.layers is not None:
                 check_layers(network, study.layers)
         if trial.training.augmentation is not None:
@@ -87,7 +87,7 @@ def _check_conditions(study: StudySpec, data: PreparedData) -> None:
         raise DataError(f"evaluation.conditions with the data set {study.data.name}: {error}") from error
 
 
-def _check_one_pass(name: str, network: nn.Module, data: PreparedData, batch_size: int) -> None:
+def _check_example_independence(name: str, network: nn.Module, data: PreparedData, batch_size: int) -> None:
     """Raise ModelError unless the network can be evaluated in one pass, before it is trained."""
     inputs = data.splits[Split.TRAIN][0]
     second_batch = inputs[batch_size : 2 * batch_size]

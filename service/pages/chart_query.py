@@ -9,7 +9,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import EvaluationSetting, losses_by_setting
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.reports.charts.chart import condition_labels
-from bln_search.reports.charts.conditions import point_results, settings_of_best_points
+from bln_search.reports.charts.conditions import evaluation_settings_of_best_points, point_results
 from bln_search.reports.charts.configurations import ByConfiguration
 from bln_search.reports.charts.search import PointResult
 from bln_search.specs.sections.search import Objective
@@ -36,7 +36,7 @@ class ChartQuery:
     @cached_property
     def conditions(self) -> dict[EvaluationSetting, ByConfiguration]:
         """The conditions that can be selected, with the losses of each."""
-        return settings_of_best_points(losses_by_setting(self.board.losses[self.split]))
+        return evaluation_settings_of_best_points(losses_by_setting(self.board.losses[self.split]))
 
     @property
     def condition_index(self) -> int:

@@ -15,7 +15,7 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import Drift, RowKey
 from bln_search.ranking.grouping import EvaluationSetting
-from bln_search.reports.charts.conditions import point_results, settings_of_best_points
+from bln_search.reports.charts.conditions import evaluation_settings_of_best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
@@ -199,8 +199,8 @@ def test_point_that_diverged_under_some_seeds_is_not_the_best():
     losses = {RowKey("bn", point, code, None, 25): values for point, values in by_point.items()}
     assert [point_result.loss for point_result in point_results(losses, {})] == [pytest.approx(0.31)]
     conditions = {EvaluationSetting("bn", point, None, 25): {code: values} for point, values in by_point.items()}
-    assert [best_point.point for best_point in settings_of_best_points(conditions)] == [json.dumps(complete)]
-    assert settings_of_best_points({}) == {}
+    assert [best_point.point for best_point in evaluation_settings_of_best_points(conditions)] == [json.dumps(complete)]
+    assert evaluation_settings_of_best_points({}) == {}
 
 
 def test_points_with_different_parameters_share_one_table():

@@ -61,14 +61,14 @@ class RankedRows:
     network: int | None = None
 
     @cached_property
-    def _distinct(self) -> DistinctRows:
+    def _distinct_rows(self) -> DistinctRows:
         outcomes = [table.outcomes for table in self.per_network_tables]
         return distinct_rows([self.board], outcomes, per_slot=self.per_slot)[0]
 
     @property
     def distinct_board(self) -> Leaderboard:
         """The rows as printed: those that are equal at all mini-batch sizes once."""
-        return self._distinct.board
+        return self._distinct_rows.board
 
     @property
     def batch_sizes(self) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ class RankedRows:
     @property
     def sizes_of_rows(self) -> SizesByKey:
         """The mini-batch sizes for which each row of `table` stands."""
-        return self._distinct.batch_sizes
+        return self._distinct_rows.batch_sizes
 
     @property
     def per_network_tables(self) -> tuple[Self, ...]:
@@ -168,7 +168,7 @@ class RankedRows:
             without_estimate=without_estimate,
             per_slot=self.per_slot,
             metrics=row_values_by_split(self.metric_values, key, row.metrics),
-            batch_sizes=self._distinct.batch_sizes.get(row.key, (row.batch_size,)),
+            batch_sizes=self._distinct_rows.batch_sizes.get(row.key, (row.batch_size,)),
             networks=tuple(table.configured_row(row) for table in self.networks),
             fingerprints=self.fingerprints,
             network=self.network,

@@ -15,7 +15,7 @@ from bln_search.reports.charts.search import PointResult, flatten_parameters
 _MAX_POINTS = 8
 
 
-def settings_of_best_points(
+def evaluation_settings_of_best_points(
     conditions: Mapping[EvaluationSetting, ByConfiguration],
 ) -> dict[EvaluationSetting, ByConfiguration]:
     """The conditions of the best points of a search space, best first; all conditions of a study without a space.
@@ -30,7 +30,7 @@ def settings_of_best_points(
         complete = {name: values for name, values in losses.items() if len(values) == seeds}
         if not complete:
             continue
-        lowest_loss = lowest_mean_loss(complete)
+        lowest_loss = lowest_mean_loss_of_setting(complete)
         best[condition.arm, condition.point] = min(lowest_loss, best.get((condition.arm, condition.point), lowest_loss))
     places = {key: place for place, key in enumerate(sorted(best, key=best.__getitem__)[:_MAX_POINTS])}
     drawn = [condition for condition in conditions if (condition.arm, condition.point) in places]
@@ -40,7 +40,7 @@ def settings_of_best_points(
     }
 
 
-def lowest_mean_loss(losses: ByConfiguration) -> float:
+def lowest_mean_loss_of_setting(losses: ByConfiguration) -> float:
     """The lowest mean loss (nats) of a condition."""
     return min(statistics.fmean(values.values()) for values in losses.values())
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.charts.condition_losses import condition_losses_chart
-from bln_search.reports.charts.conditions import best_point_rank_chart, lowest_mean_loss, point_results
+from bln_search.reports.charts.conditions import best_point_rank_chart, lowest_mean_loss_of_setting, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
 from bln_search.reports.charts.layers import drift_chart
@@ -56,7 +56,8 @@ def _condition_pictures(context: ReportContext) -> Iterable[ChartFigure]:
     count_by_arm: Counter[str] = Counter()
     position_in_arm = {}
     for condition in sorted(
-        context.losses_by_setting, key=lambda condition: lowest_mean_loss(context.losses_by_setting[condition])
+        context.losses_by_setting,
+        key=lambda condition: lowest_mean_loss_of_setting(context.losses_by_setting[condition]),
     ):
         position_in_arm[condition] = count_by_arm[condition.arm]
         count_by_arm[condition.arm] += 1

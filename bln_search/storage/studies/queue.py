@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
-from bln_search.core.errors import StudyBusyError, StudyChangedError
+from bln_search.core.errors import StaleRevisionError, StudyBusyError
 from bln_search.core.states import StopRequest, StudyState, check_transition
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
@@ -202,7 +202,7 @@ class StudyQueue:
 
         Raises:
             UnknownStudyError: there is no such study.
-            StudyChangedError: the study has another revision.
+            StaleRevisionError: the study has another revision.
             StudyBusyError: the owner has the same study under the new name.
             TagError: A tag is invalid, or there are too many.
         """
@@ -211,7 +211,7 @@ class StudyQueue:
         with self.database.write_session() as session:
             study = lock_study(session, study_id)
             if revision is not None and study.revision != revision:
-                raise StudyChangedError(
+                raise StaleRevisionError(
                     f"the study was changed meanwhile: it has revision {study.revision}, not {revision}; read it again"
                 )
             effective = {name: value for name, value in columns.items() if getattr(study, name) != value}

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bln_search.core.errors import IdempotencyConflictError, StudyBusyError, StudyChangedError
+from bln_search.core.errors import IdempotencyConflictError, StaleRevisionError, StudyBusyError
 from bln_search.core.states import StopRequest
 from tests.contracts.queued_studies import CAP, all_are_alive, find_study, study
 
@@ -56,7 +56,7 @@ def test_update_requires_the_current_revision(ledger):
     before = find_study(ledger, study_id).revision
     ledger.queue.update(study_id, {"notes": "mine", "name": "renamed"}, before)
     assert (find_study(ledger, study_id).notes, find_study(ledger, study_id).name) == ("mine", "renamed")
-    with pytest.raises(StudyChangedError, match="read it again"):
+    with pytest.raises(StaleRevisionError, match="read it again"):
         ledger.queue.update(study_id, {"notes": "theirs"}, before)
     ledger.queue.update(study_id, {"notes": "mine"})
     assert find_study(ledger, study_id).revision == before + 1  # nothing new, nothing changed

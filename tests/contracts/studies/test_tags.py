@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bln_search.core.errors import StudyChangedError, TagError
+from bln_search.core.errors import StaleRevisionError, TagError
 from bln_search.core.tags import MAX_TAGS
 from bln_search.storage.pagination import Page
 from tests.support.service_world import study
@@ -60,7 +60,7 @@ def test_equal_tags_are_no_change_and_old_revisions_are_refused(ledger, studies)
     ledger.queue.update(study_id, {"tags": ["x"]}, before)
     ledger.queue.update(study_id, {"tags": ["x"]})
     assert ledger.listing.find_study(study_id).revision == before + 1
-    with pytest.raises(StudyChangedError, match="changed meanwhile"):
+    with pytest.raises(StaleRevisionError, match="changed meanwhile"):
         ledger.queue.update(study_id, {"tags": ["y"]}, before)
     assert ledger.listing.find_study(study_id).tags == ("x",)
 
