@@ -226,13 +226,14 @@ def check_ray(words):
 
 def run_python(code, *, where, **environment):
     """Run code in a process of its own in the folder `where`, warnings being errors; what it prints."""
+    inherited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}  # of the test runner
     process = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
         timeout=240,
         cwd=where,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(where)]), **environment},
+        env={**inherited, "PYTHONPATH": os.pathsep.join([str(ROOT), str(where)]), **environment},
     )
     assert process.returncode == 0, process.stderr
     return process.stdout

@@ -32,6 +32,7 @@ def call(*arguments, home=None, timeout=240, check=None, process=False):
     environment = {"BLN_SEARCH_HOME": str(home)} if home else {}
     if process or "ray" in words:  # Ray's runtime lives and dies with its process
         whole = {**os.environ, **environment}
+        whole.pop("COLUMNS", None)
         done = subprocess.run(command(*words), capture_output=True, text=True, timeout=timeout, env=whole)
     else:
         done = _call_here(words, environment)
@@ -45,6 +46,7 @@ def _call_here(words, environment):
     outputs = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("default")
+        patch.delenv("COLUMNS", raising=False)  # of the test runner's terminal
         for name, value in environment.items():
             patch.setenv(name, value)
         patch.setattr(sys, "argv", ["bln-search", *words])

@@ -133,7 +133,7 @@ def test_too_many_folds_are_reported(analysed, ledger_copy, environment):
 def test_study_without_trained_network_is_rejected(tmp_path, environment):
     ledger = open_ledger(f"sqlite:///{tmp_path / 'empty.sqlite3'}")
     study_id = ledger.studies.accept(parse_study(STUDY))
-    with pytest.raises(DataError, match="no trained network yet: run it first"):
+    with pytest.raises(DataError, match="no trained network with normalization layers yet: run it first"):
         search_layers(ledger, study_id, environment, LayersSpec(), silent)
     assert compute_analysis(ledger, study_id, environment).layers_reason is None  # nothing is wrong with it
     ledger.close()
