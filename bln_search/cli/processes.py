@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 from contextlib import ExitStack, closing
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -31,7 +30,7 @@ from bln_search.cli.options import (
     WorkersOption,
 )
 from bln_search.cli.output import Format, errors
-from bln_search.cli.records import print_records
+from bln_search.cli.records import json_value, print_records
 from bln_search.cli.sources import open_client, service_address
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.files.disk import disk_space_problem
@@ -142,7 +141,7 @@ def workers(
             live_workers = [vars(record) for record in ledger.workers.list_live()]
     prefix = f"{socket.gethostname()}/"
     records = [
-        {name: _json_value(worker[name]) for name in _WORKER_COLUMNS}
+        {name: json_value(worker[name]) for name in _WORKER_COLUMNS}
         for worker in live_workers
         if not here or worker["name"].startswith(prefix)
     ]
@@ -152,10 +151,6 @@ def workers(
         errors.print(f"no worker{' of this machine' if here else ''} has sent a heartbeat within 30 s")
         if here:
             raise typer.Exit(ExitCode.FAILED)
-
-
-def _json_value(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _stop_with_parent() -> None:

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
 import typer
 
@@ -66,3 +67,8 @@ def _replace_non_finite(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: _replace_non_finite(inner) for name, inner in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def json_value(value: object) -> object:
+    """Return a time as text in ISO 8601, and any other value unchanged."""
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -10,7 +10,7 @@ import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import Format, errors
-from bln_search.cli.records import print_records
+from bln_search.cli.records import json_value, print_records
 from bln_search.cli.sources import open_client, service_address
 from bln_search.core.errors import TokenError
 from bln_search.settings import load_settings
@@ -67,7 +67,7 @@ def list_links(
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
             links = [vars(link) for link in ledger.share_links.list_links(ledger.studies.find(study).id)]
-    records = [{name: _json_value(link[name]) for name in _COLUMNS} for link in links]
+    records = [{name: json_value(link[name]) for name in _COLUMNS} for link in links]
     if records or output_format is not Format.TABLE:
         print_records(records, _COLUMNS, output_format, optional=("created_at", "label"))
     else:
@@ -103,7 +103,3 @@ def _owner(study: StudyRecord) -> str:
             f"study {study.id} ({study.name}) belongs to no account: create the link over a service, with --server"
         )
     return study.owner
-
-
-def _json_value(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime) else value

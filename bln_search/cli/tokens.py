@@ -12,7 +12,7 @@ import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, TokenOption
 from bln_search.cli.output import Format, errors, print_table
-from bln_search.cli.records import print_records
+from bln_search.cli.records import json_value, print_records
 from bln_search.cli.sources import open_client, service_address
 from bln_search.core.enums import Scope
 from bln_search.core.urls import redact_password
@@ -93,7 +93,7 @@ def list_tokens(
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
             rows = [vars(record) for record in ledger.tokens.list_tokens(None)]
-    records = [{name: _json_value(row[name]) for name in _COLUMNS} for row in rows]
+    records = [{name: json_value(row[name]) for name in _COLUMNS} for row in rows]
     if records or output_format is not Format.TABLE:
         print_records(records, _COLUMNS, output_format, partial(_print_table, rows))
     else:
@@ -113,10 +113,6 @@ def _utc_cell(name: str, value: object) -> object:
         return value
     moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
-
-
-def _json_value(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime) else value
 
 
 @app.command()

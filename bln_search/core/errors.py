@@ -14,7 +14,7 @@ BlnSearchError
 │   ├── StudyBusyError      another process runs this study
 │   ├── LeaseLostError      another process runs the study now, or it was deleted
 │   ├── SchemaChangedError  the database was upgraded while this process used it
-│   ├── StaleRevisionError   the study has changed since it was read
+│   ├── StaleRevisionError  the study has changed since it was read
 │   └── IdempotencyConflictError  an idempotency key was reused for another study
 ├── TagError             a tag of a study is invalid, or a study has too many
 ├── ShareLinkLimitError  a study has as many valid share links as are allowed

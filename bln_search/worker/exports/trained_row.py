@@ -10,6 +10,7 @@ from bln_search.core.errors import ExportError
 from bln_search.core.exports import ExportRecord
 from bln_search.core.records import Evaluation, RowKey
 from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.metrics import SplitMetrics
 from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.results.evaluations import EvaluationRecord
@@ -51,18 +52,20 @@ def _is_result_of(record: EvaluationRecord, row: LeaderboardRow) -> bool:
 def _export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> ExportMetrics:
     return ExportMetrics(
         seeds=row.seeds,
-        over_seeds={
-            split.value: MetricValues(
-                loss=figures.loss.mean,
-                accuracy=figures.accuracy.mean if figures.accuracy else 0.0,
-                loss_deviation=figures.loss.deviation,
-                accuracy_deviation=figures.accuracy.deviation if figures.accuracy else None,
-            )
-            for split, figures in row.metrics.items()
-        },
+        over_seeds={split.value: _mean_values(metrics) for split, metrics in row.metrics.items()},
         this_seed={
             evaluation.key.split.value: MetricValues(loss=evaluation.loss, accuracy=evaluation.accuracy)
             for evaluation in evaluations
             if evaluation.loss is not None and evaluation.accuracy is not None
         },
+    )
+
+
+def _mean_values(metrics: SplitMetrics) -> MetricValues:
+    assert metrics.accuracy is not None, "a trained study has cross-entropy, which has an accuracy"
+    return MetricValues(
+        loss=metrics.loss.mean,
+        accuracy=metrics.accuracy.mean,
+        loss_deviation=metrics.loss.deviation,
+        accuracy_deviation=metrics.accuracy.deviation,
     )

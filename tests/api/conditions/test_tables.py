@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import dataclasses
 import io
 import json
 
@@ -135,8 +136,20 @@ def test_a_recommendation_names_the_row_of_lowest_value(ranked):
         position = int(selected.values(over).argmin())
         assert recommendation.lowest.configuration == selected.keys[position].configuration
         assert recommendation.lowest.row.estimate == selected.keys[position].estimate
-        is_kept_above = recommendation.is_as_is and recommendation.excess > 0
-        assert (str(recommendation.lowest) in "".join(recommendation.lines)) >= is_kept_above
+
+
+def test_a_kept_deployed_row_names_the_lowest_row(ranked):
+    """Also where networks are few, so that little is significant."""
+    recommendation = ranked.recommendation_for(batch_size=4, over="large")
+    lowest = recommendation.lowest
+    for networks, has_reason in ((1, False), (3, True), (10, False)):
+        row = dataclasses.replace(recommendation.row, row=dataclasses.replace(recommendation.row.row, seeds=networks))
+        kept = dataclasses.replace(recommendation, row=row, value=3.0, excess=2.75, is_as_is=True)
+        (fact,) = (line for line in kept.lines if "current configuration" in line)
+        assert fact.endswith(f"The lowest is {lowest}: 0.2500.")
+        assert (f"{networks} networks" in fact) == has_reason
+    best = dataclasses.replace(recommendation, excess=0.0, is_as_is=True)
+    assert "The lowest is" not in "".join(best.lines)
 
 
 def test_a_condition_recommends_as_its_own_table(ranked):

@@ -163,3 +163,14 @@ def test_a_value_for_each_slot_makes_a_row_depend_on_the_position():
 
 def test_the_documentation_of_a_table_names_its_keys(ranked):
     assert re.search(r'ranked\["TTTT"\]', type(ranked).__doc__)
+
+
+@pytest.mark.parametrize(("columns", "widest"), [("80", 80), ("120", 120), (None, 160)])
+def test_printed_table_has_the_width_of_the_terminal(ranked, monkeypatch, columns, widest):
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    widths = [len(line) for line in str(ranked).splitlines()]
+    assert max(widths) <= widest
+    assert max(widths) > widest - 40  # sentences fill the width
