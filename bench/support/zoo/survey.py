@@ -93,10 +93,10 @@ def repeat_failed(*, save: bool) -> None:
                 evaluation = pool.apply(survey_evaluation, (subject, SECONDS_AGAIN))
                 entry["evaluation"] = {**evaluation, "again": provenance("cpu")}
                 print(summary_line(entry), flush=True)
-    result |= summarize_survey(result["entries"]) | {"seconds_again": SECONDS_AGAIN}
+                result |= summarize_survey(result["entries"]) | {"seconds_again": SECONDS_AGAIN}
+                if save:
+                    write_document("zoo_survey", document)
     print(json.dumps({name: result[name] for name in ("evaluated", "in_one_pass", "failed", "rows")}))
-    if save:
-        write_document("zoo_survey", document)
 
 
 def run_survey(*, quick: bool, save: bool) -> None:
