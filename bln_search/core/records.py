@@ -150,9 +150,13 @@ DRIFT = "drift"
 """Key of the Drift records in a checkpoint's provenance."""
 
 
-def remove_drift_records(provenance: dict[str, Any]) -> dict[str, Any]:
-    """The provenance of a checkpoint without its Drift records, which are too long for lists."""
-    return {name: value for name, value in provenance.items() if name != DRIFT}
+GEOMETRY = "geometry"
+"""Key of the LayerGeometry records in a checkpoint's provenance."""
+
+
+def remove_layer_records(provenance: dict[str, Any]) -> dict[str, Any]:
+    """The provenance of a checkpoint without the records of its layers, which are too long for lists."""
+    return {name: value for name, value in provenance.items() if name not in (DRIFT, GEOMETRY)}
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,32 @@ class Drift:
     estimate: str
     spread: float | None
     shift: float | None
+
+
+@dataclass(frozen=True)
+class LayerGeometry:
+    """Geometry of a dense or convolutional layer after an epoch; see `bln_search.evaluation.geometry`.
+
+    Attributes:
+        epoch: Epoch, counted from 1.
+        layer: Name of the layer.
+        weight_norm: Root mean square over the layer's units of the Euclidean norm of a unit's weights.
+        effective_rate: Mean over the units of learning rate / squared norm of the weights: the rate at which the
+            direction of the weights changes; None where the weights of a unit are zero.
+        deviation: Root mean square of the deviations by which the following normalization layer divides; None without.
+        curvature: Mean Fisher information over the directions of the weights.
+        radial_curvature: Fisher information in the direction of the weights themselves; None where they are zero.
+        gain_curvature: Mean Fisher information over the gains γ of the following normalization layer; None without.
+    """
+
+    epoch: int
+    layer: str
+    weight_norm: float
+    effective_rate: float | None
+    deviation: float | None
+    curvature: float | None
+    radial_curvature: float | None
+    gain_curvature: float | None
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from dataclasses import asdict
 from torch import nn
 
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.records import DRIFT, CheckpointRecord, EpochRecord, Snapshot
+from bln_search.core.records import DRIFT, GEOMETRY, CheckpointRecord, EpochRecord, LayerGeometry, Snapshot
 from bln_search.data.prepared import PreparedData
+from bln_search.evaluation.geometry import measure_geometry
 from bln_search.evaluation.inference_cost import count_parameters, measure_inference_seconds
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork
@@ -56,11 +57,13 @@ def train_trial(
     )
     origin = trial_provenance(trial, environment.device)
     snapshots: list[Snapshot] = []
+    geometry: list[LayerGeometry] = []
     for record in run.train_epochs():
         if _wants_snapshot(trial, record.epoch):
             epoch_origin = {**origin, "epoch": record.epoch}
             written = write_trained_weights(trial, network, run.moments, data, environment.checkpoints, epoch_origin)
             snapshots.append(Snapshot(record.epoch, written.file, written.sha256))
+        geometry += _measure_geometry(trial, run, record.epoch)
         send(EpochDone(record))
         send(PhaseProgress(Phase.TRAINING, record.epoch, trial.training.epochs))
         yield record
@@ -88,7 +91,11 @@ def train_trial(
         epoch=trained.kept_epoch,
         judged_under=str(judged_under),
         validation_loss=validation_loss,
-        provenance={**origin, DRIFT: [asdict(drift) for drift in compute_drifts(loaded.gathered, loaded.norms)]},
+        provenance={
+            **origin,
+            DRIFT: [asdict(drift) for drift in compute_drifts(loaded.gathered, loaded.norms)],
+            GEOMETRY: [asdict(layer) for layer in geometry],
+        },
         snapshots=loaded.snapshots,
     )
     send(TrainingDone(checkpoint))
@@ -98,6 +105,19 @@ def train_trial(
 def _wants_snapshot(trial: TrialSpec, epoch: int) -> bool:
     """Does the trial probe the weights after this epoch?"""
     return trial.probes is not None and trial.probes.epochs is not None and epoch % trial.probes.epochs == 0
+
+
+def _measure_geometry(trial: TrialSpec, run: TrainingRun, epoch: int) -> tuple[LayerGeometry, ...]:
+    """Measure the geometry of the layers after an epoch, where the study asks for it."""
+    if trial.probes is None or trial.probes.geometry is None:
+        return ()
+    return measure_geometry(
+        run.network,
+        run.data.splits[Split.TRAIN][0][: trial.probes.geometry],
+        epoch=epoch,
+        learning_rate=run.learning_rate,
+        seed=trial.seed,
+    )
 
 
 def _network_provenance(task: Task, network: nn.Module, data: PreparedData) -> _Provenance:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bln_search.core.records import CheckpointRecord, remove_drift_records
+from bln_search.core.records import CheckpointRecord, remove_layer_records
 from bln_search.specs.records import StudyRecord, TrialRecord
 
 MANIFEST_FORMAT = 1
@@ -86,7 +86,7 @@ def _checkpoint_record(checkpoint: CheckpointRecord) -> dict[str, Any]:
         "epoch": checkpoint.epoch,
         "judged_under": checkpoint.judged_under,
         "validation_loss": checkpoint.validation_loss,
-        "provenance": remove_drift_records(checkpoint.provenance),
+        "provenance": remove_layer_records(checkpoint.provenance),
     }
 
 

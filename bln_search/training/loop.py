@@ -114,6 +114,11 @@ class TrainingRun:
         self.result = TrainingResult()
         self.moments: dict[str, dict[str, LayerMoments]] = {}
 
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the last step."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
     def train_epochs(self) -> Iterator[EpochRecord]:
         """Train and yield a record after each epoch; `result` is up to date at every record.
 

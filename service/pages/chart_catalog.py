@@ -11,6 +11,7 @@ from bln_search.reports.charts.comparison import critical_difference_chart, diff
 from bln_search.reports.charts.conditions import best_point_rank_chart
 from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS
+from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM
 from bln_search.reports.charts.search import importance_chart, parallel_coordinates_chart, pareto_chart
 from service.pages.chart_drawing import (
     draw_axis,
@@ -18,10 +19,12 @@ from service.pages.chart_drawing import (
     draw_comparison,
     draw_curves,
     draw_drift,
+    draw_geometry,
     draw_latencies,
     draw_per_layer,
     draw_variance,
     has_curves,
+    has_geometry,
     has_points,
 )
 from service.pages.chart_query import MAX_CONDITIONS, ChartQuery
@@ -148,6 +151,24 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
             draw_drift,
             "the networks of this study did not record this; new ones do",
             by_condition=True,
+        ),
+        "weight-norms": ChartEntry(
+            "Norm of the weights by epoch",
+            lambda query: draw_geometry(query, WEIGHT_NORM),
+            "this needs `probes: {geometry: 256}` in the study",
+            has_data=has_geometry,
+        ),
+        "effective-rates": ChartEntry(
+            "Effective learning rate by epoch",
+            lambda query: draw_geometry(query, EFFECTIVE_RATE),
+            "this needs `probes: {geometry: 256}` in the study",
+            has_data=has_geometry,
+        ),
+        "curvature": ChartEntry(
+            "Curvature by epoch",
+            lambda query: draw_geometry(query, CURVATURE),
+            "this needs `probes: {geometry: 256}` in the study",
+            has_data=has_geometry,
         ),
         "per-layer": ChartEntry(
             "Effects of the switches by layer",

@@ -9,6 +9,7 @@ from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.probe_results import batch_dependence
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.curves import Metric, TrialCurve, curves_chart
+from bln_search.reports.charts.geometry import GeometryMeasure, geometry_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.per_layer import layer_switches_chart
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
@@ -50,6 +51,17 @@ def draw_drift(query: ChartQuery) -> Chart | None:
     if condition is None:
         return None
     return drift_chart(query.context.ledger.results.list_drifts(query.study.id, condition.arm, condition.point))
+
+
+def draw_geometry(query: ChartQuery, measure: GeometryMeasure) -> Chart | None:
+    """A measure of the geometry of training by epoch."""
+    return geometry_chart(query.context.ledger.results.list_layer_geometries(query.study.id), measure)
+
+
+def has_geometry(query: ChartQuery) -> bool:
+    """Whether the study measures the geometry of its networks."""
+    probes = query.board.spec.probes
+    return probes is not None and probes.geometry is not None
 
 
 def draw_axis(query: ChartQuery, kind: ProbeKind) -> Chart | None:

@@ -13,6 +13,7 @@ from bench.documents import (
     conclusions,
     curves,
     figures,
+    geometry_page,
     growing,
     layer_page,
     plain_page,
@@ -107,6 +108,11 @@ def test_every_figure_about_layers_comes_from_its_file():
 def test_tables_without_normalization_come_from_their_files():
     shown = read_block(plain_page.PAGE, plain_page.BLOCK)
     assert shown == plain_page.block(), "run python -m bench.documents.plain_page --write"
+
+
+def test_table_of_the_geometry_comes_from_its_file():
+    shown = read_block(geometry_page.PAGE, geometry_page.BLOCK)
+    assert shown == geometry_page.block(), "run python -m bench.documents.geometry_page --write"
 
 
 def test_every_figure_about_growth_comes_from_its_file():

@@ -13,11 +13,12 @@ from plotly.colors import sample_colorscale
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import PopulationEstimate
-from bln_search.core.records import Drift, RowKey
+from bln_search.core.records import Drift, LayerGeometry, RowKey
 from bln_search.ranking.grouping import EvaluationSetting
 from bln_search.reports.charts.conditions import evaluation_settings_of_best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
+from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, geometry_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.search import (
     PointResult,
@@ -68,9 +69,20 @@ def all_charts():
     yield "errors", curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3, ERROR)
     yield "curves of points", curves_chart([curve(0, point="a"), curve(0, point="b", loss=1e9)], 200)
     yield "layers", drift_chart({seed: [Drift("0", "E_B", "frozen", 0.1, 0.0)] for seed in (0, 1)})
+    for measure in (WEIGHT_NORM, EFFECTIVE_RATE, CURVATURE):
+        yield measure.attribute, geometry_chart({("bn", ""): geometries(), ("ln", "x"): geometries()}, measure)
     yield "importance", importance_chart(points())
     yield "points", parallel_coordinates_chart(points(300))
     yield "front", pareto_chart(points(seconds=lambda index: 21.0 - index))
+
+
+def geometries(seeds=2):
+    layers = [
+        LayerGeometry(epoch, layer, epoch + layer_index, rate, None, 0.5, None, None)
+        for epoch in (1, 2)
+        for layer_index, (layer, rate) in enumerate((("0", 0.1), ("3", None)))
+    ]
+    return dict.fromkeys(range(seeds), layers)
 
 
 @pytest.mark.parametrize(("name", "chart"), list(all_charts()))
@@ -153,6 +165,7 @@ def test_no_chart_without_data():
     assert rank_chart({condition(): losses()}) is None
     assert curves_chart([TrialCurve("bln", "", 0, [])], 1) is None
     assert drift_chart({}) is None
+    assert geometry_chart({}, CURVATURE) is None
     assert drift_chart({0: []}) is None
     assert importance_chart(points(7)) is None
     assert parallel_coordinates_chart(points(1)) is None
@@ -164,6 +177,13 @@ def test_error_is_one_hundred_percent_minus_accuracy():
     lines = {trace["name"]: trace["y"] for trace in traces if trace.get("name")}
     assert lines["bln, validation"] == pytest.approx([30, 15, 10])
     assert lines["bln, training"] == pytest.approx([20, 10, 20 / 3])
+
+
+def test_the_geometry_is_averaged_over_the_layers_that_have_a_value():
+    (norms,) = geometry_chart({("bn", ""): geometries()}, WEIGHT_NORM).figure["data"]
+    assert (norms["name"], norms["x"], norms["y"]) == ("bn", [1, 2], [1.5, 2.5])
+    (rates,) = geometry_chart({("bn", ""): geometries()}, EFFECTIVE_RATE).figure["data"]
+    assert rates["y"] == pytest.approx([0.1, 0.1])
 
 
 @pytest.mark.parametrize(("epochs", "step"), [(2, 1), (10, 1), (11, None)])

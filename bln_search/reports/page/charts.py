@@ -10,6 +10,7 @@ from bln_search.reports.charts.condition_losses import condition_losses_chart
 from bln_search.reports.charts.conditions import best_point_rank_chart, lowest_mean_loss_of_setting, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
+from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, geometry_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.search import importance_chart, parallel_coordinates_chart, pareto_chart
 from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, pictures_of
@@ -48,6 +49,13 @@ def drift_section(context: ReportContext) -> Section | None:
         picture for arm, by_seed in context.drifts.items() for picture in pictures_of(drift_chart(by_seed), label=arm)
     ]
     return Section("drift", "Drift of the batch statistics by layer", blocks) if blocks else None
+
+
+def geometry_section(context: ReportContext) -> Section | None:
+    """Weight norms, effective learning rates and curvature by epoch; None where no network recorded them."""
+    measures = (WEIGHT_NORM, EFFECTIVE_RATE, CURVATURE)
+    pictures = list(pictures_of(*(geometry_chart(context.geometries, measure) for measure in measures)))
+    return Section("geometry", "Geometry of training", pictures) if pictures else None
 
 
 def _condition_pictures(context: ReportContext) -> Iterable[ChartFigure]:

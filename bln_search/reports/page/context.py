@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from bln_search.core.enums import Split
-from bln_search.core.records import Drift, RowKey
+from bln_search.core.records import Drift, LayerGeometry, RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import EvaluationSetting, LossBySeed, losses_by_row, losses_by_setting
 from bln_search.ranking.leaderboard import Leaderboard, rank_rows
@@ -33,6 +33,7 @@ class ReportContext:
         curves: Learning curves of the first trials.
         seconds: Inference time of 1,000 examples by arm and point.
         drifts: Drift of the batch statistics by arm and seed.
+        geometries: Geometry of training by arm and point, then by seed.
         notes: Notes of the users.
         analysis: None before the study is complete.
         probes: All probes.
@@ -45,6 +46,7 @@ class ReportContext:
     curves: Sequence[TrialCurve] = ()
     seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
     drifts: Mapping[str, Mapping[int, Sequence[Drift]]] = field(default_factory=dict)
+    geometries: Mapping[tuple[str, str], Mapping[int, Sequence[LayerGeometry]]] = field(default_factory=dict)
     notes: str = ""
     analysis: Analysis | None = None
     probes: Sequence[TrialProbe] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bln_search.reports.page.blocks import Section
-from bln_search.reports.page.charts import charts_section, drift_section
+from bln_search.reports.page.charts import charts_section, drift_section, geometry_section
 from bln_search.reports.page.context import ReportContext
 from bln_search.reports.page.interpretation import analysis_section, probes_section
 from bln_search.reports.page.per_layer import per_layer_section
@@ -21,6 +21,7 @@ SECTIONS: tuple[Callable[[ReportContext], Section | None], ...] = (
     charts_section,
     probes_section,
     drift_section,
+    geometry_section,
     trials_section,
     manifest_section,
     reproduction_section,

@@ -75,11 +75,14 @@ class ProbesSpec(Spec):
         epochs: Interval of epochs after which the network is evaluated; its weights are stored.
         reshuffles: Number of reshuffles of the examples into other mini-batches; mini-batches of a single class are
             added.
+        geometry: Number of training examples, in one mini-batch, on which the geometry of every dense and
+            convolutional layer is measured after each epoch: norms of the weights, effective learning rate, curvature.
     """
 
     batch_sizes: BatchSizes | None = None
     epochs: Annotated[int, Field(ge=1, le=100_000)] | None = None
     reshuffles: Annotated[int, Field(ge=0, le=1_000)] = 0
+    geometry: Annotated[int, Field(ge=2, le=100_000)] | None = None
 
 
 class RankingSpec(Spec):

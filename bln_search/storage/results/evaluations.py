@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 
 from bln_search.core.enums import Split
-from bln_search.core.records import DRIFT, Drift, Evaluation, EvaluationKey, Outcomes, RowKey
+from bln_search.core.records import DRIFT, GEOMETRY, Drift, Evaluation, EvaluationKey, LayerGeometry, Outcomes, RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import Leaderboard, rank_results
 from bln_search.ranking.row_results import SeedResult, TrialEvaluation
@@ -123,6 +123,20 @@ class ResultRepository:
                 for seed, parameters, provenance in rows
                 if point_json(parameters) == point
             }
+
+    def list_layer_geometries(self, study_id: int) -> dict[tuple[str, str], dict[int, list[LayerGeometry]]]:
+        """Geometry of every layer after every epoch, by arm and point, then by seed; only of networks that have it."""
+        query = select(TrialRow.arm, TrialRow.parameters, TrialRow.seed, CheckpointRow.provenance).join(
+            CheckpointRow, CheckpointRow.trial_id == TrialRow.id
+        )
+        geometries: dict[tuple[str, str], dict[int, list[LayerGeometry]]] = {}
+        with self.database.read_session() as session:
+            rows = session.execute(query.where(TrialRow.study_id == study_id).order_by(TrialRow.position))
+            for arm, parameters, seed, provenance in rows:
+                layers = [LayerGeometry(**layer) for layer in provenance.get(GEOMETRY, [])]
+                if layers:
+                    geometries.setdefault((arm, point_json(parameters)), {})[seed] = layers
+        return geometries
 
 
 def make_evaluation(row: EvaluationRow, outcomes: OutcomesRow | None = None) -> Evaluation:

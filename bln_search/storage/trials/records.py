@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.records import CheckpointRecord, Snapshot, remove_drift_records
+from bln_search.core.records import CheckpointRecord, Snapshot, remove_layer_records
 from bln_search.core.states import TrialState
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.tables import CheckpointRow, TrialRow
@@ -62,7 +62,7 @@ def make_checkpoint_record(row: CheckpointRow) -> CheckpointRecord:
         epoch=row.epoch,
         judged_under=row.judged_under,
         validation_loss=row.validation_loss,
-        provenance=remove_drift_records(row.provenance),
+        provenance=remove_layer_records(row.provenance),
         snapshots=tuple(Snapshot(snapshot.epoch, snapshot.file, snapshot.sha256) for snapshot in row.snapshots),
         id=row.id,
         trial_id=row.trial_id,

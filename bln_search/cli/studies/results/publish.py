@@ -85,10 +85,16 @@ def report_context(source: LedgerSource, study: StudyRecord) -> ReportContext:
         drifts={
             arm: ledger.results.list_drifts(study.id, arm, best_points[arm]) for arm in sorted(best_points)[:_MAX_ARMS]
         },
+        geometries=ledger.results.list_layer_geometries(study.id) if _has_geometry(study) else {},
         notes=listed_study.notes if listed_study else "",
         analysis=source.analysis(study),
         probes=ledger.probes.list_probes(study.id),
     )
+
+
+def _has_geometry(study: StudyRecord) -> bool:
+    probes = study.spec.probes
+    return probes is not None and probes.geometry is not None
 
 
 def _make_manifest(source: StudySource, study: StudyRecord, trials: list[TrialRecord]) -> dict[str, Any]:
