@@ -1,7 +1,7 @@
-"""Learning curves of BN, LN and BLN: the LN paper's experiment on MNIST and the BLN paper's on IMDB.
+"""Learning curves: the LN paper's experiments on MNIST and with convolutional networks, and the BLN paper's on IMDB.
 
 `python -m bench.documents.curves --save` reads errors by epoch from a ledger; `--write` writes tables and charts into
-docs/ln_mnist.md and docs/bln_imdb.md, from bench/results.
+docs/ln_mnist.md, docs/ln_convnets.md and docs/bln_imdb.md, from bench/results.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ from bln_search.worker.analysis import compare_best_rows
 _DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     _DOCS / "ln_mnist.md": ("ln_mnist_b4", "ln_mnist_b128"),
+    _DOCS / "ln_convnets.md": (
+        "ln_convnets_lenet_b25",
+        "ln_convnets_lenet_b4",
+        "ln_convnets_resnet8_b25",
+        "ln_convnets_resnet8_b4",
+    ),
     _DOCS / "bln_imdb.md": (
         "bln_imdb_20pct_b25_reference",
         "bln_imdb_20pct_b25",
@@ -46,7 +52,15 @@ PAGES = {
 
 STUDIES = tuple(name for studies in PAGES.values() for name in studies)
 BLOCK = "curves"
-METHODS = {"bn": "#c44e52", "ln": "#4c72b0", "bln": "#55a868"}
+COLOURS = {
+    "bn": "#c44e52",
+    "ln": "#4c72b0",
+    "bln": "#55a868",
+    "none": "#8c8c8c",
+    "ln-position": "#4c72b0",
+    "ln-layer": "#8172b2",
+}
+"""The colour of each arm."""
 _MAX_CURVES = 1000
 
 
@@ -216,7 +230,7 @@ def error_chart(saved: dict[str, Any]) -> go.Figure:
     for arm, arm_result in saved["arms"].items():
         epochs = [errors["epoch"] for errors in arm_result["validation_error"]]
         low, high = ([errors["band"][side] for errors in arm_result["validation_error"]] for side in (0, 1))
-        colour = METHODS[arm]
+        colour = COLOURS[arm]
         chart.add_scatter(
             x=epochs + epochs[::-1],
             y=high + low[::-1],

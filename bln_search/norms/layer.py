@@ -16,7 +16,6 @@ from bln_search.core.configuration import (
     mini_batch_configuration,
 )
 from bln_search.core.enums import Semantics
-from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
 from bln_search.norms.row_batching.enumeration import normalize_all_rows
@@ -66,8 +65,8 @@ class Normalization(NormalizationBase):
             return self.forward(x.float()).to(torch.promote_types(x.dtype, self.weight.dtype))
         if isinstance(x, RowBatchedTensor):
             return normalize_all_rows(self, x)
+        self.check_input(x)
         axes = self.axes(x.ndim)
-        check_features(x, axes, self.num_features)
         configuration = self.configuration
         if self.training:
             configuration = self.training_configuration or mini_batch_configuration(self.method)
@@ -87,7 +86,7 @@ class Normalization(NormalizationBase):
                 )
             )
         self._record(statistics, x)
-        shape = axes.broadcast_shape(self.num_features)
+        shape = self.parameter_shape(x.ndim)
         total = branches[0] if len(branches) == 1 else branches[0] + branches[1]
         return torch.addcmul(self.bias.view(shape), total, self.weight.view(shape))
 

@@ -8,6 +8,7 @@ from typing import Any
 from bln_search.core.configuration import Method, mini_batch_configuration
 from bln_search.core.enums import Semantics
 from bln_search.norms.brn import BRN
+from bln_search.norms.feature_layer import FeatureStatisticsLayer
 from bln_search.norms.formula_variant import BLN_VARIANTS, BN_VARIANTS, WEIGHT_EPSILON
 from bln_search.norms.layer import Normalization
 from bln_search.norms.mbn import MBN
@@ -15,10 +16,11 @@ from bln_search.norms.no_normalization import NoNormalization
 from bln_search.norms.running_statistics import RunningStatisticsLayer
 
 
-class BLN(Normalization):
+class BLN(FeatureStatisticsLayer):
     """Batch layer normalization: both pairs of statistics, weighted by the mini-batch size.
 
-    w_B = (1 − (1/m + ε))/√d, w_F = (1/m − ε)/√d, ε = 1e-4, m the training mini-batch size, also at inference.
+    w_B = (1 − (1/m + ε))/√d, w_F = (1/m − ε)/√d, ε = 1e-4, m the training mini-batch size, also at inference, d the
+    number of channels, also with statistics over the whole layer (`axes`, see `FeatureStatisticsLayer`).
     Source: Ziaee & Çano 2022, Algorithm 1, Eq. 10-17; inference Eq. 18-25.
     """
 
@@ -46,8 +48,10 @@ class BN(RunningStatisticsLayer):
         return 1.0, 0.0
 
 
-class LN(Normalization):
-    """Layer normalization over the feature axis, with one source for each statistic.
+class LN(FeatureStatisticsLayer):
+    """Layer normalization, with one source for each statistic.
+
+    Over the channels at each position, or over the whole layer (`axes`, see `FeatureStatisticsLayer`).
 
     Source: Ba, Kiros & Hinton 2016, Eq. 3-4 (BLN paper Eq. 7-9); population values as in BLN's Eq. 20-21.
     """
@@ -88,7 +92,7 @@ def make_norm(
         epsilon: ε under the root of the deviations; None for the default of the variant.
         feature_axis: axis of the features; None for axis 1, the last one of a three-dimensional input.
         batch_size: m, the training mini-batch size in the weights of BLN; None for the size of each mini-batch.
-        options: further arguments of MBN and BRN.
+        options: further arguments of LN, BLN, MBN and BRN.
     """
     return _LAYERS[Method(method)](
         num_features, semantics=semantics, epsilon=epsilon, feature_axis=feature_axis, batch_size=batch_size, **options
