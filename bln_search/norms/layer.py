@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TypedDict, Unpack
 
 import torch
@@ -107,8 +108,10 @@ class Normalization(NormalizationBase):
         if population[0] is not None and population[1] is not None and not is_blended and not is_recorded:
             return (x - population[0]) * (weight / population[1])
         mean, centred, variance = centred_moments(x, axes)
-        batch_deviation = torch.sqrt(variance + self.formula_variant.epsilon)
-        statistics += [mean, batch_deviation, variance]
+        statistics += [mean, torch.sqrt(variance + self.formula_variant.epsilon), variance]
+        batch_deviation = statistics[-2]
+        if self.formula_variant.unbiased:
+            batch_deviation = self.formula_variant.batch_deviation(variance, prod(x.shape[axis] for axis in axes))
         if self.training and self.training_configuration is None:
             return self.training_branch(x, mean, centred, variance, batch_deviation, weight)
         selected_mean, deviation = population

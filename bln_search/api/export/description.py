@@ -1,8 +1,8 @@
 """The schema of an export's configuration.json: what loading needs, and the origin of the network.
 
 The format says whose network it is: 1, that of a study, which `load` builds; 2, a user's own network; 3, that of a
-study under a row with blended statistics; 4 and 5, that of a study and a user's own network with options of LN and BLN
-that earlier versions did not have.
+study under a row with blended statistics; 4 and 5, that of a study and a user's own network with options of BN, LN
+and BLN that earlier versions did not have.
 """
 
 from __future__ import annotations
@@ -151,6 +151,7 @@ class LayerDescription(_Section):
         blend: The weight of the population in blended statistics; None without them.
         axes: Over which LN and BLN compute the statistics of an example; not written if it is the default.
         affine: The units that share γ and β; not written if it is the default.
+        unbiased: BN divides the variance of the mini-batch by n − 1; not written if it is the default.
     """
 
     method: Method
@@ -163,17 +164,18 @@ class LayerDescription(_Section):
     blend: str | None
     axes: NormalizedAxes = NormalizedAxes.POSITION
     affine: Affine = Affine.CHANNEL
+    unbiased: bool = False
 
     @property
     def has_options(self) -> bool:
         """Whether an option differs from its default that earlier versions do not know."""
-        return (self.axes, self.affine) != (NormalizedAxes.POSITION, Affine.CHANNEL)
+        return (self.axes, self.affine, self.unbiased) != (NormalizedAxes.POSITION, Affine.CHANNEL, False)
 
     @model_serializer(mode="wrap")
     def _omit_default_options(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = serialize(self)
         if not self.has_options:
-            values = {name: value for name, value in values.items() if name not in ("axes", "affine")}
+            values = {name: value for name, value in values.items() if name not in ("axes", "affine", "unbiased")}
         return values
 
 

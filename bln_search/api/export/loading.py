@@ -139,7 +139,7 @@ def describe_layer(layer: Normalization) -> LayerDescription:
     semantics = next(
         semantics
         for semantics, variant in layer.formula_variants.items()
-        if replace(variant, epsilon=formula.epsilon) == formula
+        if replace(variant, epsilon=formula.epsilon, unbiased=formula.unbiased) == formula
     )
     return LayerDescription(
         method=layer.method,
@@ -152,12 +152,15 @@ def describe_layer(layer: Normalization) -> LayerDescription:
         blend=None if layer.blend is None else str(layer.blend),
         axes=layer.normalized_axes,
         affine=layer.affine if isinstance(layer, FeatureStatisticsLayer) else Affine.CHANNEL,
+        unbiased=formula.unbiased,
     )
 
 
 def _formula_options(layer: LayerDescription) -> dict[str, object]:
     """What the weights do not contain."""
-    return layer.model_dump(include={"method", "semantics", "epsilon", "features", "feature_axis", "axes", "affine"})
+    return layer.model_dump(
+        include={"method", "semantics", "epsilon", "features", "feature_axis", "axes", "affine", "unbiased"}
+    )
 
 
 def _format_formula_options(formula: dict[str, object]) -> str:

@@ -120,7 +120,7 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
         format=_format(row),
         model=ModelDescription(
             name=trial.model.name,
-            options=trial.model.model_dump(mode="json", exclude={"name"}, exclude_none=True),
+            options=trial.model_options,
             input_shape=data.input_shape,
             classes=len(data.classes),
             class_names=data.classes,
@@ -152,7 +152,7 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
 
 
 def _format(row: TrainedRow) -> int:
-    if row.trial.arm.feature_options:
+    if row.trial.arm.layer_options:
         return STUDY_OPTIONS_FORMAT
     return BLEND_FORMAT if row.configuration.uses_blend else STUDY_FORMAT
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from torch import Tensor
 
@@ -80,7 +82,7 @@ def _centred_and_deviation(
     variance = (centred * centred).mean(axes, keepdim=True)
     if centre is not mean:
         torch.sub(rows, mean, out=centred)
-    deviation = torch.sqrt(variance + layer.formula_variant.epsilon)
+    deviation = layer.formula_variant.batch_deviation(variance, prod(rows.shape[axis] for axis in axes))
     if pair.deviation is not None and pair.deviation_from_population is not None:
         batch_variance = deviation.square() if pair.blended_deviations else deviation
         deviation = torch.where(pair.deviation_from_population, _cut_to_slots(pair.deviation, rows), deviation)

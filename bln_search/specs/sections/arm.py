@@ -24,6 +24,9 @@ PAPER_D_MAX = Ramp(kind="linear", initial=0, final=5, begin=0.05, end=0.25)
 """d_max of the BRN paper: from 0 (BN) to 5, with fractions of training instead of steps."""
 
 _OPTIONS = {Method.MBN: ("memory", "memory_decay", "lambda_"), Method.BRN: ("r_max", "d_max")}
+_LAYER_OPTIONS = {("axes", "affine"): (Method.LN, Method.BLN), ("unbiased",): (Method.BN,)}
+"""The methods that have options of a layer."""
+
 _NOT_WITHOUT_NORMALIZATION = ("semantics", "epsilon", "momentum", "population", "double_forward")
 """Options that have no effect in a network without normalization."""
 _SCHEDULE_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
@@ -50,6 +53,8 @@ class ArmSpec(Spec):
             positions.
         affine: Units of an image that share a gain γ and a bias β in `ln` and `bln`: `channel`, all positions of a
             channel; `unit`, none (LN paper, Eq. 5).
+        unbiased: `bn` divides the variance of a mini-batch by n − 1 in place of n, its number of values, in training
+            and where the statistic comes from the mini-batch; the variance of one value is 0.
         epsilon: ε under the root of standard deviations; by default 1e-4 in the reading `paper`, 1e-3 in `reference`.
         momentum: Decay of the estimate `moving`, and of the moving averages of BRN.
         judged_under: Configuration used for checkpoint selection, such as `FFFF`; by default every statistic comes from
@@ -67,7 +72,18 @@ class ArmSpec(Spec):
     """
 
     added_later = frozenset(
-        {"axes", "affine", "memory", "memory_decay", "lambda_", "r_max", "d_max", "double_forward", "fine_tune"}
+        {
+            "axes",
+            "affine",
+            "unbiased",
+            "memory",
+            "memory_decay",
+            "lambda_",
+            "r_max",
+            "d_max",
+            "double_forward",
+            "fine_tune",
+        }
     )
 
     method: Method
@@ -75,6 +91,7 @@ class ArmSpec(Spec):
     semantics: Semantics = Semantics.PAPER
     axes: NormalizedAxes = NormalizedAxes.POSITION
     affine: Affine = Affine.CHANNEL
+    unbiased: bool = False
     epsilon: Annotated[float, Field(gt=0, le=1)] | None = None
     momentum: Annotated[float, Field(gt=0, lt=1)] = 0.99
     judged_under: ConfigurationCode | None = None
@@ -102,13 +119,13 @@ class ArmSpec(Spec):
         """Options of a layer that only this method has."""
         if self.method is Method.MBN:
             return {"memory_size": self.memory or 20, "memory_decay": self.memory_decay or 0.9}
-        return {"momentum": self.momentum} if self.method is Method.BRN else self.feature_options
+        return {"momentum": self.momentum} if self.method is Method.BRN else self.layer_options
 
     @property
-    def feature_options(self) -> dict[str, str]:
-        """The options `axes` and `affine` that differ from their default."""
-        options = {"axes": self.axes, "affine": self.affine}
-        return {name: value.value for name, value in options.items() if value != type(self).model_fields[name].default}
+    def layer_options(self) -> dict[str, str | bool]:
+        """The options `axes`, `affine` and `unbiased` that differ from their default."""
+        options = {"axes": self.axes.value, "affine": self.affine.value, "unbiased": self.unbiased}
+        return {name: value for name, value in options.items() if value != type(self).model_fields[name].default}
 
     @property
     def schedules(self) -> dict[str, Constant | Steps | Ramp]:
@@ -149,12 +166,17 @@ class ArmSpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _check_feature_options(self) -> ArmSpec:
-        names = ", ".join(self.feature_options)
-        if names and self.method not in (Method.LN, Method.BLN):
-            raise ValueError(f"{names} belongs to the methods ln and bln, the arm is {self.method}: remove it")
-        if names and self.semantics is Semantics.REFERENCE:
-            raise ValueError(f"{names} belongs to the semantics paper: remove it, or the semantics reference")
+    def _check_layer_options(self) -> ArmSpec:
+        for names, methods in _LAYER_OPTIONS.items():
+            present_keys = ", ".join(name for name in names if name in self.layer_options)
+            if present_keys and self.method not in methods:
+                raise ValueError(
+                    f"{present_keys} belongs to {' and '.join(methods)}, the arm is {self.method}: remove it"
+                )
+            if present_keys and Method.LN in methods and self.semantics is Semantics.REFERENCE:
+                raise ValueError(
+                    f"{present_keys} belongs to the semantics paper: remove it, or the semantics reference"
+                )
         return self
 
     @model_validator(mode="after")

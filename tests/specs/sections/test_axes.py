@@ -40,7 +40,7 @@ def test_methods_without_feature_statistics_have_no_axes(method, option):
     with pytest.raises(SpecError) as error:
         study(f", {option}".replace("other", "") + "}, {method: " + method + f", name: third, {option}")
     (problem,) = error.value.problems
-    assert f"{option.split(':')[0]} belongs to the methods ln and bln, the arm is {method}" in problem
+    assert f"{option.split(':')[0]} belongs to ln and bln, the arm is {method}" in problem
 
 
 @pytest.mark.parametrize("option", ["axes: layer", "affine: unit"])
