@@ -1,7 +1,7 @@
-"""Learning curves of BN, LN and BLN: the LN paper's experiment on MNIST and the BLN paper's on IMDB.
+"""Learning curves: the LN paper's experiments on MNIST and with convolutional networks, and the BLN paper's on IMDB.
 
 `python -m bench.documents.curves --save` reads errors by epoch from a ledger; `--write` writes tables and charts into
-docs/ln_mnist.md and docs/bln_imdb.md, from bench/results.
+docs/ln_mnist.md, docs/ln_convnets.md and docs/bln_imdb.md, from bench/results.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ from bln_search.worker.analysis import compare_best_rows
 
 _DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
-    _DOCS / "ln_mnist.md": ("ln_mnist_b4", "ln_mnist_b128"),
+    _DOCS / "ln_mnist.md": ("ln_mnist_b4", "ln_mnist_b128", "ln_mnist_as_printed_b128", "ln_mnist_as_printed_b4"),
+    _DOCS / "ln_convnets.md": (
+        "ln_convnets_lenet_b25",
+        "ln_convnets_lenet_b4",
+        "ln_convnets_resnet8_b25",
+        "ln_convnets_resnet8_b4",
+    ),
     _DOCS / "bln_imdb.md": (
         "bln_imdb_20pct_b25_reference",
         "bln_imdb_20pct_b25",
@@ -46,7 +52,15 @@ PAGES = {
 
 STUDIES = tuple(name for studies in PAGES.values() for name in studies)
 BLOCK = "curves"
-METHODS = {"bn": "#c44e52", "ln": "#4c72b0", "bln": "#55a868"}
+COLOURS = {
+    "bn": "#c44e52",
+    "ln": "#4c72b0",
+    "bln": "#55a868",
+    "none": "#8c8c8c",
+    "ln-position": "#4c72b0",
+    "ln-layer": "#8172b2",
+}
+"""The colour of each arm."""
 _MAX_CURVES = 1000
 
 
@@ -72,11 +86,22 @@ def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
         arms[arm] = {
             "validation_error": errors_by_epoch(seeds, "validation_accuracy"),
             "training_error": errors_by_epoch(seeds, "training_accuracy"),
+            **_test_by_epoch(seeds),
             "usual": _row_result(usual_row),
             "best_on_validation": _row_result(rows[0]),
         }
     pairs = compare_rows(ledger, study, keys)
     return {"study": name, "spec": study.spec.model_dump(mode="json"), "arms": arms, "compared": pairs}
+
+
+def _test_by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return errors and losses on test by epoch; empty where the study did not evaluate epochs on test."""
+    if not all("test_loss" in epoch for epochs in seeds for epoch in epochs):
+        return {}
+    return {
+        "test_error_by_epoch": errors_by_epoch(seeds, "test_accuracy"),
+        "test_loss_by_epoch": values_by_epoch([[epoch["test_loss"] for epoch in epochs] for epochs in seeds]),
+    }
 
 
 def compare_rows(ledger: Ledger, study: StudyRecord, keys: Sequence[RowKey]) -> dict[str, Any] | None:
@@ -112,12 +137,16 @@ def _row_label(row: ComparedRow) -> str:
 
 def errors_by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]], key: str) -> list[dict[str, Any]]:
     """Return for every epoch the errors in % of all seeds, their mean and its 95 % confidence interval."""
+    return values_by_epoch([[100 * (1 - record[key]) for record in epochs] for epochs in seeds])
+
+
+def values_by_epoch(seeds: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
+    """Return for every epoch the values of all seeds, their mean and its 95 % confidence interval."""
     summaries = []
-    for epochs in zip(*seeds, strict=True):
-        errors = [100 * (1 - record[key]) for record in epochs]
-        interval = t_interval(errors)
+    for epoch, values in enumerate(zip(*seeds, strict=True), start=1):
+        interval = t_interval(values)
         summaries.append(
-            {"epoch": epochs[0]["epoch"], "seeds": errors, "mean": interval.mean, "band": [interval.low, interval.high]}
+            {"epoch": epoch, "seeds": [*values], "mean": interval.mean, "band": [interval.low, interval.high]}
         )
     return summaries
 
@@ -155,18 +184,21 @@ def _section(name: str, saved: dict[str, Any] | None) -> str:
         f"`bench/results/{name}_curves.json`. Error on the validation examples in %, mean over seeds with its 95 % "
         "confidence interval:",
         "",
-        f"| arm | {' | '.join(f'epoch {epoch}' for epoch in listed_epochs)} |",
-        f"| --- |{' --- |' * len(listed_epochs)}",
-    ]
-    for arm, arm_result in arms.items():
-        cells = [
-            f"{errors['mean']:.2f} [{errors['band'][0]:.2f}, {errors['band'][1]:.2f}]"
-            for errors in arm_result["validation_error"]
-            if errors["epoch"] in listed_epochs
-        ]
-        lines.append(f"| {arm} | {' | '.join(cells)} |")
-    lines += [
+        *_epoch_table(arms, "validation_error", listed_epochs, 2),
         "",
+    ]
+    if all("test_error_by_epoch" in arm for arm in arms.values()):
+        lines += [
+            "Error on the test images in % by epoch, which selects nothing:",
+            "",
+            *_epoch_table(arms, "test_error_by_epoch", listed_epochs, 2),
+            "",
+            "Negative log-likelihood (nats) on the test images by epoch:",
+            "",
+            *_epoch_table(arms, "test_loss_by_epoch", listed_epochs, 4),
+            "",
+        ]
+    lines += [
         "On test, the network of the epoch of lowest validation loss, mean ± deviation over seeds:",
         "",
         "| arm | selection configuration: row | error % | loss | best row on validation | error % | loss |",
@@ -181,6 +213,22 @@ def _section(name: str, saved: dict[str, Any] | None) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _epoch_table(arms: Mapping[str, Any], key: str, listed_epochs: Sequence[int], digits: int) -> list[str]:
+    """Return a table of a value by epoch, a row for each arm."""
+    lines = [
+        f"| arm | {' | '.join(f'epoch {epoch}' for epoch in listed_epochs)} |",
+        f"| --- |{' --- |' * len(listed_epochs)}",
+    ]
+    for arm, arm_result in arms.items():
+        cells = [
+            f"{value['mean']:.{digits}f} [{value['band'][0]:.{digits}f}, {value['band'][1]:.{digits}f}]"
+            for value in arm_result[key]
+            if value["epoch"] in listed_epochs
+        ]
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    return lines
 
 
 def _pair_table(comparison: dict[str, Any] | None) -> list[str]:
@@ -211,12 +259,17 @@ def _test_cells(row: dict[str, Any]) -> str:
 
 
 def error_chart(saved: dict[str, Any]) -> go.Figure:
-    """Return a chart of the validation error by epoch: a line for each seed, the mean, and its confidence band."""
+    """Return a chart of the error by epoch: a line for each seed, the mean, and its confidence band.
+
+    Of the test images where the study has them, as in the LN paper's Figure 6; otherwise of the validation examples.
+    """
+    has_test = all("test_error_by_epoch" in arm for arm in saved["arms"].values())
+    key, name = ("test_error_by_epoch", "test") if has_test else ("validation_error", "validation")
     chart = go.Figure()
     for arm, arm_result in saved["arms"].items():
-        epochs = [errors["epoch"] for errors in arm_result["validation_error"]]
-        low, high = ([errors["band"][side] for errors in arm_result["validation_error"]] for side in (0, 1))
-        colour = METHODS[arm]
+        epochs = [errors["epoch"] for errors in arm_result[key]]
+        low, high = ([errors["band"][side] for errors in arm_result[key]] for side in (0, 1))
+        colour = COLOURS[arm]
         chart.add_scatter(
             x=epochs + epochs[::-1],
             y=high + low[::-1],
@@ -227,14 +280,14 @@ def error_chart(saved: dict[str, Any]) -> go.Figure:
             mode="lines",
             showlegend=False,
         )
-        for seed in zip(*(errors["seeds"] for errors in arm_result["validation_error"]), strict=True):
+        for seed in zip(*(errors["seeds"] for errors in arm_result[key]), strict=True):
             chart.add_scatter(
                 x=epochs, y=seed, mode="lines", line={"color": colour, "width": 0.7}, opacity=0.5, showlegend=False
             )
-        means = [errors["mean"] for errors in arm_result["validation_error"]]
+        means = [errors["mean"] for errors in arm_result[key]]
         chart.add_scatter(x=epochs, y=means, mode="lines+markers", line={"color": colour, "width": 2.5}, name=arm)
     chart.update_xaxes(title="epoch", dtick=1 if len(epochs) <= 10 else 5)
-    chart.update_yaxes(title="validation error (%)", rangemode="tozero")
+    chart.update_yaxes(title=f"{name} error (%)", rangemode="tozero")
     return chart
 
 

@@ -48,9 +48,9 @@ def block() -> str:
 def _arms_table(study: dict[str, Any]) -> list[str]:
     """The best row of each arm, and its difference to the network without normalization."""
     rows = _first_of_each_arm(study["rows"])
-    values = {row["arm"]: _values(study, row) for row in rows}
+    values = {row["arm"]: row_values(study, row) for row in rows}
     others = [arm for arm in values if arm != "none"]
-    differences = {arm: _differences(values[arm], values["none"]) for arm in others}
+    differences = {arm: loss_differences(values[arm], values["none"]) for arm in others}
     adjusted = dict(zip(others, holm([paired_t_p(differences[arm]) or 1.0 for arm in others]), strict=True))
     lines = [
         f"| {' | '.join(_ARM_COLUMNS)} |",
@@ -59,7 +59,7 @@ def _arms_table(study: dict[str, Any]) -> list[str]:
     for row in rows:
         arm = row["arm"]
         losses = values[arm]
-        difference = "–" if arm == "none" else f"{_interval(differences[arm])}, p = {adjusted[arm]:.2g}"
+        difference = "–" if arm == "none" else f"{interval_text(differences[arm])}, p = {adjusted[arm]:.2g}"
         accuracy = [100 * value[1] for value in losses["test"]]
         lines.append(
             f"| {arm} | `{row['configuration']}` | {_spread([v[0] for v in losses['validation']], 4)} | "
@@ -95,7 +95,7 @@ def _first_of_each_arm(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(first.values())
 
 
-def _values(study: dict[str, Any], row: dict[str, Any]) -> dict[str, list[list[float]]]:
+def row_values(study: dict[str, Any], row: dict[str, Any]) -> dict[str, list[list[float]]]:
     """Loss and accuracy of a row by split, in the order of the seeds."""
     label = f"{row['arm']} {row['configuration']} {row['population'] or '-'} {row['batch_size']}"
     by_seed = study["loss_and_accuracy_by_seed"][label]
@@ -103,12 +103,12 @@ def _values(study: dict[str, Any], row: dict[str, Any]) -> dict[str, list[list[f
     return {split: [by_seed[f"{split} seed {seed}"] for seed in seeds] for split in ("validation", "test")}
 
 
-def _differences(values: dict[str, list[list[float]]], base: dict[str, list[list[float]]]) -> list[float]:
+def loss_differences(values: dict[str, list[list[float]]], base: dict[str, list[list[float]]]) -> list[float]:
     pairs = zip(values["validation"], base["validation"], strict=True)
     return [value[0] - other[0] for value, other in pairs]
 
 
-def _interval(differences: list[float]) -> str:
+def interval_text(differences: list[float]) -> str:
     interval = t_interval(differences)
     return f"{interval.mean:+.4f}" if interval.half is None else f"{interval.mean:+.4f} ± {interval.half:.4f}"
 

@@ -40,17 +40,18 @@ def convert(
     """Replace the normalization layers of `network` in place, and return it.
 
     Replaced are `nn.BatchNorm1d`, `2d` and `3d`, `nn.SyncBatchNorm` (with statistics of one process), `nn.LayerNorm`,
-    their variants in torchvision and timm, and classes that `register_norm_layer` or a plugin adds. A deep copy
-    preserves the original network. Warns (UserWarning) if the network is trained and `method` is not `same`, if
-    normalization layers are not replaced, and if forward hooks are lost with their layers.
+    `nn.GroupNorm` with one group (LN and BLN over the whole layer), their variants in torchvision and timm, and classes
+    that `register_norm_layer` or a plugin adds. A deep copy preserves the original network. Warns (UserWarning) if the
+    network is trained and `method` is not `same`, if normalization layers are not replaced, and if forward hooks are
+    lost with their layers.
 
     Args:
         network: The network; it is changed in place.
         method: `bln`, `bn`, `ln`, `mbn` or `brn`: train the network afterwards, because the method scales differently.
             `none`: each layer becomes y = x + β, for training the same network without normalization.
-            Or `same`: BatchNorm becomes BN and LayerNorm becomes LN with their γ, β, ε and running statistics, so that
-            a trained network computes the same outputs as before. Its configurations, also with its running statistics
-            (`moving`), can then be evaluated.
+            Or `same`: BatchNorm becomes BN, LayerNorm and GroupNorm become LN with their γ, β, ε and running
+            statistics, so that a trained network computes the same outputs as before. Its configurations, also with its
+            running statistics (`moving`), can then be evaluated.
         batch_size: The training mini-batch size m of BLN's weights; by default the size of the present mini-batch.
         semantics: `paper` or `reference`.
         strict: Whether a normalization layer that cannot be replaced is an error. If false, it stays as it is, and a

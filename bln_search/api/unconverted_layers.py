@@ -9,10 +9,9 @@ import torch
 from torch import nn
 
 from bln_search.norms import Normalization
-from bln_search.norms.replacement import KEPT, OTHER_STATISTICS, NotReplacedReason, class_path, registered_class
+from bln_search.norms.replacement import KEPT, NotReplacedReason, class_path, registered_class
 
 _REASONS: dict[type[nn.Module], str] = {
-    nn.GroupNorm: OTHER_STATISTICS,
     nn.RMSNorm: "it does not subtract a mean",
     nn.LazyBatchNorm1d: "it has no parameters before its first mini-batch",
     nn.LazyBatchNorm2d: "it has no parameters before its first mini-batch",

@@ -32,6 +32,30 @@ class Semantics(StrEnum):
     REFERENCE = "reference"
 
 
+class NormalizedAxes(StrEnum):
+    """The values over which the feature statistics of an example are computed.
+
+    Members:
+        POSITION: The channels at each position of an image (BLN paper).
+        LAYER: All units of the layer: channels and positions of an image (LN paper, Eq. 3).
+    """
+
+    POSITION = "position"
+    LAYER = "layer"
+
+
+class Affine(StrEnum):
+    """The units that share a gain γ and a bias β.
+
+    Members:
+        CHANNEL: All positions of a channel.
+        UNIT: None: one γ and one β for each channel at each position (LN paper, Eq. 5).
+    """
+
+    CHANNEL = "channel"
+    UNIT = "unit"
+
+
 class PopulationEstimate(StrEnum):
     """How a population value is estimated.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -136,7 +136,12 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch of training: mean losses (nats) and accuracies (fraction), and how long it took (seconds)."""
+    """One epoch of training: mean losses (nats) and accuracies (fraction), and how long it took (seconds).
+
+    Attributes:
+        test_loss: Mean loss on the test split; None if the study does not ask for it, or it is not finite.
+        test_accuracy: Accuracy on the test split; None if the study does not ask for it.
+    """
 
     epoch: int
     training_loss: float
@@ -144,6 +149,13 @@ class EpochRecord:
     validation_loss: float
     validation_accuracy: float
     seconds: float
+    test_loss: float | None = None
+    test_accuracy: float | None = None
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The values that the epoch has."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 DRIFT = "drift"

@@ -18,7 +18,7 @@ MODELS: dict[str, frozenset[str]] = {
     "gru": _RECURRENT,
     "lenet": frozenset(),
     "lstm": _RECURRENT,
-    "mlp": frozenset({"widths", "activation", "placement"}),
+    "mlp": frozenset({"widths", "activation", "placement", "output_norm"}),
     "nin": frozenset(),
     "resnet8": frozenset({"widths"}),
     "resnet20": frozenset({"widths"}),

@@ -125,13 +125,12 @@ def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
             **arm.norm_options,
         )
 
-    options = trial.model.model_dump(exclude={"name"}, exclude_none=True)
     return build_model(
         trial.model.name,
         data.input_shape,
         data.classes,
         norm,
         seed=trial.seed,
-        options=options,
+        options=trial.model_options,
         vocabulary=data.vocabulary,
     )

@@ -25,6 +25,7 @@ class MLP(nn.Module):
         activation: `tanh` or `relu`.
         placement: of the normalization layer: `after` the nonlinearity (BLN paper, Eq. 27), or `before` it, on the
             summed inputs (Ba, Kiros & Hinton 2016, Eq. 5), which then have no bias.
+        output_norm: whether the last layer has no bias and a normalization layer after it, on the logits.
 
     Input (N, ...), flattened; output (N, classes), logits.
     """
@@ -37,6 +38,7 @@ class MLP(nn.Module):
         widths: Sequence[int] = (128, 64),
         activation: str = "tanh",
         placement: str = "after",
+        output_norm: bool = False,  # noqa: FBT001, FBT002 - an option of a study file
     ) -> None:
         super().__init__()
         if not widths or min(widths) < 1:
@@ -55,7 +57,8 @@ class MLP(nn.Module):
                 stages += [nn.Linear(inputs, outputs, bias=False), norm(outputs), make_activation()]
             else:
                 stages += make_linear_block(inputs, outputs, norm, make_activation)
-        self.layers = nn.Sequential(nn.Flatten(), *stages, nn.Linear(sizes[-1], classes))
+        stages.append(nn.Linear(sizes[-1], classes, bias=not output_norm))
+        self.layers = nn.Sequential(nn.Flatten(), *stages, *([norm(classes)] if output_norm else []))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits (N, classes)."""

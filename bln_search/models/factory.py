@@ -18,6 +18,7 @@ from bln_search.models.initialization import initialize_weights
 from bln_search.models.plain import NIN, VGG16
 from bln_search.models.recurrent import RecurrentNetwork
 from bln_search.models.residual import ResNet
+from bln_search.norms.network.unit_positions import set_unit_positions
 
 NormFactory = Callable[[int], nn.Module]
 """Makes a normalization layer for a number of features."""
@@ -69,6 +70,8 @@ def build_model(
         arguments["vocabulary"] = vocabulary
     network = _make_network(name, input_shape, classes, norm, arguments)
     initialize_weights(network, torch.Generator().manual_seed(seed))
+    dtype = torch.float32 if vocabulary is None else torch.int64
+    set_unit_positions(network, torch.zeros(2, *input_shape, dtype=dtype))
     return network
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from torch import Tensor
 
+from bln_search.core.enums import NormalizedAxes
 from bln_search.core.errors import ModelError
 
 
@@ -47,6 +48,20 @@ class Axes:
 
 
 @dataclass(frozen=True)
+class LayerAxes(Axes):
+    """Axes of statistics over the whole layer: the feature statistics of an example are over features and positions.
+
+    The positions of a sequence (N, T, D) with features last are time steps. They stay apart: the layer of a time step
+    has D units (Ba, Kiros & Hinton 2016, Eq. 4).
+    """
+
+    @property
+    def feature_reduction_axes(self) -> tuple[int, ...]:
+        """The axes of one example; the feature axis for sequences."""
+        return (self.feature,) if is_sequence(self) else tuple(range(1, self.ndim))
+
+
+@dataclass(frozen=True)
 class InstanceAxes(Axes):
     """Axes of instance normalization: the feature statistics of an example are over positions, one for each channel."""
 
@@ -62,8 +77,20 @@ class InstanceAxes(Axes):
 
 
 @lru_cache(maxsize=256)
-def find_axes(ndim: int, feature_axis: int | None, *, pools_positions: bool) -> Axes:
+def find_axes(
+    ndim: int,
+    feature_axis: int | None,
+    *,
+    pools_positions: bool,
+    normalized_axes: NormalizedAxes = NormalizedAxes.POSITION,
+) -> Axes:
     """Return the axes of an input: features on axis 1, in (N, T, D) on the last one, unless `feature_axis` is given.
+
+    Args:
+        ndim: number of axes.
+        feature_axis: the feature axis; None for the usual one.
+        pools_positions: mini-batch statistics are averaged over positions too.
+        normalized_axes: over which feature statistics are averaged.
 
     Raises:
         ModelError: the input has fewer than 2 dimensions; or more than 5, and `feature_axis` is not given.
@@ -74,7 +101,13 @@ def find_axes(ndim: int, feature_axis: int | None, *, pools_positions: bool) -> 
             f"{ndim} dimensions"
         )
     feature = feature_axis if feature_axis is not None else (2 if ndim == 3 else 1)
-    return Axes(ndim, feature % ndim, pools_positions)
+    kind = LayerAxes if normalized_axes is NormalizedAxes.LAYER else Axes
+    return kind(ndim, feature % ndim, pools_positions)
+
+
+def is_sequence(axes: Axes) -> bool:
+    """Return whether an input is (N, T, D): its positions are time steps."""
+    return axes.ndim == 3 and axes.feature == 2
 
 
 def check_features(x: Tensor, axes: Axes, num_features: int) -> None:

@@ -21,9 +21,9 @@ from bln_search.core.configuration import (
     Statistic,
     mini_batch_configuration,
 )
-from bln_search.core.enums import Correction, Semantics
+from bln_search.core.enums import Correction, NormalizedAxes, Semantics
 from bln_search.core.errors import ModelError
-from bln_search.norms.axes import Axes, find_axes
+from bln_search.norms.axes import Axes, check_features, find_axes
 from bln_search.norms.extra_state import ExtraState
 from bln_search.norms.formula_variant import FormulaVariant
 from bln_search.norms.moment_collection import LayerMoments
@@ -79,6 +79,7 @@ class NormalizationBase(nn.Module):
         self.formula_variant = variant if epsilon is None else replace(variant, epsilon=epsilon)
         self.feature_axis = feature_axis
         self.batch_size = batch_size
+        self.normalized_axes = NormalizedAxes.POSITION
         self.weight = nn.Parameter(torch.ones(num_features))
         self.bias = nn.Parameter(torch.zeros(num_features))
         self.configuration = mini_batch_configuration(self.method)
@@ -125,7 +126,20 @@ class NormalizationBase(nn.Module):
 
     def axes(self, ndim: int) -> Axes:
         """Return the axes of an input of `ndim` dimensions."""
-        return find_axes(ndim, self.feature_axis, pools_positions=self.formula_variant.pools_positions)
+        return find_axes(
+            ndim,
+            self.feature_axis,
+            pools_positions=self.formula_variant.pools_positions,
+            normalized_axes=self.normalized_axes,
+        )
+
+    def parameter_shape(self, ndim: int) -> tuple[int, ...]:
+        """Return the shape in which γ and β broadcast against an input of `ndim` dimensions."""
+        return self.axes(ndim).broadcast_shape(self.num_features)
+
+    def check_input(self, x: Tensor) -> None:
+        """Raise ModelError unless the layer can normalize `x` (N, ...)."""
+        check_features(x, self.axes(x.ndim), self.num_features)
 
     def configured_value(self, statistic: Statistic) -> Tensor | None:
         """Return the value of `statistic` that `configure` set; None where none is set."""
@@ -285,7 +299,12 @@ class NormalizationBase(nn.Module):
     def get_extra_state(self) -> Tensor:
         """Return the numbers that a state dict stores beside tensors, see `ExtraState`."""
         return ExtraState(
-            self.configuration, self.blend, self.batch_size, self.population_outdated, self.history_state()
+            self.configuration,
+            self.blend,
+            self.batch_size,
+            self.population_outdated,
+            self.history_state(),
+            self.normalized_axes,
         ).to_tensor()
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -297,6 +316,7 @@ class NormalizationBase(nn.Module):
             )
         self.configuration, self.batch_size, self.blend = stored.configuration, stored.batch_size, stored.blend
         self.population_outdated = stored.population_outdated
+        self.normalized_axes = stored.normalized_axes
         self.load_history_state(stored.history)
         if stored.is_earlier_format:
             self.upgrade_buffers()

@@ -10,12 +10,16 @@ from torch import Tensor
 
 from bln_search.core.blend import Blend
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import NormalizedAxes
 
 _STATE_FORMAT = 2
 """First number of a layer's extra state. Earlier formats begin with a letter and lack `population_outdated`."""
 
 _BLEND_FORMAT = 3
 """First number of the extra state of a layer with blended statistics, whose weight follows the format."""
+
+_LAYER_AXES_FORMAT = 4
+"""First number of the extra state of a layer with statistics over the whole layer; one of the formats above follows."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class ExtraState:
         batch_size: m; None where it is not set.
         population_outdated: whether the network was trained after the population values were set.
         history: numbers of a method with a history.
+        normalized_axes: over which feature statistics are averaged.
         is_earlier_format: whether an earlier version wrote the state.
     """
 
@@ -36,6 +41,7 @@ class ExtraState:
     batch_size: int | None
     population_outdated: bool
     history: list[int]
+    normalized_axes: NormalizedAxes = NormalizedAxes.POSITION
     is_earlier_format: bool = False
 
     def to_tensor(self) -> Tensor:
@@ -44,6 +50,8 @@ class ExtraState:
         The weight of blended statistics, if any, is after the format: kind, and the bits of the number.
         """
         head = [_STATE_FORMAT] if self.blend is None else [_BLEND_FORMAT, *_encode_blend(self.blend)]
+        if self.normalized_axes is NormalizedAxes.LAYER:
+            head = [_LAYER_AXES_FORMAT, *head]
         letters = str(self.configuration).encode()
         return torch.tensor([*head, *letters, self.batch_size or 0, int(self.population_outdated), *self.history])
 
@@ -51,14 +59,16 @@ class ExtraState:
     def from_tensor(state: Tensor) -> ExtraState:
         """Return the state that `to_tensor` or an earlier version wrote."""
         numbers = state.tolist()
-        blend = None
+        blend, axes = None, NormalizedAxes.POSITION
+        if numbers[0] == _LAYER_AXES_FORMAT:
+            axes, numbers = NormalizedAxes.LAYER, numbers[1:]
         if numbers[0] == _BLEND_FORMAT:
             blend, numbers = _decode_blend(*numbers[1:3]), [_STATE_FORMAT, *numbers[3:]]
         earlier = numbers[0] != _STATE_FORMAT
         numbers = [*numbers[:5], 0, *numbers[5:]] if earlier else numbers[1:]
         letters, batch_size, outdated, *history = bytes(numbers[:4]).decode(), *numbers[4:]
         configuration = InferenceConfiguration(letters)
-        return ExtraState(configuration, blend, batch_size or None, bool(outdated), history, earlier)
+        return ExtraState(configuration, blend, batch_size or None, bool(outdated), history, axes, earlier)
 
 
 def _encode_blend(blend: Blend) -> tuple[int, int]:

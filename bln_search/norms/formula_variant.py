@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from bln_search.core.enums import Semantics
 
 WEIGHT_EPSILON = 1e-4
@@ -23,6 +26,8 @@ class FormulaVariant:
         corrects_variance: the factor m/(m-1) multiplies E[σ²] (Eq. 5); otherwise E[σ] (Eq. 19).
         counts_positions: m in that factor counts all averaged values, positions included; otherwise samples only.
         averages_deviation: the population deviation is E[σ] without a factor (BRN).
+        unbiased: the variance of the mini-batch is Σ(x − μ)²/(n − 1), n the number of values (BN); otherwise it is
+            divided by n. The variance of one value is zero in both cases.
     """
 
     epsilon: float
@@ -31,6 +36,18 @@ class FormulaVariant:
     corrects_variance: bool
     counts_positions: bool = False
     averages_deviation: bool = False
+    unbiased: bool = False
+
+    def batch_deviation(self, variance: Tensor, count: int) -> Tensor:
+        """Return the deviation of a mini-batch, ε under the root.
+
+        Args:
+            variance: Σ(x − E)²/n.
+            count: n, the number of values.
+        """
+        if self.unbiased:
+            variance = variance * (count / max(count - 1, 1))
+        return torch.sqrt(variance + self.epsilon)
 
 
 BLN_VARIANTS: dict[Semantics, FormulaVariant] = {

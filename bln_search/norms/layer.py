@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TypedDict, Unpack
 
 import torch
@@ -16,7 +17,6 @@ from bln_search.core.configuration import (
     mini_batch_configuration,
 )
 from bln_search.core.enums import Semantics
-from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
 from bln_search.norms.row_batching.enumeration import normalize_all_rows
@@ -66,8 +66,8 @@ class Normalization(NormalizationBase):
             return self.forward(x.float()).to(torch.promote_types(x.dtype, self.weight.dtype))
         if isinstance(x, RowBatchedTensor):
             return normalize_all_rows(self, x)
+        self.check_input(x)
         axes = self.axes(x.ndim)
-        check_features(x, axes, self.num_features)
         configuration = self.configuration
         if self.training:
             configuration = self.training_configuration or mini_batch_configuration(self.method)
@@ -87,7 +87,7 @@ class Normalization(NormalizationBase):
                 )
             )
         self._record(statistics, x)
-        shape = axes.broadcast_shape(self.num_features)
+        shape = self.parameter_shape(x.ndim)
         total = branches[0] if len(branches) == 1 else branches[0] + branches[1]
         return torch.addcmul(self.bias.view(shape), total, self.weight.view(shape))
 
@@ -108,8 +108,10 @@ class Normalization(NormalizationBase):
         if population[0] is not None and population[1] is not None and not is_blended and not is_recorded:
             return (x - population[0]) * (weight / population[1])
         mean, centred, variance = centred_moments(x, axes)
-        batch_deviation = torch.sqrt(variance + self.formula_variant.epsilon)
-        statistics += [mean, batch_deviation, variance]
+        statistics += [mean, torch.sqrt(variance + self.formula_variant.epsilon), variance]
+        batch_deviation = statistics[-2]
+        if self.formula_variant.unbiased:
+            batch_deviation = self.formula_variant.batch_deviation(variance, prod(x.shape[axis] for axis in axes))
         if self.training and self.training_configuration is None:
             return self.training_branch(x, mean, centred, variance, batch_deviation, weight)
         selected_mean, deviation = population

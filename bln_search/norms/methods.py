@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
-from typing import Any
+from typing import Any, Unpack
 
 from bln_search.core.configuration import Method, mini_batch_configuration
 from bln_search.core.enums import Semantics
 from bln_search.norms.brn import BRN
+from bln_search.norms.feature_layer import FeatureStatisticsLayer
 from bln_search.norms.formula_variant import BLN_VARIANTS, BN_VARIANTS, WEIGHT_EPSILON
-from bln_search.norms.layer import Normalization
+from bln_search.norms.layer import LayerOptions, Normalization
 from bln_search.norms.mbn import MBN
 from bln_search.norms.no_normalization import NoNormalization
 from bln_search.norms.running_statistics import RunningStatisticsLayer
 
 
-class BLN(Normalization):
+class BLN(FeatureStatisticsLayer):
     """Batch layer normalization: both pairs of statistics, weighted by the mini-batch size.
 
-    w_B = (1 − (1/m + ε))/√d, w_F = (1/m − ε)/√d, ε = 1e-4, m the training mini-batch size, also at inference.
+    w_B = (1 − (1/m + ε))/√d, w_F = (1/m − ε)/√d, ε = 1e-4, m the training mini-batch size, also at inference, d the
+    number of channels, also with statistics over the whole layer (`axes`, see `FeatureStatisticsLayer`).
     Source: Ziaee & Çano 2022, Algorithm 1, Eq. 10-17; inference Eq. 18-25.
     """
 
@@ -34,20 +37,34 @@ class BLN(Normalization):
 class BN(RunningStatisticsLayer):
     """Batch normalization with one source for each statistic; values pooled over samples and positions.
 
-    The population variance is n/(n-1)·E[σ²], n the number of values averaged in a mini-batch.
-    Source: Ioffe & Szegedy 2015, Algorithm 1-2 (BLN paper Eq. 1-6).
+    The variance of the mini-batch is σ² = Σ(x − μ)²/n, n the number of values of a feature in it; with `unbiased` it is
+    Σ(x − μ)²/(n − 1), in training and for source F, and zero for n = 1. The population variance is n/(n-1)·E[σ²],
+    of the σ² divided by n, in both cases.
+    Source: Ioffe & Szegedy 2015, Algorithm 1-2 (BLN paper Eq. 1-6); `unbiased` from Ba, Kiros & Hinton 2016, section
+    6.6.
+
+    Args:
+        num_features: d, the length of the feature axis.
+        unbiased: divide the variance of the mini-batch by n − 1.
+        layer: further arguments of `Normalization`.
     """
 
     method = Method.BN
     formula_variants = BN_VARIANTS
+
+    def __init__(self, num_features: int, *, unbiased: bool = False, **layer: Unpack[LayerOptions]) -> None:
+        super().__init__(num_features, **layer)
+        self.formula_variant = replace(self.formula_variant, unbiased=unbiased)
 
     def branch_weights(self, batch_size: int) -> tuple[float, float]:  # noqa: ARG002 - independent of the batch size
         """Return weight one for the mini-batch branch."""
         return 1.0, 0.0
 
 
-class LN(Normalization):
-    """Layer normalization over the feature axis, with one source for each statistic.
+class LN(FeatureStatisticsLayer):
+    """Layer normalization, with one source for each statistic.
+
+    Over the channels at each position, or over the whole layer (`axes`, see `FeatureStatisticsLayer`).
 
     Source: Ba, Kiros & Hinton 2016, Eq. 3-4 (BLN paper Eq. 7-9); population values as in BLN's Eq. 20-21.
     """
@@ -88,7 +105,7 @@ def make_norm(
         epsilon: ε under the root of the deviations; None for the default of the variant.
         feature_axis: axis of the features; None for axis 1, the last one of a three-dimensional input.
         batch_size: m, the training mini-batch size in the weights of BLN; None for the size of each mini-batch.
-        options: further arguments of MBN and BRN.
+        options: further arguments of BN, LN, BLN, MBN and BRN.
     """
     return _LAYERS[Method(method)](
         num_features, semantics=semantics, epsilon=epsilon, feature_axis=feature_axis, batch_size=batch_size, **options

@@ -54,6 +54,14 @@ class TrialSpec(Spec):
         return self.arm.population or self.evaluation.population
 
     @property
+    def model_options(self) -> dict[str, Any]:
+        """The options of the model for the method of this trial."""
+        options = self.model.model_dump(mode="json", exclude={"name"}, exclude_none=True)
+        if self.model.output_norm is not None:
+            options["output_norm"] = self.arm.method in self.model.output_norm
+        return options
+
+    @property
     def blends(self) -> tuple[Blend, ...]:
         """The weights of blended statistics; none for a method without statistics over the mini-batch."""
         return self.evaluation.blends if self.arm.method.has_batch_statistics else ()

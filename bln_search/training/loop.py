@@ -158,11 +158,23 @@ class TrainingRun:
             self.result.diverged = f"the training loss of epoch {epoch} is not a finite number"
             return None
         moments = self.moments = self._collected_moments(accumulators)
-        validation_loss, validation_accuracy = self._validate(moments)
+        validation_loss, validation_accuracy = self._evaluate(moments, Split.VALIDATION)
         if not math.isfinite(validation_loss):
             self.result.diverged = f"the validation loss of epoch {epoch} is not a finite number"
             return None
-        record = EpochRecord(epoch, loss, accuracy, validation_loss, validation_accuracy, time.perf_counter() - start)
+        test_loss, test_accuracy = None, None
+        if Split.TEST in self.spec.epoch_splits:
+            test_loss, test_accuracy = self._evaluate(moments, Split.TEST)
+        record = EpochRecord(
+            epoch,
+            loss,
+            accuracy,
+            validation_loss,
+            validation_accuracy,
+            time.perf_counter() - start,
+            test_loss if test_loss is not None and math.isfinite(test_loss) else None,
+            test_accuracy,
+        )
         self.result.epochs.append(record)
         self._keep_best(record, moments)
         return record
@@ -242,11 +254,11 @@ class TrainingRun:
             for estimate, accumulator_of in accumulators.items()
         }
 
-    def _validate(self, moments: MomentsByEstimate) -> tuple[float, float]:
-        """Return validation loss and accuracy in the configuration that compares epochs."""
+    def _evaluate(self, moments: MomentsByEstimate, split: Split) -> tuple[float, float]:
+        """Return loss and accuracy on a split in the configuration that compares epochs."""
         selection = self.arm.selection_configuration
         estimate = next(iter(self.estimates), None) if selection.uses_population else None
-        inputs, targets = self.data.splits[Split.VALIDATION]
+        inputs, targets = self.data.splits[split]
         populations = network_populations(self.layers, moments, self.correction, per_slot=False)
         for layer, estimates in populations.items():
             configuration = selection.restricted_to(layer.method)

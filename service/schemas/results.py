@@ -87,6 +87,8 @@ class Epoch(BaseModel):
     validation_loss: float | None
     validation_accuracy: float | None
     seconds: float
+    test_loss: float | None = Field(None, description="null if the study does not evaluate epochs on test")
+    test_accuracy: float | None = Field(None, description="null if the study does not evaluate epochs on test")
 
 
 class Curve(BaseModel):

@@ -124,10 +124,12 @@ def test_every_network_is_listed_with_its_options():
 
 def test_defaults_that_depend_on_the_network_or_method_are_true():
     meanings = {row[0].strip("`"): row[3] for row in tables()["ModelSpec"]}
-    for option in set(ModelSpec.model_fields) - {"name", "widths", "gain"}:
+    for option in set(ModelSpec.model_fields) - {"name", "widths", "gain", "output_norm"}:
         factory = FACTORIES["mlp" if option in MODELS["mlp"] else "lstm"]
         default = signature(factory).parameters[option].default
         assert meanings[option].endswith((f"by default {default}.", f"by default `{default}`.")), option
+    assert meanings["output_norm"].endswith("by default none.")
+    assert signature(FACTORIES["mlp"]).parameters["output_norm"].default is False
     arm = {row[0].strip("`"): row[3] for row in tables()["ArmSpec"]}
     norm = ArmSpec(method="mbn").norm_options
     assert arm["memory"].endswith(f"by default {norm['memory_size']}.")

@@ -10,6 +10,7 @@ from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
 from bln_search.norms.network.layers import find_norms, network_configurations, network_populations
+from bln_search.norms.network.unit_positions import set_unit_positions
 from bln_search.norms.row_batching.row_tensor import RowSpec
 from tests.evaluation.networks import NETWORKS, input_size
 
@@ -19,10 +20,11 @@ SIZE = 6
 ESTIMATES = (PopulationEstimate.FROZEN, PopulationEstimate.EPOCH)
 
 
-def build_network(name, method="bln", semantics="paper", dtype=torch.float64, batch_size=SIZE):
+def build_network(name, method="bln", semantics="paper", dtype=torch.float64, batch_size=SIZE, **options):
     torch.manual_seed(0)
-    norm = partial(make_norm, method, semantics=semantics, batch_size=batch_size)
+    norm = partial(make_norm, method, semantics=semantics, batch_size=batch_size, **options)
     network = NETWORKS[name](norm).to(dtype).eval()
+    set_unit_positions(network, draw_examples(name, dtype=dtype)[0])
     with torch.no_grad():
         for layer in find_norms(network).values():
             layer.weight.normal_()

@@ -43,6 +43,20 @@ def test_bn_and_ln_losses_equal_plain_passes(name, method):
     assert_equal_to_plain_passes(network, name, estimate_populations(network, name), rows)
 
 
+@pytest.mark.parametrize("affine", ["channel", "unit"])
+@pytest.mark.parametrize(("name", "method"), latin(NETWORKS, ["ln", "bln"]))
+def test_statistics_over_the_whole_layer_equal_plain_passes(name, method, affine):
+    network = build_network(name, method, axes="layer", affine=affine)
+    rows = row_specs(network)
+    assert_equal_to_plain_passes(network, name, estimate_populations(network, name), rows)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_one_gain_for_each_unit_at_positions_equals_plain_passes(name):
+    network = build_network(name, affine="unit")
+    assert_equal_to_plain_passes(network, name, estimate_populations(network, name), row_specs(network))
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_mbn_losses_equal_plain_passes(name):
     network = build_network(name, method="mbn")

@@ -13,7 +13,7 @@ from bln_search.evaluation.inference_cost import count_parameters
 from bln_search.models import build_model
 from bln_search.models.pooling import AveragePool2
 from bln_search.models.residual import ResidualBlock
-from bln_search.norms import BLN, Normalization, make_norm
+from bln_search.norms import BLN, BN, Normalization, make_norm
 
 
 @pytest.mark.parametrize(
@@ -136,3 +136,23 @@ def test_pooling_equals_torchs(shape):
 def test_an_impossible_network_is_an_error(arguments, message):
     with pytest.raises(ModelError, match=message):
         build_model(*arguments, seed=0)
+
+
+def test_an_mlp_normalizes_its_logits_if_asked():
+    options = {"widths": [12], "placement": "before", "output_norm": True}
+    network = build_model("mlp", (1, 8, 8), 10, partial(make_norm, "bn"), seed=3, options=options)
+    *_, linear, norm = network.layers
+    assert isinstance(norm, BN)
+    assert norm.num_features == 10
+    assert linear.bias is None
+    x = torch.randn(32, 1, 8, 8)
+    torch.testing.assert_close(network(x).mean(0), torch.zeros(10), rtol=0, atol=1e-5)
+    without = build_model(
+        "mlp", (1, 8, 8), 10, partial(make_norm, "bn"), seed=3, options={**options, "output_norm": False}
+    )
+    assert torch.equal(without.layers[-1].weight, linear.weight), "the same first weights"
+    plain = build_model("mlp", (1, 8, 8), 10, partial(make_norm, "none"), seed=3, options=options)
+    torch.testing.assert_close(
+        plain.eval()(x),
+        build_model("mlp", (1, 8, 8), 10, partial(make_norm, "none"), seed=3, options={"widths": [12]}).eval()(x),
+    )

@@ -7,6 +7,7 @@ import torch
 
 from bln_search.core.blend import Blend
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import NormalizedAxes
 from bln_search.norms.extra_state import ExtraState
 
 CONFIGURATION = InferenceConfiguration("TF--")
@@ -16,8 +17,9 @@ CONFIGURATION = InferenceConfiguration("TF--")
 @pytest.mark.parametrize("batch_size", [None, 25])
 @pytest.mark.parametrize("outdated", [False, True])
 @pytest.mark.parametrize("history", [[], [7], [7, 3, 12]])
-def test_the_tensor_restores_the_state(blend, batch_size, outdated, history):
-    state = ExtraState(CONFIGURATION, blend, batch_size, outdated, history)
+@pytest.mark.parametrize("axes", NormalizedAxes)
+def test_the_tensor_restores_the_state(axes, blend, batch_size, outdated, history):
+    state = ExtraState(CONFIGURATION, blend, batch_size, outdated, history, axes)
     assert ExtraState.from_tensor(state.to_tensor()) == state
 
 

@@ -59,6 +59,25 @@ def curve(seed, epochs=3, arm="bln", point="", loss=1.0):
     return TrialCurve(arm, point, seed, records)
 
 
+def with_test(trial_curve):
+    epochs = [
+        {**epoch, "test_loss": epoch["validation_loss"] + 1, "test_accuracy": 0.5} for epoch in trial_curve.epochs
+    ]
+    return TrialCurve(trial_curve.arm, trial_curve.point, trial_curve.seed, epochs)
+
+
+def test_epochs_on_test_have_a_line_only_where_they_were_evaluated():
+    names = [
+        {trace["name"] for trace in curves_chart(curves, 1).figure["data"] if "name" in trace}
+        for curves in ([curve(0)], [with_test(curve(0))])
+    ]
+    assert names == [{"bln, training", "bln, validation"}, {"bln, training", "bln, validation", "bln, test"}]
+    (line,) = [
+        trace for trace in curves_chart([with_test(curve(0))], 1).figure["data"] if trace.get("name") == "bln, test"
+    ]
+    assert line["y"] == pytest.approx([2.1, 1.6, 1 / 3 + 1.1])
+
+
 def all_charts():
     yield "heat map", heat_map(losses())
     yield "heat map of LN", heat_map(losses(codes=all_configurations(Method.LN)))
@@ -68,6 +87,7 @@ def all_charts():
     yield "curves", curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3)
     yield "errors", curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3, ERROR)
     yield "curves of points", curves_chart([curve(0, point="a"), curve(0, point="b", loss=1e9)], 200)
+    yield "curves with test", curves_chart([with_test(curve(0)), curve(1)], 2)
     yield "layers", drift_chart({seed: [Drift("0", "E_B", "frozen", 0.1, 0.0)] for seed in (0, 1)})
     for measure in (WEIGHT_NORM, EFFECTIVE_RATE, CURVATURE):
         yield measure.attribute, geometry_chart({("bn", ""): geometries(), ("ln", "x"): geometries()}, measure)

@@ -306,3 +306,33 @@ def test_the_kept_epoch_keeps_its_running_statistics(data):
     assert trained.weights.keys() == expected.keys()
     assert all(torch.equal(value, expected[name]) for name, value in trained.weights.items())
     assert expected["1.num_batches_tracked"] == training_run.steps * trained.kept_epoch
+
+
+@pytest.mark.parametrize("estimates", [(), (PopulationEstimate.MOVING,)])
+def test_epochs_on_test_are_recorded_and_change_nothing_else(data, estimates):
+    arm = ArmSpec(method="bn", judged_under="TT--" if estimates else None)
+    options = {"method": "bn", "arm": arm, "estimates": estimates}
+    network, trained = train_network(data, epoch_splits=("validation", "test"), checkpoint="last", **options)
+    _, plain = train_network(data, checkpoint="last", **options)
+    assert epoch_figures(trained) == epoch_figures(plain)
+    for name, value in trained.weights.items():
+        assert torch.equal(value, plain.weights[name])
+    assert {(record.test_loss, record.test_accuracy) for record in plain.epochs} == {(None, None)}
+    assert "test_loss" not in plain.epochs[0].values
+    inputs, targets = data.splits[Split.TEST]
+    run = TrainingRun(network, data, TrainingSpec(), arm, seed=0, estimates=estimates)
+    loss, accuracy = run._evaluate(trained.moments, Split.TEST)
+    last = trained.epochs[-1]
+    assert (last.values["test_loss"], last.values["test_accuracy"]) == (loss, accuracy)
+    if not estimates:
+        complete = len(inputs) // 25 * 25
+        with torch.no_grad():
+            logits = torch.cat([network.eval()(x) for x in inputs[:complete].split(25)])
+        assert loss == pytest.approx(F.cross_entropy(logits, targets[:complete]).item(), rel=1e-5)
+        assert accuracy == pytest.approx((logits.argmax(1) == targets[:complete]).double().mean().item())
+
+
+def test_the_kept_epoch_is_not_selected_on_test(data):
+    _, trained = train_network(data, epochs=6, learning_rate=0.05, epoch_splits=("validation", "test"))
+    losses = [record.validation_loss for record in trained.epochs]
+    assert trained.kept_epoch == 1 + losses.index(min(losses))

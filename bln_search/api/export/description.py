@@ -1,22 +1,23 @@
 """The schema of an export's configuration.json: what loading needs, and the origin of the network.
 
 The format says whose network it is: 1, that of a study, which `load` builds; 2, a user's own network; 3, that of a
-study under a row with blended statistics.
+study under a row with blended statistics; 4 and 5, that of a study and a user's own network with options of BN, LN
+and BLN that earlier versions did not have.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from bln_search.core.blend import parse_estimate
 from bln_search.core.configuration import Method
-from bln_search.core.enums import PopulationEstimate, Semantics
+from bln_search.core.enums import Affine, NormalizedAxes, PopulationEstimate, Semantics
 from bln_search.specs.sections.configuration_code import ConfigurationCode
 from bln_search.specs.sections.data import Standardization
 
-STUDY_FORMAT, NETWORK_FORMAT, BLEND_FORMAT = 1, 2, 3
+STUDY_FORMAT, NETWORK_FORMAT, BLEND_FORMAT, STUDY_OPTIONS_FORMAT, NETWORK_OPTIONS_FORMAT = 1, 2, 3, 4, 5
 """Formats of configuration.json; a new number is added if an older bln-search could not read it."""
 
 
@@ -115,7 +116,7 @@ class ExportDescription(_Section):
         files: SHA-256 of each file, by file name.
     """
 
-    format: Literal[1, 3]
+    format: Literal[1, 3, 4]
     model: ModelDescription
     normalization: NormalizationDescription
     row: RowDescription
@@ -148,6 +149,9 @@ class LayerDescription(_Section):
         feature_axis: The axis of the features; None for that of the method.
         batch_size: The training mini-batch size m; None for that of the present mini-batch.
         blend: The weight of the population in blended statistics; None without them.
+        axes: Over which LN and BLN compute the statistics of an example; not written if it is the default.
+        affine: The units that share γ and β; not written if it is the default.
+        unbiased: BN divides the variance of the mini-batch by n − 1; not written if it is the default.
     """
 
     method: Method
@@ -158,6 +162,21 @@ class LayerDescription(_Section):
     batch_size: int | None
     configuration: ConfigurationCode
     blend: str | None
+    axes: NormalizedAxes = NormalizedAxes.POSITION
+    affine: Affine = Affine.CHANNEL
+    unbiased: bool = False
+
+    @property
+    def has_options(self) -> bool:
+        """Whether an option differs from its default that earlier versions do not know."""
+        return (self.axes, self.affine, self.unbiased) != (NormalizedAxes.POSITION, Affine.CHANNEL, False)
+
+    @model_serializer(mode="wrap")
+    def _omit_default_options(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        if not self.has_options:
+            values = {name: value for name, value in values.items() if name not in ("axes", "affine", "unbiased")}
+        return values
 
 
 class NetworkDescription(_Section):
@@ -176,7 +195,7 @@ class NetworkDescription(_Section):
         files: SHA-256 of each file, by file name.
     """
 
-    format: Literal[2]
+    format: Literal[2, 5]
     network: str
     inputs: dict[str, TensorDescription]
     named_inputs: bool

@@ -19,7 +19,9 @@ from torch import Tensor, nn
 from bln_search.api.export.description import (
     BLEND_FORMAT,
     NETWORK_FORMAT,
+    NETWORK_OPTIONS_FORMAT,
     STUDY_FORMAT,
+    STUDY_OPTIONS_FORMAT,
     ExportDescription,
     NetworkDescription,
 )
@@ -37,6 +39,8 @@ _DESCRIPTIONS: dict[object, type[ExportDescription] | type[NetworkDescription]] 
     STUDY_FORMAT: ExportDescription,
     NETWORK_FORMAT: NetworkDescription,
     BLEND_FORMAT: ExportDescription,
+    STUDY_OPTIONS_FORMAT: ExportDescription,
+    NETWORK_OPTIONS_FORMAT: NetworkDescription,
 }
 
 

@@ -14,8 +14,10 @@ from bln_search.api.arguments import check_network
 from bln_search.api.export.description import ExportDescription, LayerDescription, NetworkDescription
 from bln_search.api.export.exported import WEIGHTS_FILE, check_file, load_study_network, read_description, read_weights
 from bln_search.api.export.runtimes import TORCH_PROGRAM, load_program
+from bln_search.core.enums import Affine
 from bln_search.core.errors import DataError, ModelError
 from bln_search.norms import Normalization
+from bln_search.norms.feature_layer import FeatureStatisticsLayer
 from bln_search.norms.network.layers import find_norms
 
 
@@ -137,7 +139,7 @@ def describe_layer(layer: Normalization) -> LayerDescription:
     semantics = next(
         semantics
         for semantics, variant in layer.formula_variants.items()
-        if replace(variant, epsilon=formula.epsilon) == formula
+        if replace(variant, epsilon=formula.epsilon, unbiased=formula.unbiased) == formula
     )
     return LayerDescription(
         method=layer.method,
@@ -148,12 +150,17 @@ def describe_layer(layer: Normalization) -> LayerDescription:
         batch_size=layer.batch_size,
         configuration=layer.configuration,
         blend=None if layer.blend is None else str(layer.blend),
+        axes=layer.normalized_axes,
+        affine=layer.affine if isinstance(layer, FeatureStatisticsLayer) else Affine.CHANNEL,
+        unbiased=formula.unbiased,
     )
 
 
 def _formula_options(layer: LayerDescription) -> dict[str, object]:
     """What the weights do not contain."""
-    return layer.model_dump(include={"method", "semantics", "epsilon", "features", "feature_axis"})
+    return layer.model_dump(
+        include={"method", "semantics", "epsilon", "features", "feature_axis", "axes", "affine", "unbiased"}
+    )
 
 
 def _format_formula_options(formula: dict[str, object]) -> str:

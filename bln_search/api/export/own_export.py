@@ -16,7 +16,12 @@ from bln_search.api.apply import Choice, apply_configuration
 from bln_search.api.arguments import ExportFormatName, check_network
 from bln_search.api.export.cards.network_card import network_card
 from bln_search.api.export.check import Parity
-from bln_search.api.export.description import NETWORK_FORMAT, NetworkDescription, TensorDescription
+from bln_search.api.export.description import (
+    NETWORK_FORMAT,
+    NETWORK_OPTIONS_FORMAT,
+    NetworkDescription,
+    TensorDescription,
+)
 from bln_search.api.export.example_inputs import ExampleInputs, parse_example_inputs
 from bln_search.api.export.folder import check_target_folder
 from bln_search.api.export.loading import describe_layer, load
@@ -176,13 +181,15 @@ def _describe(
         for handle in handles:
             handle.remove()
     inputs = [dict(zip(examples.names, examples.mini_batch(size).tensors, strict=True)) for size in sizes]
+    described = {name: describe_layer(layer) for name, layer in layers.items()}
+    has_options = any(layer.has_options for layer in described.values())
     return NetworkDescription(
-        format=NETWORK_FORMAT,
+        format=NETWORK_OPTIONS_FORMAT if has_options else NETWORK_FORMAT,
         network=type(network).__name__,
         inputs=_describe_tensors(inputs),
         named_inputs=bool(examples.named),
         outputs=_describe_tensors(outputs),
-        layers={name: describe_layer(layer) for name, layer in layers.items()},
+        layers=described,
         deterministic=all(_is_independent(layer) for layer in reached),
         largest_batch_size=largest,
         folded=False,

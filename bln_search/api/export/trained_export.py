@@ -9,6 +9,7 @@ from torch import nn
 from bln_search.api.export.description import (
     BLEND_FORMAT,
     STUDY_FORMAT,
+    STUDY_OPTIONS_FORMAT,
     ExportDescription,
     ExportMetrics,
     ModelDescription,
@@ -116,10 +117,10 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
     """Describe the export, without the largest mini-batch size, folding and files."""
     trial, arm = row.trial, row.trial.arm
     return ExportDescription(
-        format=BLEND_FORMAT if row.configuration.uses_blend else STUDY_FORMAT,
+        format=_format(row),
         model=ModelDescription(
             name=trial.model.name,
-            options=trial.model.model_dump(mode="json", exclude={"name"}, exclude_none=True),
+            options=trial.model_options,
             input_shape=data.input_shape,
             classes=len(data.classes),
             class_names=data.classes,
@@ -148,6 +149,12 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
         versions=package_versions(),
         files={},
     )
+
+
+def _format(row: TrainedRow) -> int:
+    if row.trial.arm.layer_options:
+        return STUDY_OPTIONS_FORMAT
+    return BLEND_FORMAT if row.configuration.uses_blend else STUDY_FORMAT
 
 
 def _describe_origin(row: TrainedRow) -> Origin:

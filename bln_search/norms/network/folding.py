@@ -135,7 +135,7 @@ def fold_layer(layer: Normalization) -> nn.Module:
                 branch_weight / _configured_in_double(layer, deviation_statistic),
             )
             total_scale, total_centre, ndim = total_scale + scale, total_centre + mean * scale, mean.ndim
-    shape = layer.axes(ndim).broadcast_shape(layer.num_features)
+    shape = layer.parameter_shape(ndim)
     gamma, beta = (value.detach().double().view(shape) for value in (layer.weight, layer.bias))
     scale_and_shift = gamma * total_scale, beta - gamma * total_centre
     return AffineStep(*(value.to(layer.weight.dtype) for value in scale_and_shift))

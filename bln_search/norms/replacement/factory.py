@@ -9,8 +9,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from bln_search.core.configuration import Method
-from bln_search.core.enums import Semantics
+from bln_search.core.configuration import FEATURE_STATISTICS, Method
+from bln_search.core.enums import NormalizedAxes, Semantics
 from bln_search.core.errors import ModelError
 from bln_search.norms.instance import InstanceNorm
 from bln_search.norms.layer import Normalization
@@ -52,6 +52,7 @@ class NormFactory:
         feature_axis: int,
         running_mean: Tensor | None = None,
         running_var: Tensor | None = None,
+        axes: NormalizedAxes = NormalizedAxes.POSITION,
     ) -> Normalization:
         """Make the layer that replaces one.
 
@@ -64,15 +65,19 @@ class NormFactory:
             feature_axis: Axis of the features.
             running_mean: (d,), moving average of the mean; None for batch normalization without it.
             running_var: (d,), moving average of the corrected variance.
+            axes: Over which LN and BLN compute the statistics of an example; other methods have none.
         """
         keeps_outputs = self.method is None
+        method = Method(self.method or kind)
+        has_axes = axes is not NormalizedAxes.POSITION and FEATURE_STATISTICS[0] in method.statistics
         norm = make_norm(
-            self.method or kind,
+            method,
             num_features,
             semantics=self.semantics,
             epsilon=epsilon if keeps_outputs else None,
             feature_axis=feature_axis,
             batch_size=self.batch_size,
+            **({"axes": axes} if has_axes else {}),
         )
         self._set_parameters(norm, weight, bias, running_mean)
         if isinstance(norm, BN) and keeps_outputs and running_mean is not None and running_var is not None:
@@ -115,6 +120,25 @@ class NormFactory:
             feature_axis=feature_axis,
         )
         return norm if len(shape) == 1 else MergedAxesNorm(norm, shape)
+
+    def group_norm(self, layer: nn.Module) -> nn.Module | str:
+        """Replace a layer with the attributes of `nn.GroupNorm` with one group: statistics over the whole layer.
+
+        Returns:
+            The new layer; or the reason why the layer stays: it has several groups, or `convert` was called with
+            semantics `reference`.
+        """
+        if layer.num_groups != 1 or self.semantics is Semantics.REFERENCE:
+            return OTHER_STATISTICS
+        return self.make(
+            "ln",
+            layer.num_channels,  # type: ignore[arg-type]
+            epsilon=layer.eps,  # type: ignore[arg-type]
+            weight=_tensor(layer, "weight"),
+            bias=_tensor(layer, "bias"),
+            feature_axis=1,
+            axes=NormalizedAxes.LAYER,
+        )
 
     def instance_norm(self, layer: nn.Module) -> nn.Module | str:
         """Replace a layer with the attributes of `nn.InstanceNorm2d`: channels on axis 1, positions on the next axes.

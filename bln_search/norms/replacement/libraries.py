@@ -49,6 +49,11 @@ def replace_layer_norm_of_format(layer: nn.Module, factory: NormFactory) -> nn.M
     return factory.layer_norm(layer, feature_axis=1 if layer.data_format == "channels_first" else -1)
 
 
+def replace_group_norm(layer: nn.Module, factory: NormFactory) -> nn.Module | str:
+    """Replace group normalization with one group, which is layer normalization over channels and positions."""
+    return factory.group_norm(layer)
+
+
 def replace_instance_norm(layer: nn.Module, factory: NormFactory) -> nn.Module | str:
     """Replace instance normalization with running statistics; without them there is no source to choose."""
     return factory.instance_norm(layer)
@@ -97,6 +102,7 @@ BUILT_IN: Mapping[str, ReplaceFunction] = {
     "torch.nn.BatchNorm3d": replace_batch_norm,
     "torch.nn.SyncBatchNorm": replace_batch_norm,
     "torch.nn.LayerNorm": replace_layer_norm,
+    "torch.nn.GroupNorm": replace_group_norm,
     "torch.nn.InstanceNorm1d": replace_instance_norm,
     "torch.nn.InstanceNorm2d": replace_instance_norm,
     "torch.nn.InstanceNorm3d": replace_instance_norm,

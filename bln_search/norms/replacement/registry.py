@@ -9,7 +9,7 @@ from torch import nn
 from bln_search.core.errors import ModelError
 from bln_search.core.registry import plugin_norm_layers
 from bln_search.norms.layer import Normalization
-from bln_search.norms.replacement.factory import NormFactory, ReplaceFunction
+from bln_search.norms.replacement.factory import OTHER_STATISTICS, NormFactory, ReplaceFunction
 from bln_search.norms.replacement.libraries import BUILT_IN
 
 _REGISTERED: dict[str, ReplaceFunction] = {}
@@ -31,7 +31,7 @@ def register_norm_layer(layer_class: type[nn.Module] | str, replace: ReplaceFunc
         layer_class: The class, or its path, as in `own_library.norms.OwnNorm`: then its library is not imported.
         replace: Function of the layer and of a `NormFactory`. It returns a new layer of the factory, or a module that
             contains one, and does not change the old layer. For a layer without a counterpart it returns a text, the
-            reason: `convert` keeps the layer, as it keeps `nn.GroupNorm`. It raises ModelError, with the reason, for
+            reason: `convert` keeps the layer, as it keeps `nn.RMSNorm`. It raises ModelError, with the reason, for
             another layer that cannot be replaced.
 
     Raises:
@@ -88,6 +88,8 @@ def replace_layer(layer: nn.Module, factory: NormFactory) -> nn.Module | NotRepl
     if kind is None:
         return NotReplacedReason("no replacement is registered for it")
     if getattr(layer.forward, "__func__", None) is not kind.forward:
+        if issubclass(kind, nn.GroupNorm):
+            return NotReplacedReason(OTHER_STATISTICS, has_counterpart=False)
         stays_anyway = issubclass(kind, nn.modules.instancenorm._InstanceNorm)
         return NotReplacedReason(
             f"its forward pass is not that of {class_path(kind)}", has_counterpart=not stays_anyway

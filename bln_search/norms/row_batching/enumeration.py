@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from torch import Tensor
 
-from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.row_batching.dense_sum import DenseSum
 from bln_search.norms.row_batching.factored_sum import FactoredSum
@@ -23,13 +24,13 @@ from bln_search.norms.row_batching.scale_offset_variants import BatchMoments, Sc
 
 def normalize_all_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedTensor:
     """Return the layer's output under all rows: expanded from one common input, or each row from its own input."""
+    layer.check_input(x)
     axes = layer.axes(x.ndim)
-    check_features(x, axes, layer.num_features)
     _check_layout(x)
     sources = x.batch_layout.plan.layer_sources.get(layer)
     if sources is None:
         sources = x.batch_layout.plan.layer_sources[layer] = resolve_sources(layer, x.batch_layout.plan, x)
-    is_factored = axes.feature_reduction_axes == (axes.feature,)
+    is_factored = axes.feature in axes.feature_reduction_axes
     if x.copies == 1 and is_factored:
         return LazyRowTensor.of(_normalize_shared_input(layer, untag(x), x.batch_layout, sources), x.batch_layout)
     copies = len(x.batch_layout.plan.rows)
@@ -50,7 +51,7 @@ def _normalize_each_row(layer: NormalizationBase, x: Tensor, layout: BatchLayout
     """Normalize each row from its own input (K·G·N, ...), each branch as (x − E)·r with the mean E of the row."""
     axes = layer.axes(x.ndim)
     rows = x.reshape(-1, layout.groups, layout.size, *x.shape[1:])
-    shape = axes.broadcast_shape(layer.num_features)
+    shape = layer.parameter_shape(x.ndim)
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
     batch_weight, feature_weight = layer.branch_weights(layer.batch_size or layout.size)
     total: Tensor | None = None
@@ -81,7 +82,7 @@ def _centred_and_deviation(
     variance = (centred * centred).mean(axes, keepdim=True)
     if centre is not mean:
         torch.sub(rows, mean, out=centred)
-    deviation = torch.sqrt(variance + layer.formula_variant.epsilon)
+    deviation = layer.formula_variant.batch_deviation(variance, prod(rows.shape[axis] for axis in axes))
     if pair.deviation is not None and pair.deviation_from_population is not None:
         batch_variance = deviation.square() if pair.blended_deviations else deviation
         deviation = torch.where(pair.deviation_from_population, _cut_to_slots(pair.deviation, rows), deviation)
@@ -128,10 +129,10 @@ def _normalize_shared_input(
         batch = ScaleOffsetVariants(layer.formula_variant, moments, sources.batch, batch_weight)
         row_batch = batch.row_variant
     if sources.feature is not None:
-        moments = BatchMoments.of(groups, (axes.feature + 1,))
+        moments = BatchMoments.of(groups, tuple(axis + 1 for axis in axes.feature_reduction_axes))
         feature = ScaleOffsetVariants(layer.formula_variant, moments, sources.feature, feature_weight)
         row_feature = feature.row_variant
-    shape = axes.broadcast_shape(layer.num_features)[1:]
+    shape = layer.parameter_shape(x.ndim)[1:]
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
     positions = tuple(1 if axis == axes.feature else x.shape[axis] for axis in range(1, x.ndim))
     offset_batch = beta.view(1, 1, 1, *shape)

@@ -93,6 +93,8 @@ class FactoredSum:
         assert self.gamma is not None
         if self.unflattened is None and self.feature_axis != len(self.feature_shape) - 1:
             return None  # the operation contracts an axis other than the feature axis
+        if self.unflattened is None and self.gamma.numel() != self.feature_shape[-1]:
+            return None  # one γ for each unit
         shape = self.unflattened or self.feature_shape[-1:]
         axis = self.feature_axis if self.unflattened else 0
         gamma = self.gamma if self.unflattened else self.gamma.reshape(-1)
@@ -119,6 +121,8 @@ class FactoredSum:
         assert self.gamma is not None
         if groups != 1 or self.gamma.ndim != 3 or self.feature_axis != 0 or isinstance(padding, str):
             return None
+        if self.gamma.shape[1:] != (1, 1):
+            return None  # with one γ for each unit the term without features depends on the position
         folded = (weight * self.gamma).sum(1, keepdim=True)
 
         def with_features(term: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -44,6 +45,11 @@ class BatchMoments:
         """Compute the statistics of an input (G, N, ...) over `axes`."""
         return BatchMoments(groups, axes, *centred_moments(groups, axes), groups.shape[1])
 
+    @property
+    def count(self) -> int:
+        """The number of values of a statistic."""
+        return prod(self.x.shape[axis] for axis in self.axes)
+
     def broadcast_population(self, value: Tensor) -> Tensor:
         """Return a population value (slots or 1, ...), cut to the mini-batch size, in the shape of these statistics."""
         value = value[: self.slots]
@@ -75,7 +81,7 @@ class ScaleOffsetVariants:
     def __init__(
         self, formula_variant: FormulaVariant, moments: BatchMoments, sources: PairSources, weight: float
     ) -> None:
-        self._moments, self._epsilon, self._populations = moments, formula_variant.epsilon, sources.populations
+        self._moments, self._formula_variant, self._populations = moments, formula_variant, sources.populations
         self._centred: dict[EstimateOrBatch, Tensor] = {None: moments.centred}
         keys = [
             _DeviationKey.of(mean, deviation, around_selected_mean=formula_variant.around_selected_mean)
@@ -141,10 +147,10 @@ class ScaleOffsetVariants:
         variance = self._moments.variance
         if key.around is not None:
             variance = self.centred(key.around).square().mean(self._moments.axes, keepdim=True)
-        variance = variance + self._epsilon
-        if deviation is not None and blend is not None:
-            variance = torch.lerp(variance, deviation.square(), blend.weight(self._moments.slots))
-        return torch.sqrt(variance)
+        batch_deviation = self._formula_variant.batch_deviation(variance, self._moments.count)
+        if deviation is None or blend is None:
+            return batch_deviation
+        return torch.lerp(batch_deviation.square(), deviation.square(), blend.weight(self._moments.slots)).sqrt()
 
 
 class _DeviationKey(NamedTuple):

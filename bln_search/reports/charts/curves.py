@@ -15,7 +15,8 @@ _AXIS_QUANTILE, _AXIS_FACTOR = 0.9, 2.0
 _MAX_TICKED_EPOCHS = 10
 """Number of epochs up to which each has a tick."""
 
-_KINDS = {"training": "dot", "validation": "solid"}
+_KINDS = {"training": "dot", "validation": "solid", "test": "dash"}
+"""The line of each split; epochs of few studies have values of `test`."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Metric:
     """A metric of an epoch.
 
     Attributes:
-        key: Its key in an epoch, after `training_` or `validation_`.
+        key: Its key in an epoch, after `training_`, `validation_` or `test_`.
         name: Its name with its unit.
         title: Title of its chart.
     """
@@ -34,7 +35,7 @@ class Metric:
 
     def of(self, epoch: Mapping[str, Any], kind: str) -> float | None:
         """Value of an epoch, errors in per cent; None where it is missing."""
-        value: float | None = epoch[f"{kind}_{self.key}"]
+        value: float | None = epoch.get(f"{kind}_{self.key}")
         if value is None:
             return None
         return 100 * (1 - value) if self.key == "accuracy" else value
@@ -46,7 +47,10 @@ ERROR = Metric("accuracy", "error (%)", "Errors by epoch")
 
 @dataclass(frozen=True)
 class TrialCurve:
-    """Epochs of a trial, each with training_loss and validation_loss (nats), and both accuracies (fraction)."""
+    """Epochs of a trial, each with training_loss and validation_loss (nats), and both accuracies (fraction).
+
+    Epochs may have test_loss and test_accuracy.
+    """
 
     arm: str
     point: str
@@ -55,7 +59,7 @@ class TrialCurve:
 
 
 def curves_chart(curves: Sequence[TrialCurve], trial_count: int, metric: Metric = LOSS) -> Chart | None:
-    """Training (dotted) and validation (solid) by epoch, one colour per arm; None without epochs.
+    """Training (dotted), validation (solid) and test (dashed) by epoch, one colour per arm; None without epochs.
 
     Args:
         curves: Curves of the drawn trials.
@@ -65,13 +69,15 @@ def curves_chart(curves: Sequence[TrialCurve], trial_count: int, metric: Metric 
     curves = [curve for curve in curves if curve.epochs]
     if not curves:
         return None
+    has_test = any(metric.of(epoch, "test") is not None for curve in curves for epoch in curve.epochs)
+    kinds = {kind: dash for kind, dash in _KINDS.items() if kind != "test" or has_test}
     groups: dict[str, list[TrialCurve]] = {}
     for curve in curves:
         groups.setdefault(curve.arm, []).append(curve)
     traces: list[dict[str, Any]] = []
     for position, members in enumerate(groups.values()):
         has_band = len({curve.point for curve in members}) == 1 and len(members) > 1
-        for kind, dash in _KINDS.items():
+        for kind, dash in kinds.items():
             traces += _band_traces(members, metric, kind, series_colour(position)) if has_band else []
             traces += [
                 _line_trace(curve, metric, kind, series_colour(position), dash, in_legend=index == 0)
@@ -92,8 +98,9 @@ def curves_chart(curves: Sequence[TrialCurve], trial_count: int, metric: Metric 
         for epoch in curve.epochs
     ]
     caption = (
-        "One line per trial, dotted on the training data, solid on the validation data; bands are 95 % confidence "
-        "intervals of the mean over seeds."
+        "One line per trial, dotted on the training data, solid on the validation data"
+        f"{', dashed on the test data, which selects nothing' if has_test else ''}; "
+        "bands are 95 % confidence intervals of the mean over seeds."
     )
     if axis_end is not None:
         caption += f" Values above {axis_end:.3g} are not shown."

@@ -94,7 +94,8 @@ def _network_text(spec: StudySpec) -> str:
 
 def _arm_text(arm: ArmSpec) -> str:
     name = arm.label if arm.label == arm.method.value else f"{arm.label} ({arm.method.value})"
-    return f"{name}, {arm.semantics.value} semantics, checkpoint selected under {arm.selection_configuration}"
+    options = "".join(f"{option} {value}, " for option, value in arm.layer_options.items())
+    return f"{name}, {options}{arm.semantics.value} semantics, checkpoint selected under {arm.selection_configuration}"
 
 
 def _search_facts(spec: StudySpec) -> list[tuple[str, str]]:

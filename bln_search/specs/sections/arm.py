@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.configuration import InferenceConfiguration, Method, epoch_selection_configuration
-from bln_search.core.enums import PopulationEstimate, Semantics
+from bln_search.core.enums import Affine, NormalizedAxes, PopulationEstimate, Semantics
 from bln_search.specs.base import Spec, require_unique
 from bln_search.specs.sections.configuration_code import ConfigurationCode
 from bln_search.specs.sections.fine_tune import FineTuneSpec
@@ -24,6 +24,9 @@ PAPER_D_MAX = Ramp(kind="linear", initial=0, final=5, begin=0.05, end=0.25)
 """d_max of the BRN paper: from 0 (BN) to 5, with fractions of training instead of steps."""
 
 _OPTIONS = {Method.MBN: ("memory", "memory_decay", "lambda_"), Method.BRN: ("r_max", "d_max")}
+_LAYER_OPTIONS = {("axes", "affine"): (Method.LN, Method.BLN), ("unbiased",): (Method.BN,)}
+"""The methods that have options of a layer."""
+
 _NOT_WITHOUT_NORMALIZATION = ("semantics", "epsilon", "momentum", "population", "double_forward")
 """Options that have no effect in a network without normalization."""
 _SCHEDULE_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
@@ -45,6 +48,13 @@ class ArmSpec(Spec):
         method: Normalization method; `none` trains the network without normalization.
         name: Label of the arm, by default its method; labels must be unique.
         semantics: `paper`: the formulas of the paper; `reference`: those of the BLN authors' code.
+        axes: Values over which `ln` and `bln` compute the statistics of an image: the channels at each `position`, or
+            all units of the `layer`, channels and positions (LN paper, Eq. 3). Dense and recurrent layers have no
+            positions.
+        affine: Units of an image that share a gain γ and a bias β in `ln` and `bln`: `channel`, all positions of a
+            channel; `unit`, none (LN paper, Eq. 5).
+        unbiased: `bn` divides the variance of a mini-batch by n − 1 in place of n, its number of values, in training
+            and where the statistic comes from the mini-batch; the variance of one value is 0.
         epsilon: ε under the root of standard deviations; by default 1e-4 in the reading `paper`, 1e-3 in `reference`.
         momentum: Decay of the estimate `moving`, and of the moving averages of BRN.
         judged_under: Configuration used for checkpoint selection, such as `FFFF`; by default every statistic comes from
@@ -61,11 +71,27 @@ class ArmSpec(Spec):
             same method without `fine_tune` has the rows before.
     """
 
-    added_later = frozenset({"memory", "memory_decay", "lambda_", "r_max", "d_max", "double_forward", "fine_tune"})
+    added_later = frozenset(
+        {
+            "axes",
+            "affine",
+            "unbiased",
+            "memory",
+            "memory_decay",
+            "lambda_",
+            "r_max",
+            "d_max",
+            "double_forward",
+            "fine_tune",
+        }
+    )
 
     method: Method
     name: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
     semantics: Semantics = Semantics.PAPER
+    axes: NormalizedAxes = NormalizedAxes.POSITION
+    affine: Affine = Affine.CHANNEL
+    unbiased: bool = False
     epsilon: Annotated[float, Field(gt=0, le=1)] | None = None
     momentum: Annotated[float, Field(gt=0, lt=1)] = 0.99
     judged_under: ConfigurationCode | None = None
@@ -93,7 +119,13 @@ class ArmSpec(Spec):
         """Options of a layer that only this method has."""
         if self.method is Method.MBN:
             return {"memory_size": self.memory or 20, "memory_decay": self.memory_decay or 0.9}
-        return {"momentum": self.momentum} if self.method is Method.BRN else {}
+        return {"momentum": self.momentum} if self.method is Method.BRN else self.layer_options
+
+    @property
+    def layer_options(self) -> dict[str, str | bool]:
+        """The options `axes`, `affine` and `unbiased` that differ from their default."""
+        options = {"axes": self.axes.value, "affine": self.affine.value, "unbiased": self.unbiased}
+        return {name: value for name, value in options.items() if value != type(self).model_fields[name].default}
 
     @property
     def schedules(self) -> dict[str, Constant | Steps | Ramp]:
@@ -131,6 +163,20 @@ class ArmSpec(Spec):
                 f"fine_tune: configuration {code} is not one of {self.method} without blends: write it like "
                 f"{epoch_selection_configuration(self.method)}, or remove it for the best one of each network"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_layer_options(self) -> ArmSpec:
+        for names, methods in _LAYER_OPTIONS.items():
+            present_keys = ", ".join(name for name in names if name in self.layer_options)
+            if present_keys and self.method not in methods:
+                raise ValueError(
+                    f"{present_keys} belongs to {' and '.join(methods)}, the arm is {self.method}: remove it"
+                )
+            if present_keys and Method.LN in methods and self.semantics is Semantics.REFERENCE:
+                raise ValueError(
+                    f"{present_keys} belongs to the semantics paper: remove it, or the semantics reference"
+                )
         return self
 
     @model_validator(mode="after")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from bln_search.specs.base import Spec
+from bln_search.core.configuration import Method
+from bln_search.specs.base import Spec, require_unique
 
 
 class ModelSpec(Spec):
@@ -19,6 +20,7 @@ class ModelSpec(Spec):
         activation: Nonlinearity of an mlp; by default `tanh`.
         placement: Position of an mlp's normalization layers: `after` the nonlinearity or `before` it; by default
             `after`.
+        output_norm: Methods whose arms also normalize the logits of an mlp; by default none.
         embedding: Embedding dimension of a recurrent network; by default 512.
         dense: Units of the dense layer after the recurrent layers; by default 32.
         dense_weights: Initialization of the dense layers of a recurrent network; by default `glorot`.
@@ -33,6 +35,7 @@ class ModelSpec(Spec):
         {
             "activation",
             "placement",
+            "output_norm",
             "embedding",
             "dense",
             "dense_weights",
@@ -47,6 +50,7 @@ class ModelSpec(Spec):
     widths: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = Field(default=None, min_length=1, max_length=32)
     activation: Literal["tanh", "relu"] | None = None
     placement: Literal["after", "before"] | None = None
+    output_norm: tuple[Method, ...] | None = Field(default=None, min_length=1)
     embedding: Annotated[int, Field(ge=1, le=65_536)] | None = None
     dense: Annotated[int, Field(ge=1, le=65_536)] | None = None
     dense_weights: Literal["glorot", "orthogonal"] | None = None
@@ -54,6 +58,11 @@ class ModelSpec(Spec):
     recurrent_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     normalize: Literal["layers", "cells"] | None = None
     gain: Annotated[float, Field(gt=0, le=1_000)] | None = None
+
+    @field_validator("output_norm")
+    @classmethod
+    def _check_output_norm(cls, value: tuple[Method, ...] | None) -> tuple[Method, ...] | None:
+        return None if value is None else require_unique(value, "output_norm")
 
     @model_validator(mode="after")
     def _check_gain(self) -> ModelSpec:

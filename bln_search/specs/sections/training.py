@@ -6,10 +6,10 @@ from enum import StrEnum
 from math import cos, pi
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from bln_search.core.enums import CheckpointRule
-from bln_search.specs.base import Spec
+from bln_search.core.enums import CheckpointRule, Split
+from bln_search.specs.base import Spec, require_unique
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -106,9 +106,11 @@ class TrainingSpec(Spec):
             compared over complete mini-batches. Every statistic comes from the mini-batch, unless the arm sets
             `judged_under`.
         augmentation: Data augmentation of images; by default none.
+        epoch_splits: Splits on which each network is evaluated after each epoch: `validation`, alone or with `test`.
+            Values of `test` are only shown; neither epochs nor configurations are selected by them.
     """
 
-    added_later = frozenset({"augmentation", "epsilon"})
+    added_later = frozenset({"augmentation", "epsilon", "epoch_splits"})
 
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: Positive = 0.002
@@ -121,6 +123,14 @@ class TrainingSpec(Spec):
     order: BatchOrder = BatchOrder.SHUFFLED
     checkpoint: CheckpointRule = CheckpointRule.BEST_VALIDATION
     augmentation: AugmentationSpec | None = None
+    epoch_splits: tuple[Literal[Split.VALIDATION, Split.TEST], ...] = (Split.VALIDATION,)
+
+    @field_validator("epoch_splits")
+    @classmethod
+    def _check_epoch_splits(cls, value: tuple[Split, ...]) -> tuple[Split, ...]:
+        if Split.VALIDATION not in value:
+            raise ValueError("epoch_splits needs validation, by which epochs are compared: write [validation, test]")
+        return require_unique(value, "epoch_splits")
 
     @model_validator(mode="after")
     def _check_optimizer_options(self) -> TrainingSpec:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
@@ -84,7 +83,7 @@ class AttemptRepository:
         """Record finished epochs of training."""
         with self.database.write_session() as session:
             attempt, trial = _get_running(session, token)
-            data = [{"attempt": attempt.number, **asdict(record)} for record in records]
+            data = [{"attempt": attempt.number, **record.values} for record in records]
             append_events(session, trial.study_id, self.database.now(session), "epoch", data, trial.id)
 
     def record_checkpoint(self, token: int, record: CheckpointRecord) -> None:

@@ -13,9 +13,9 @@ from tests.evaluation.builders import SIZE, build_network, draw_examples, estima
 
 
 def make_evaluator(name="lenet", n=20, size=SIZE, folds=None, dtype=torch.float64, **options):
-    """Return a tree evaluator; `method` and `semantics` among the options are those of the network."""
-    method, semantics = options.pop("method", "bln"), options.pop("semantics", "paper")
-    network = build_network(name, method, semantics, dtype)
+    """Return a tree evaluator; options of normalization layers among the options are those of the network."""
+    norm = {key: options.pop(key) for key in ("method", "semantics", "axes", "affine") if key in options}
+    network = build_network(name, dtype=dtype, **norm)
     inputs, targets = draw_examples(name, n, dtype)
     populations = estimate_populations(network, name, dtype=dtype)
     return TreeEvaluator(

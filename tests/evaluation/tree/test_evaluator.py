@@ -41,6 +41,13 @@ def test_every_network_equals_plain_passes(name, method):
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 6))
 
 
+@pytest.mark.parametrize(("name", "affine"), latin(["lenet", "residual", "convolutions"], ["channel", "unit"]))
+@pytest.mark.parametrize("method", ["ln", "bln"])
+def test_statistics_over_the_whole_layer_equal_plain_passes(method, name, affine):
+    tree = make_evaluator(name, n=14, method=method, axes="layer", affine=affine)
+    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 40))
+
+
 def test_a_resnet_of_seven_layers_equals_plain_passes():
     torch.manual_seed(0)
     network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(4, 6, 8), blocks=1).double().eval()

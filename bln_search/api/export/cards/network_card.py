@@ -10,6 +10,7 @@ from bln_search.api.export.description import LayerDescription, NetworkDescripti
 from bln_search.api.export.exported import WEIGHTS_FILE
 from bln_search.api.export.runtimes import ONNX_PROGRAM, TORCH_PROGRAM
 from bln_search.core.configuration import Source
+from bln_search.core.enums import NormalizedAxes
 
 
 def network_card(export: NetworkDescription, parity: Parity) -> str:
@@ -72,7 +73,8 @@ def _layer_table_lines(layers: Mapping[str, LayerDescription]) -> list[str]:
     letters = dict.fromkeys(letter for layer in layers.values() for letter in str(layer.configuration))
     legend = ", ".join(f"{letter}: {Source(letter).label}" for letter in letters)
     rows = [
-        f"| `{name or 'the network'}` | {layer.method.upper()} | `{layer.configuration}`"
+        f"| `{name or 'the network'}` | {layer.method.upper()}"
+        f"{' over the whole layer' if layer.axes is NormalizedAxes.LAYER else ''} | `{layer.configuration}`"
         f"{f', weight {layer.blend}' if layer.blend else ''} | {layer.epsilon:g} |"
         for name, layer in layers.items()
     ]

@@ -38,8 +38,8 @@ class OwnNetwork(Surveyed):
     def build(self, pixels=None):
         parts = {
             "batch norm": [nn.BatchNorm2d(3)],
-            "groups": [nn.GroupNorm(1, 3)],
-            "both": [nn.BatchNorm2d(3), nn.GroupNorm(1, 3)],
+            "groups": [nn.GroupNorm(3, 3)],
+            "both": [nn.BatchNorm2d(3), nn.GroupNorm(3, 3)],
             "none": [nn.ReLU()],
             "mixing": [nn.BatchNorm2d(3), Mixing()],
             "sleeping": [nn.BatchNorm2d(3), Sleeping()],

@@ -1,0 +1,126 @@
+"""The base class of the layers with feature statistics: over the channels at a position, or over the whole layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from torch import Tensor, nn
+
+from bln_search.core.enums import Affine, NormalizedAxes, Semantics
+from bln_search.core.errors import ModelError
+from bln_search.norms.axes import is_sequence
+from bln_search.norms.layer import LayerOptions, Normalization
+
+
+class FeatureStatisticsLayer(Normalization):
+    """A layer with feature statistics.
+
+    For an image (C, H, W), with `axes` `position`, every position (h, w) has its own statistics (BLN paper, Eq. 12-13):
+
+        E_F = 1/C Σ_c x_chw,      Std_F² = 1/C Σ_c (x_chw − E_F)² + ε
+
+    With `layer` an example has one pair, over all hidden units H = C·H·W of the layer (Ba, Kiros & Hinton 2016, Eq. 3):
+
+        E_F = 1/(C·H·W) Σ_chw x_chw,      Std_F² = 1/(C·H·W) Σ_chw (x_chw − E_F)² + ε
+
+    The statistics of the mini-batch are the same in both cases: one mean and one deviation for each channel, over
+    examples and positions. The branch weights are the same too: m is the size of the mini-batch and d the number of
+    channels, so that `axes` changes E_F and Std_F only. The population deviation has the factor m/(m−1) of the BLN
+    paper's Eq. 21, m the size of the mini-batch, in both cases.
+
+    Inputs (N, D) and sequences (N, T, D) have the same statistics in both cases: those of the D units of a time step.
+
+    Args:
+        num_features: d, the length of the feature axis.
+        axes: `position` or `layer`.
+        affine: `channel` for one γ and one β for each channel, `unit` for one for each channel at each position.
+        positions: (H, W), the lengths of the position axes, with affine `unit` and images only; None to set them later
+            (`set_positions`).
+        layer: further arguments of `Normalization`.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        *,
+        axes: NormalizedAxes | str = NormalizedAxes.POSITION,
+        affine: Affine | str = Affine.CHANNEL,
+        positions: tuple[int, ...] | None = None,
+        **layer: Unpack[LayerOptions],
+    ) -> None:
+        super().__init__(num_features, **layer)
+        self.normalized_axes, self.affine = NormalizedAxes(axes), Affine(affine)
+        is_default = self.normalized_axes is NormalizedAxes.POSITION and self.affine is Affine.CHANNEL
+        if not is_default and Semantics(layer.get("semantics", Semantics.PAPER)) is Semantics.REFERENCE:
+            raise ModelError(
+                "axes and affine belong to the semantics `paper`; `reference` has the axes of the BLN authors' code: "
+                "remove one of them"
+            )
+        if positions is not None:
+            self.set_positions(positions)
+
+    def set_positions(self, positions: tuple[int, ...]) -> None:
+        """Make γ and β of shape (C, *positions), their feature axis as in an example; each keeps its channel's value.
+
+        Raises:
+            ModelError: the layer has affine `channel`, or positions already; or the positions are time steps.
+        """
+        axes = self.axes(len(positions) + 2)
+        if not self.can_take_positions or min(positions, default=0) < 1 or is_sequence(axes):
+            raise ModelError(
+                f"positions {tuple(positions)} are for a layer of images with affine `unit` that has none yet: this "
+                f"layer has affine `{self.affine}` and gains of shape {tuple(self.weight.shape)}"
+            )
+        shape = list(positions)
+        shape.insert(axes.feature - 1, self.num_features)
+        self._make_parameters(tuple(shape))
+
+    @property
+    def can_take_positions(self) -> bool:
+        """Whether `set_positions` has not been called, with affine `unit`."""
+        return self.affine is Affine.UNIT and self.weight.ndim == 1
+
+    def needs_positions(self, x: Tensor) -> bool:
+        """Return whether γ and β need the positions of an input `x` (N, ...) and do not have them yet."""
+        axes = self.axes(x.ndim)
+        return self.can_take_positions and axes.ndim > 2 and not is_sequence(axes)
+
+    def parameter_shape(self, ndim: int) -> tuple[int, ...]:
+        """Return the shape in which γ and β broadcast against an input of `ndim` dimensions."""
+        return super().parameter_shape(ndim) if self.weight.ndim == 1 else (1, *self.weight.shape)
+
+    def check_input(self, x: Tensor) -> None:
+        """Raise ModelError unless the layer can normalize `x` (N, ...)."""
+        super().check_input(x)
+        if self.needs_positions(x):
+            raise ModelError(
+                f"this layer has affine `unit` and does not know the positions of its input of shape {tuple(x.shape)}: "
+                "give it positions, such as (height, width)"
+            )
+        if self.weight.ndim > 1 and x.shape[1:] != self.weight.shape:
+            raise ModelError(
+                f"this layer has one γ for each unit of examples of shape {tuple(self.weight.shape)}, its input has "
+                f"the shape {tuple(x.shape)}: use inputs of one size, or affine `channel`"
+            )
+
+    def extra_repr(self) -> str:
+        """Return the arguments that distinguish this layer."""
+        options = {"axes": self.normalized_axes, "affine": self.affine}
+        defaults = (NormalizedAxes.POSITION, Affine.CHANNEL)
+        changed = [f", {name}={value}" for name, value in options.items() if value not in defaults]
+        return super().extra_repr() + "".join(changed)
+
+    def _make_parameters(self, shape: tuple[int, ...]) -> None:
+        """Replace γ and β by parameters of a shape, with the values of their channels."""
+        broadcast = self.axes(len(shape) + 1).broadcast_shape(self.num_features)[1:]
+        for name in ("weight", "bias"):
+            old: nn.Parameter = getattr(self, name)
+            value = old.detach().view(broadcast).expand(shape).clone()
+            setattr(self, name, nn.Parameter(value, requires_grad=old.requires_grad))
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
+        weight = state_dict.get(f"{prefix}weight")
+        if self.can_take_positions and isinstance(weight, Tensor) and weight.ndim > 1:
+            self._make_parameters(tuple(weight.shape))
+        super()._load_from_state_dict(state_dict, prefix, *args)

@@ -1,0 +1,39 @@
+"""Gains and biases for each unit: the positions of each layer, found by one forward pass."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.norms.feature_layer import FeatureStatisticsLayer
+from bln_search.norms.network.layers import evaluation_mode
+
+
+def set_unit_positions(network: nn.Module, example: Tensor) -> None:
+    """Give the layers with affine `unit` of a network the positions of their inputs.
+
+    Args:
+        network: the network; without such layers it is not called.
+        example: an input (N, ...).
+    """
+    layers = [module for module in network.modules() if isinstance(module, FeatureStatisticsLayer)]
+    layers = [layer for layer in layers if layer.can_take_positions]
+    if not layers:
+        return
+    with ExitStack() as stack:
+        for layer in layers:
+            stack.enter_context(layer.register_forward_pre_hook(_set_positions))
+        stack.enter_context(evaluation_mode(network))
+        stack.enter_context(torch.no_grad())
+        network(example)
+
+
+def _set_positions(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+    assert isinstance(layer, FeatureStatisticsLayer)
+    x: Tensor = inputs[0]
+    if layer.needs_positions(x):
+        feature = layer.axes(x.ndim).feature
+        layer.set_positions(tuple(x.shape[axis] for axis in range(1, x.ndim) if axis != feature))

@@ -1,0 +1,90 @@
+"""A network with LN and BLN over the whole layer is exported, loaded and folded like others."""
+
+from __future__ import annotations
+
+import json
+
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import bln_search
+from bln_search.core.enums import NormalizedAxes
+from bln_search.core.errors import DataError
+
+INPUTS = torch.randn(6, 1, 6, 6, generator=torch.Generator().manual_seed(3))
+
+
+def network(axes="layer", affine="unit"):
+    torch.manual_seed(0)
+    positions = (4, 4) if affine == "unit" else None
+    layers = [
+        bln_search.LN(4, axes=axes, affine=affine, positions=positions),
+        bln_search.BLN(3, axes=axes, batch_size=3),
+    ]
+    made = nn.Sequential(
+        nn.Conv2d(1, 4, 3), layers[0], nn.ReLU(), nn.Conv2d(4, 3, 3), layers[1], nn.Flatten(), nn.Linear(12, 3)
+    )
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return made.eval()
+
+
+def rows(made):
+    loader = [(INPUTS[i : i + 3] * (i + 1), torch.arange(3)) for i in range(0, 6, 3)]
+    ranked = bln_search.evaluate_configurations(made, loader, loader)
+    return {str(row.configuration): row for row in ranked}
+
+
+@pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
+@pytest.mark.parametrize("affine", ["channel", "unit"])
+@pytest.mark.parametrize("code", ["TTTT", "TTFT"])
+def test_every_form_equals_the_network_at_every_size(code, affine, tmp_path):
+    made = network(affine=affine)
+    row = rows(made)[code]
+    report = bln_search.export(made, tmp_path / "out", example_inputs=INPUTS, configuration=row)
+    assert report.largest_difference <= 1e-5
+    assert report.is_folded == (code == "TTTT")
+    expected_network = bln_search.apply_configuration(made, row)
+    program, own = bln_search.load(tmp_path / "out"), bln_search.load(tmp_path / "out", model=network(affine=affine))
+    session = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx", providers=["CPUExecutionProvider"])
+    for size in (1, 5):
+        x = torch.randn(size, 1, 6, 6)
+        with torch.no_grad():
+            expected = expected_network(x)
+            torch.testing.assert_close(own(x), expected, rtol=0, atol=0)
+        torch.testing.assert_close(program(x), expected, rtol=0, atol=1e-5)
+        (output,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(output), expected, rtol=0, atol=1e-5)
+
+
+def test_the_description_names_the_axes_and_a_network_with_others_is_refused(tmp_path):
+    bln_search.export(network(), tmp_path / "out", example_inputs=INPUTS, formats=["safetensors"])
+    description = json.loads((tmp_path / "out" / "configuration.json").read_text())
+    assert description["format"] == 5
+    assert [(layer["axes"], layer["affine"]) for layer in description["layers"].values()] == [
+        ("layer", "unit"),
+        ("layer", "channel"),
+    ]
+    with pytest.raises(DataError, match=r"axes position.*axes layer"):
+        bln_search.load(tmp_path / "out", model=network(axes="position"))
+
+
+def test_default_options_keep_the_earlier_format(tmp_path):
+    made = network(axes="position", affine="channel")
+    bln_search.export(made, tmp_path / "out", example_inputs=INPUTS, formats=["safetensors"])
+    description = json.loads((tmp_path / "out" / "configuration.json").read_text())
+    assert description["format"] == 2
+    assert all("axes" not in layer and "affine" not in layer for layer in description["layers"].values())
+
+
+def test_applying_and_loading_keep_the_axes(tmp_path):
+    made = network()
+    applied = bln_search.apply_configuration(made, rows(made)["TTTT"])
+    restored = network(axes="position", affine="unit")
+    restored.load_state_dict(applied.state_dict())
+    assert restored[1].normalized_axes is restored[4].normalized_axes is NormalizedAxes.LAYER
+    x = torch.randn(2, 1, 6, 6)
+    torch.testing.assert_close(restored(x), applied(x), rtol=0, atol=0)
