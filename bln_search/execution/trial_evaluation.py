@@ -9,6 +9,7 @@ from torch import Tensor
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation
 from bln_search.data.conditions import corrupted_splits
+from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.split import evaluate_split
@@ -16,7 +17,7 @@ from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import Phase, PhaseProgress, Send
 from bln_search.specs.sections.evaluation import EVALUATED_SPLITS, TrainExamples
 
-_Splits = Mapping[Split, tuple[Tensor, Tensor]]
+_Splits = Mapping[Split, tuple[Examples, Tensor]]
 
 
 def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEMORY_LIMIT) -> tuple[Evaluation, ...]:
@@ -66,7 +67,7 @@ def _clean_splits(loaded: LoadedNetwork) -> _Splits:
     if Split.TRAIN in splits and loaded.trial.evaluation.train_examples is TrainExamples.AS_VALIDATION:
         inputs, targets = splits[Split.TRAIN]
         size = len(splits[Split.VALIDATION][0])
-        splits[Split.TRAIN] = inputs[:size], targets[:size]
+        splits[Split.TRAIN] = select_examples(inputs, slice(size)), targets[:size]
     return splits
 
 
