@@ -123,9 +123,9 @@ def errors_by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]], key: str) -> l
 
 
 def _row_result(row: Any) -> dict[str, Any]:
-    accuracy, loss = row.figures[Split.TEST].accuracy, row.figures[Split.TEST].loss
+    accuracy, loss = row.metrics[Split.TEST].accuracy, row.metrics[Split.TEST].loss
     return {
-        "configuration": row.configuration.code,
+        "configuration": str(row.configuration),
         "population": str(row.estimate) if row.estimate else None,
         "test_error": 100 * (1 - accuracy.mean),
         "test_error_deviation": 100 * accuracy.deviation,
