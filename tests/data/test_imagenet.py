@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from bln_search.core.enums import Split
-from bln_search.core.errors import DataError, DataUnavailableError
+from bln_search.core.errors import DataError, DataUnavailableError, MissingPackageError
 from bln_search.data import load_data
 from bln_search.data.imagenet import find_images, prepare_images
 from bln_search.data.lazy_images import LazyImages, central_box, random_box, select_examples
@@ -127,6 +129,12 @@ def test_file_that_is_no_image_is_an_error_that_names_it(root, content):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"n01443537/0\.PNG cannot be decoded"):
         prepare(root).splits[Split.TEST][0][:4]
+
+
+def test_missing_pillow_is_an_error_that_names_the_extra(root, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(MissingPackageError, match=r"bln-search\[images\]"):
+        prepare(root).splits[Split.TEST][0][:1]
 
 
 def test_image_of_too_many_pixels_is_an_error(root, monkeypatch):

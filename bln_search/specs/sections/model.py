@@ -27,8 +27,8 @@ class ModelSpec(Spec):
         normalize: Normalization after the recurrent `layers` and the dense one, or inside the recurrent `cells` at
             every time step; by default `layers`.
         gain: Initial value of γ inside cells; by default 1.
-        dense_norms: Normalization of the two hidden dense layers of a vgg16; by default yes. Without it only the
-            convolutions are normalized, as in the MBN paper.
+        dense_norms: Normalization of the two hidden dense layers of a vgg16, which the MBN paper's network lacks; by
+            default true.
     """
 
     added_later = frozenset(
