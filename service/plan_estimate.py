@@ -6,8 +6,8 @@ import json
 
 from bln_search.core.enums import Split
 from bln_search.specs.plan import StudyPlan
-from bln_search.specs.sections.data import DataSpec
-from bln_search.specs.sizes import EXAMPLES, count_validation_examples
+from bln_search.specs.sections.evaluation import TrainExamples
+from bln_search.specs.sizes import EXAMPLES, count_validation_examples, split_sizes
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 from service.schemas.studies import PlanOut, UndefinedEvaluation
@@ -32,16 +32,28 @@ def plan_with_estimates(study: StudySpec, plan: StudyPlan, ledger: Ledger) -> Pl
         undefined=[UndefinedEvaluation.model_validate(cell) for cell in plan.undefined],
         seconds=None if epoch_seconds is None else round(epoch_seconds[0] * plan.epochs, 1),
         sample_epochs=0 if epoch_seconds is None else epoch_seconds[1],
-        bytes=_outcome_bytes(study.data, plan.evaluations),
+        bytes=_outcome_bytes(study, plan.evaluations),
         digest=study.digest,
         study=json.loads(study.canonical_json()),
     )
 
 
-def _outcome_bytes(data: DataSpec, evaluations: int) -> int | None:
+def _outcome_bytes(study: StudySpec, evaluations: int) -> int | None:
     """Bytes of the outcomes; None if the size of the data set is unknown."""
+    data, evaluation = study.data, study.evaluation
     examples = EXAMPLES.get(data.name)
     if examples is None:
         return None
     validation = count_validation_examples(data, examples[Split.TRAIN]) * data.fraction
-    return round(evaluations * (validation + examples[Split.TEST]) * _BYTES_PER_EXAMPLE)
+    clean = evaluations / (1 + len(evaluation.conditions))
+    train = _train_examples(study, validation) * clean
+    return round((evaluations * (validation + examples[Split.TEST]) + train) * _BYTES_PER_EXAMPLE)
+
+
+def _train_examples(study: StudySpec, validation: float) -> float:
+    """The training examples on which each network is evaluated, given the number of validation examples."""
+    evaluation = study.evaluation
+    if Split.TRAIN not in evaluation.evaluated_splits:
+        return 0
+    train = split_sizes(study.data).get(Split.TRAIN, 0)
+    return train if evaluation.train_examples is TrainExamples.ALL else min(train, validation)

@@ -152,9 +152,9 @@ def values_by_epoch(seeds: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
 
 
 def _row_result(row: Any) -> dict[str, Any]:
-    accuracy, loss = row.figures[Split.TEST].accuracy, row.figures[Split.TEST].loss
+    accuracy, loss = row.metrics[Split.TEST].accuracy, row.metrics[Split.TEST].loss
     return {
-        "configuration": row.configuration.code,
+        "configuration": str(row.configuration),
         "population": str(row.estimate) if row.estimate else None,
         "test_error": 100 * (1 - accuracy.mean),
         "test_error_deviation": 100 * accuracy.deviation,

@@ -71,7 +71,12 @@ def verify_entry(entry: CatalogEntry, folder: Path) -> None:
 
     folders = entry.folders(folder)
     if entry.find is not None:
-        _verify_source(entry.find(folders))
+        source = entry.find(folders)
+        if entry.is_lazy:
+            for line in source.verify():
+                print_line(line)
+            return
+        _verify_source(source)
         return
     for file in entry.files:
         read_file(file, folders, entry.archive)

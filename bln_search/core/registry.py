@@ -21,14 +21,17 @@ MODELS: dict[str, frozenset[str]] = {
     "mlp": frozenset({"widths", "activation", "placement", "output_norm"}),
     "nin": frozenset(),
     "resnet8": frozenset({"widths"}),
+    "resnet18": frozenset(),
     "resnet20": frozenset({"widths"}),
+    "resnet34": frozenset(),
+    "resnet50": frozenset(),
     "resnet56": frozenset({"widths"}),
     "rnn": _RECURRENT,
-    "vgg16": frozenset(),
+    "vgg16": frozenset({"dense_norms"}),
 }
 """Built-in models with their options."""
 
-DATA_SETS = ("cifar10", "digits", "imdb", "mnist")
+DATA_SETS = ("cifar10", "cifar100", "digits", "imagenet", "imdb", "mnist", "mnist_pairs")
 """Built-in data sets."""
 
 CORRUPTIONS = (
@@ -47,6 +50,9 @@ CORRUPTIONS = (
 
 TEXT_DATA_SETS = frozenset({"imdb"})
 """Built-in data sets of token ids."""
+
+LAZY_DATA_SETS = frozenset({"imagenet"})
+"""Built-in data sets whose images are decoded one mini-batch at a time."""
 
 TEXT_MODELS = frozenset(name for name, options in MODELS.items() if "embedding" in options)
 """Built-in models that take token ids."""

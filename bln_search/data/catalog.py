@@ -10,7 +10,7 @@ from typing import Protocol
 
 from bln_search.core.errors import DataError
 from bln_search.core.registry import data_problem, plugin_data_sets
-from bln_search.data import cifar10, digits, imdb, mnist
+from bln_search.data import cifar10, cifar100, digits, imagenet, imdb, mnist, mnist_pairs
 from bln_search.data.cache import read_cache, write_cache
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import Archive, SourceFile, read_file
@@ -59,6 +59,8 @@ class CatalogEntry:
         downloads: URLs that `fetch` downloads: each packed file, or the archive.
         find: for a data set of several file formats, finds it in some folders; raises DataError where none holds it.
         remarks: properties of the published data that affect results.
+        folder: name of the folder of the files; by default that of the data set.
+        is_lazy: whether its examples are decoded one mini-batch at a time, so that `load_data` cannot return them.
     """
 
     name: str
@@ -70,6 +72,13 @@ class CatalogEntry:
     downloads: tuple[str, ...] = ()
     find: Callable[[Sequence[Path]], DataSource] | None = None
     remarks: tuple[str, ...] = ()
+    folder: str = ""
+    is_lazy: bool = False
+
+    @property
+    def folder_name(self) -> str:
+        """Name of the folder of the files."""
+        return self.folder or self.name
 
     @property
     def version(self) -> str:
@@ -78,9 +87,12 @@ class CatalogEntry:
 
     def folders(self, data: Path) -> list[Path]:
         """Return the folders that are searched for the files."""
-        inner = [data / self.name / self.archive.folder, data / self.archive.folder] if self.archive else []
-        return [data / self.name, data, *inner]
+        own = data / self.folder_name
+        inner = [own / self.archive.folder, data / self.archive.folder] if self.archive else []
+        return [own, data, *inner]
 
+
+_MNIST_DOWNLOADS = tuple(f"https://ossci-datasets.s3.amazonaws.com/mnist/{file.name}.gz" for file in mnist.FILES)
 
 CATALOG: Mapping[str, CatalogEntry] = {
     "digits": CatalogEntry("digits", "1,797 handwritten digits, 8×8, shipped with scikit-learn", digits.CLASSES),
@@ -90,7 +102,17 @@ CATALOG: Mapping[str, CatalogEntry] = {
         mnist.CLASSES,
         mnist.FILES,
         decode=mnist.decode,
-        downloads=tuple(f"https://ossci-datasets.s3.amazonaws.com/mnist/{file.name}.gz" for file in mnist.FILES),
+        downloads=_MNIST_DOWNLOADS,
+    ),
+    "mnist_pairs": CatalogEntry(
+        "mnist_pairs",
+        "50,000 + 10,000 pairs of MNIST digits of a hundred classes, 28×56, made from the files of mnist",
+        mnist_pairs.CLASSES,
+        mnist.FILES,
+        decode=mnist_pairs.decode,
+        downloads=_MNIST_DOWNLOADS,
+        remarks=mnist_pairs.REMARKS,
+        folder="mnist",
     ),
     "cifar10": CatalogEntry(
         "cifar10",
@@ -100,6 +122,22 @@ CATALOG: Mapping[str, CatalogEntry] = {
         cifar10.ARCHIVE,
         cifar10.decode,
         (f"https://www.cs.toronto.edu/~kriz/{cifar10.ARCHIVE.name}",),
+    ),
+    "cifar100": CatalogEntry(
+        "cifar100",
+        "50,000 + 10,000 colour images of a hundred classes, 32×32 (Krizhevsky 2009)",
+        cifar100.CLASSES,
+        cifar100.FILES,
+        cifar100.ARCHIVE,
+        cifar100.decode,
+        (f"https://www.cs.toronto.edu/~kriz/{cifar100.ARCHIVE.name}",),
+    ),
+    "imagenet": CatalogEntry(
+        "imagenet",
+        "images in the folders train/WNID and val/WNID, 224×224 (Russakovsky et al. 2015)",
+        (),
+        find=imagenet.find_images,
+        is_lazy=True,
     ),
     "imdb": CatalogEntry(
         "imdb",
@@ -147,6 +185,8 @@ def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:
     entry = find_entry(name)
     if entry.find is not None:
         source = entry.find(entry.folders(data))
+        if entry.is_lazy:
+            return source.decode()
         return _load_or_decode(entry, source.version, cache, source.decode)
     decode = entry.decode
     if decode is None:

@@ -17,7 +17,7 @@ _TIMEOUT_SECONDS = 60
 
 
 def fetch_files(entry: CatalogEntry, folder: Path) -> Iterator[Path]:
-    """Download the files of `entry` into the folder `folder`/name and replace existing ones.
+    """Download the files of `entry` into the folder `folder`/entry.folder_name and replace existing ones.
 
     Each file is written atomically. Files that were downloaded before an error are kept.
 
@@ -31,7 +31,7 @@ def fetch_files(entry: CatalogEntry, folder: Path) -> Iterator[Path]:
     Raises:
         DataError: a download fails, or the folder cannot be created.
     """
-    target = folder / entry.name
+    target = folder / entry.folder_name
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet, Inputs
+from bln_search.data.lazy_images import Examples
 from bln_search.data.splits import split_indices
 from bln_search.specs.sections.data import DataSpec, Standardization
 from bln_search.specs.sizes import batch_size_problem
@@ -34,7 +36,9 @@ class RawInputs:
 
 @dataclass(frozen=True)
 class PreparedData:
-    """Inputs (standardized float32, or int64 token ids) and targets (int64) of each split, on one device.
+    """Inputs and targets (int64) of each split, on one device.
+
+    Inputs are standardized float32, int64 token ids, or images that are decoded when they are read.
 
     Attributes:
         splits: inputs (n, *input_shape) and targets (n,) of each split.
@@ -48,7 +52,7 @@ class PreparedData:
         scale: the largest input value before standardization.
     """
 
-    splits: dict[Split, tuple[Tensor, Tensor]]
+    splits: Mapping[Split, tuple[Examples, Tensor]]
     input_shape: tuple[int, ...]
     classes: int
     sha256: str | None = None
@@ -76,7 +80,7 @@ def prepare_data_set(data: DataSet, spec: DataSpec, device: torch.device | str =
         values = torch.from_numpy(inputs.astype(np.int64) if standardizer is None else standardizer(inputs))
         return values.to(device), torch.from_numpy(labels.copy()).to(device)
 
-    splits = {
+    splits: dict[Split, tuple[Examples, Tensor]] = {
         Split.TRAIN: to_tensors(data.train_inputs[training], data.train_labels[training]),
         Split.VALIDATION: to_tensors(data.train_inputs[validation], data.train_labels[validation]),
         Split.TEST: to_tensors(data.test_inputs, data.test_labels),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor
 
 from bln_search.core.errors import DataError
+from bln_search.data.lazy_images import LazyImages
 from bln_search.evaluation.inputs import (
     Inputs,
     can_fill,
@@ -32,7 +34,7 @@ class BatchGroup:
     size: int
 
 
-def mini_batches(inputs: Inputs, targets: Tensor, size: int) -> Iterator[MiniBatch]:
+def mini_batches(inputs: Inputs | LazyImages, targets: Tensor, size: int) -> Iterator[MiniBatch]:
     """Yield mini-batches of exactly `size` in the order of the data; every example is evaluated once.
 
     An incomplete last mini-batch is filled with the first examples, so that all examples are evaluated at one size.
@@ -51,6 +53,11 @@ def mini_batches(inputs: Inputs, targets: Tensor, size: int) -> Iterator[MiniBat
             yield inputs[start:end], targets[start:end]
         else:
             yield concatenate([inputs[start:], inputs[: end - n]]), targets[start:]
+
+
+def complete_mini_batches(inputs: Inputs | LazyImages, targets: Tensor, size: int) -> Iterator[MiniBatch]:
+    """Yield the mini-batches of exactly `size` examples in the order of the data, without an incomplete last one."""
+    yield from islice(mini_batches(inputs, targets, size), len(inputs) // size)
 
 
 def fill_last_batch(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:

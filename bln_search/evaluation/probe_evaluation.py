@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.records import EvaluationKey, Outcomes, Probe
+from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.scoring import loss_and_prediction
@@ -20,7 +21,7 @@ from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 
 def probe_batch_size(
     network: nn.Module,
-    inputs: Tensor,
+    inputs: Examples,
     targets: Tensor,
     rows: Sequence[RowSpec],
     populations: Populations,
@@ -60,7 +61,7 @@ def probe_batch_size(
 
 def probe_batch_composition(
     network: nn.Module,
-    inputs: Tensor,
+    inputs: Examples,
     targets: Tensor,
     rows: Sequence[RowSpec],
     populations: Populations,
@@ -89,7 +90,9 @@ def probe_batch_composition(
     """
 
     def predict_in_order(order: Tensor) -> dict[RowSpec, Outcomes]:
-        predicted = _predict(network, inputs[order], targets[order], rows, populations, batch_size, memory_limit)
+        predicted = _predict(
+            network, select_examples(inputs, order), targets[order], rows, populations, batch_size, memory_limit
+        )
         inverse = torch.argsort(order).cpu().numpy()
         return {row: Outcomes(found.losses[inverse], found.correct[inverse]) for row, found in predicted.items()}
 
@@ -154,7 +157,7 @@ def _example_orders(targets: Tensor, reshuffles: int, generator: torch.Generator
 
 def _predict(
     network: nn.Module,
-    inputs: Tensor,
+    inputs: Examples,
     targets: Tensor,
     rows: Sequence[RowSpec],
     populations: Populations,

@@ -10,7 +10,10 @@ import torch
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import ModelError
+from bln_search.core.registry import LAZY_DATA_SETS
 from bln_search.data import load_data
+from bln_search.data.catalog import find_entry
+from bln_search.data.imagenet import find_images, prepare_images
 from bln_search.data.prepared import PreparedData, prepare_data_set
 from bln_search.specs.sections.data import DataSpec
 
@@ -79,4 +82,6 @@ def _check_gpu(index: int, *, elsewhere: bool) -> None:
 @lru_cache(maxsize=1)
 def load_prepared_data(spec: DataSpec, data: Path, cache: Path, device: str) -> PreparedData:
     """Load and prepare a study's data on the device; the last result is cached for the next trial of the study."""
+    if spec.name in LAZY_DATA_SETS:
+        return prepare_images(find_images(find_entry(spec.name).folders(data)), spec, device)
     return prepare_data_set(load_data(spec.name, data, cache), spec, device)

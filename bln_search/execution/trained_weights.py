@@ -11,7 +11,7 @@ from torch import nn
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.batches import complete_mini_batches
 from bln_search.evaluation.populations import collect_frozen_moments
 from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.trial import TrialSpec
@@ -54,8 +54,7 @@ def write_trained_weights(
     if PopulationEstimate.FROZEN in trial.estimates:
         inputs, targets = data.splits[Split.TRAIN]
         batch_size = trial.training.batch_size
-        complete = len(inputs) // batch_size * batch_size
-        batches = mini_batches(inputs[:complete], targets[:complete], batch_size)
+        batches = complete_mini_batches(inputs, targets, batch_size)
         frozen = collect_frozen_moments(network, (x for x, _ in batches))
         gathered = {**gathered, PopulationEstimate.FROZEN: frozen}
     weights = network_weights(network)

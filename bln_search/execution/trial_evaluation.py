@@ -9,17 +9,21 @@ from torch import Tensor
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation
 from bln_search.data.conditions import corrupted_splits
+from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.split import evaluate_split
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import Phase, PhaseProgress, Send
+from bln_search.specs.sections.evaluation import EVALUATED_SPLITS, TrainExamples
 
-_EVALUATED_SPLITS = (Split.VALIDATION, Split.TEST)
+_Splits = Mapping[Split, tuple[Examples, Tensor]]
 
 
 def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEMORY_LIMIT) -> tuple[Evaluation, ...]:
     """Evaluate every planned row at every inference batch size on validation and test, clean and under every condition.
+
+    If the trial evaluates the training split too, that is on clean images only.
 
     Args:
         loaded: The trained network with its populations and data.
@@ -29,9 +33,8 @@ def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEM
     Returns:
         Every evaluation; undefined ones have their reason.
     """
-    trial, data = loaded.trial, loaded.data
-    examples = sum(len(data.splits[split][0]) for split in _EVALUATED_SPLITS)
-    total = len(trial.condition_names) * len(trial.batch_sizes) * examples
+    trial = loaded.trial
+    total = len(trial.batch_sizes) * sum(_examples_by_condition(loaded))
     done = 0
 
     def progress(examples: int) -> None:
@@ -43,10 +46,10 @@ def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEM
         evaluation
         for condition, splits in _splits_by_condition(loaded)
         for batch_size in trial.batch_sizes
-        for split in _EVALUATED_SPLITS
+        for split, (inputs, targets) in splits.items()
         for evaluation in evaluate_split(
             loaded.network,
-            mini_batches(*splits[split], batch_size),
+            mini_batches(inputs, targets, batch_size),
             loaded.planned_row_specs,
             loaded.populations,
             split=split,
@@ -58,8 +61,26 @@ def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEM
     )
 
 
-def _splits_by_condition(loaded: LoadedNetwork) -> Iterator[tuple[str, Mapping[Split, tuple[Tensor, Tensor]]]]:
+def _clean_splits(loaded: LoadedNetwork) -> _Splits:
+    """The evaluated splits without corruption, in the order of the evaluations."""
+    splits = {split: loaded.data.splits[split] for split in loaded.trial.evaluation.evaluated_splits}
+    if Split.TRAIN in splits and loaded.trial.evaluation.train_examples is TrainExamples.AS_VALIDATION:
+        inputs, targets = splits[Split.TRAIN]
+        size = len(splits[Split.VALIDATION][0])
+        splits[Split.TRAIN] = select_examples(inputs, slice(size)), targets[:size]
+    return splits
+
+
+def _examples_by_condition(loaded: LoadedNetwork) -> Iterator[int]:
+    """The number of examples of all evaluated splits, for the clean images and for each condition."""
+    clean = {split: len(inputs) for split, (inputs, _) in _clean_splits(loaded).items()}
+    yield sum(clean.values())
+    for _ in loaded.trial.evaluation.conditions:
+        yield sum(clean[split] for split in EVALUATED_SPLITS)
+
+
+def _splits_by_condition(loaded: LoadedNetwork) -> Iterator[tuple[str, _Splits]]:
     """The clean splits, then those of each condition; one condition at a time, because images take much memory."""
-    yield "", loaded.data.splits
+    yield "", _clean_splits(loaded)
     for condition in loaded.trial.evaluation.conditions:
         yield condition.name, corrupted_splits(loaded.data, condition)

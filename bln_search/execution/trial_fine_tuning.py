@@ -13,7 +13,7 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import Evaluation
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation.batches import MiniBatch, mini_batches
+from bln_search.evaluation.batches import MiniBatch, complete_mini_batches, mini_batches
 from bln_search.evaluation.populations import collect_frozen_moments
 from bln_search.evaluation.split import evaluate_split
 from bln_search.norms.network.layers import (
@@ -120,9 +120,7 @@ class _Tuner:
     def training_batches(self) -> Iterator[MiniBatch]:
         """The complete training mini-batches in the order of the data."""
         inputs, targets = self.data.splits[Split.TRAIN]
-        size = self.trial.training.batch_size
-        complete = len(inputs) // size * size
-        yield from mini_batches(inputs[:complete], targets[:complete], size)
+        yield from complete_mini_batches(inputs, targets, self.trial.training.batch_size)
 
     def loss(self, batch: MiniBatch) -> Tensor:
         """The mean loss of a mini-batch."""

@@ -14,6 +14,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.registry import TEXT_MODELS, model_problem, plugin_models
 from bln_search.models.convolutional import LeNet
 from bln_search.models.dense import MLP
+from bln_search.models.imagenet_residual import ImageNetResNet
 from bln_search.models.initialization import initialize_weights
 from bln_search.models.plain import NIN, VGG16
 from bln_search.models.recurrent import RecurrentNetwork
@@ -30,7 +31,10 @@ MODELS: Mapping[str, Callable[..., nn.Module]] = {
     "mlp": MLP,
     "nin": NIN,
     "resnet8": partial(ResNet, blocks=1),
+    "resnet18": partial(ImageNetResNet, depth=18),
     "resnet20": partial(ResNet, blocks=3),
+    "resnet34": partial(ImageNetResNet, depth=34),
+    "resnet50": partial(ImageNetResNet, depth=50),
     "resnet56": partial(ResNet, blocks=9),
     "rnn": partial(RecurrentNetwork, cell="rnn"),
     "vgg16": VGG16,

@@ -19,12 +19,14 @@ _POOLINGS = 5
 class VGG16(nn.Module):
     """Thirteen convolutions 3×3 in five groups, max pooling 2 after each group; dense 512, 512, classes.
 
-    A normalization layer stands between each convolution or hidden dense layer and its ReLU.
+    A normalization layer stands between each convolution or hidden dense layer and its ReLU. Without `dense_norms` it
+    stands behind convolutions only, as in the MBN paper (Guo et al. 2018), and the hidden dense layers have biases.
 
     Args:
         input_shape: (C, H, W), H and W at least 32.
         classes: number of classes.
         norm: makes a normalization layer for a number of features.
+        dense_norms: whether the two hidden dense layers have normalization layers.
 
     Input (N, C, H, W); output (N, classes), logits.
     Source: Simonyan & Zisserman 2015, configuration D, its dense layers sized for images of 32×32.
@@ -32,7 +34,7 @@ class VGG16(nn.Module):
 
     rectified: ClassVar[bool] = True
 
-    def __init__(self, input_shape: tuple[int, ...], classes: int, norm: Norm) -> None:
+    def __init__(self, input_shape: tuple[int, ...], classes: int, norm: Norm, *, dense_norms: bool = True) -> None:
         super().__init__()
         reduction = 2**_POOLINGS
         _check_images("vgg16", input_shape, reduction)
@@ -47,8 +49,8 @@ class VGG16(nn.Module):
         flat_size = inputs * (input_shape[1] // reduction) * (input_shape[2] // reduction)
         self.classifier = nn.Sequential(
             nn.Flatten(),
-            *_make_relu_block(nn.Linear(flat_size, _DENSE_UNITS, bias=False), norm(_DENSE_UNITS)),
-            *_make_relu_block(nn.Linear(_DENSE_UNITS, _DENSE_UNITS, bias=False), norm(_DENSE_UNITS)),
+            *_make_dense_block(flat_size, norm if dense_norms else None),
+            *_make_dense_block(_DENSE_UNITS, norm if dense_norms else None),
             nn.Linear(_DENSE_UNITS, classes),
         )
 
@@ -101,6 +103,12 @@ class NIN(nn.Module):
 
 def _make_relu_block(layer: nn.Module, norm: nn.Module) -> list[nn.Module]:
     return [layer, norm, nn.ReLU()]
+
+
+def _make_dense_block(inputs: int, norm: Norm | None) -> list[nn.Module]:
+    if norm is None:
+        return [nn.Linear(inputs, _DENSE_UNITS), nn.ReLU()]
+    return _make_relu_block(nn.Linear(inputs, _DENSE_UNITS, bias=False), norm(_DENSE_UNITS))
 
 
 def _check_images(model: str, input_shape: tuple[int, ...], minimum: int) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from bln_search.core.configuration import InferenceConfiguration
@@ -12,7 +12,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.condition_metrics import ConditionMetrics, condition_metrics
-from bln_search.ranking.metrics import SplitMetrics
+from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.ranking.row_results import RowResults, SeedResult, TrialEvaluation, group_by_row
 from bln_search.specs.sections.space import format_point_json
 
@@ -39,6 +39,7 @@ class LeaderboardRow:
         state: The worst state of its evaluations on the split that decides the ranking.
         seeds: Number of seeds with evaluations.
         metrics: Loss and accuracy by split, on clean images where the study has conditions.
+        gaps: Generalization gap by split: its loss minus the loss on the training split, where that was evaluated.
         reason: Why it is undefined or diverged, as its evaluation says.
         point: Point of the search space as JSON; empty without a space.
         missing_seeds: None where no seed is missing.
@@ -57,6 +58,7 @@ class LeaderboardRow:
     point: str = ""
     missing_seeds: SeedShortfall | None = None
     conditions: ConditionMetrics | None = None
+    gaps: Mapping[Split, MeanStd] = field(default_factory=dict)
 
     @property
     def key(self) -> RowKey:
@@ -85,6 +87,11 @@ class Leaderboard:
     def has_accuracy(self) -> bool:
         """Whether rows have an accuracy: not with a score without correctness."""
         return all(metrics.accuracy is not None for row in self.rows for metrics in row.metrics.values())
+
+    @cached_property
+    def has_train_metrics(self) -> bool:
+        """Whether rows were evaluated on the training split."""
+        return any(Split.TRAIN in row.metrics for row in self.rows)
 
     @cached_property
     def conditions(self) -> tuple[str, ...]:
@@ -148,7 +155,7 @@ def _leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, r
     evaluated = len(by_split.get(ranked_on, ()))  # seeds, each with one result
     metrics: dict[Split, SplitMetrics] = {}
     if is_measured:
-        for split in (Split.VALIDATION, Split.TEST):
+        for split in (Split.VALIDATION, Split.TEST, Split.TRAIN):
             split_metrics = SplitMetrics.of(by_split.get(split, []))
             if split_metrics is not None:
                 metrics[split] = split_metrics
@@ -165,7 +172,21 @@ def _leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, r
         point=key.point,
         missing_seeds=SeedShortfall(ranked_on, evaluated, required) if is_measured and evaluated < required else None,
         conditions=condition_metrics(results) if is_measured and len(clean) < len(results) else None,
+        gaps=_generalization_gaps(by_split, metrics) if Split.TRAIN in metrics else {},
     )
+
+
+def _generalization_gaps(
+    by_split: Mapping[Split, list[SeedResult]], metrics: Mapping[Split, SplitMetrics]
+) -> dict[Split, MeanStd]:
+    """The loss of each measured split minus that of the training split, seed by seed, for the seeds that have both."""
+    losses = {split: {result.seed: result.loss or 0.0 for result in by_split[split]} for split in metrics}
+    training = losses.pop(Split.TRAIN)
+    gaps = {
+        split: [loss - training[seed] for seed, loss in by_seed.items() if seed in training]
+        for split, by_seed in losses.items()
+    }
+    return {split: MeanStd.of(values) for split, values in gaps.items() if values}
 
 
 def _check_seeds(key: RowKey, results: list[SeedResult]) -> None:

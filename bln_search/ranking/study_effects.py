@@ -57,12 +57,12 @@ def values_by_split_and_metric(
 ) -> dict[tuple[Split, str], ValuesByRow]:
     """Loss and accuracy on clean images of the rows of these arms and points, by split and metric.
 
-    Rows without a value are omitted.
+    The training split is left out: it takes part in no comparison. Rows without a value are omitted.
     """
     values: dict[tuple[Split, str], dict[RowKey, dict[int, float]]] = {}
     for item in evaluations:
         evaluation = item.evaluation
-        if not evaluation.key.is_clean:
+        if not evaluation.key.is_clean or evaluation.key.split is Split.TRAIN:
             continue
         if (item.arm, item.point) not in arms_and_points or evaluation.loss is None:
             continue

@@ -23,7 +23,10 @@ Fields = dict[str, float | None]
 def flat_metrics(metrics: MetricsBySplit) -> Fields:
     """Metrics by METRIC_FIELDS; None where there is no value."""
     flat: Fields = dict.fromkeys(METRIC_FIELDS)
-    for split, of_split in metrics.items():
+    for split in SPLITS:
+        if split not in metrics:
+            continue
+        of_split = metrics[split]
         for metric, value in zip(METRICS, (of_split.loss, of_split.accuracy), strict=True):
             if value is None:
                 continue

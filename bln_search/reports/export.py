@@ -27,6 +27,7 @@ from bln_search.reports.condition_fields import (
 )
 from bln_search.reports.leaderboard_columns import BatchSizes
 from bln_search.reports.sentences.leaderboard import leaderboard_warning, unranked_reason
+from bln_search.reports.train_fields import flat_train_metrics, gaps_from_flat, train_columns, train_metrics_from_flat
 
 COLUMNS = (
     "rank",
@@ -141,8 +142,9 @@ def leaderboard_csv(
 
 
 def table_columns(board: Leaderboard, *, with_comparisons: bool) -> tuple[str, ...]:
-    """Columns of CSV and Parquet: COLUMNS, those of conditions, and COMPARISON_COLUMNS."""
-    return (*COLUMNS, *condition_columns(board), *(COMPARISON_COLUMNS if with_comparisons else ()))
+    """Columns of CSV and Parquet: COLUMNS, those of the training split and of conditions, and COMPARISON_COLUMNS."""
+    comparison_columns = COMPARISON_COLUMNS if with_comparisons else ()
+    return (*COLUMNS, *train_columns(board), *condition_columns(board), *comparison_columns)
 
 
 def table_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> dict[str, Any]:
@@ -172,7 +174,8 @@ def leaderboard_jsonl(board: Leaderboard, header: dict[str, Any], comparisons: R
 def flat_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> dict[str, Any]:
     """A row as JSON values by COLUMNS, and by COMPARISON_COLUMNS where `comparisons` is given.
 
-    Metrics under conditions are a mapping from the name of the condition to its metrics, under the key `conditions`.
+    A row that was evaluated on the training split has the further keys TRAIN_FIELDS. Metrics under conditions are a
+    mapping from the name of the condition to its metrics, under the key `conditions`.
     """
     flat: dict[str, Any] = {
         "rank": row.rank,
@@ -186,6 +189,7 @@ def flat_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> 
         "seeds": row.seeds,
         "reason": unranked_reason(row),
         **flat_metrics(row.metrics),
+        **flat_train_metrics(row),
         **flat_conditions(row),
     }
     return flat if comparisons is None else {**flat, **comparisons.flat(row)}
@@ -201,8 +205,9 @@ def row_from_flat(flat: Mapping[str, Any]) -> LeaderboardRow:
         batch_size=flat["batch_size"],
         state=EvaluationState(flat["state"]),
         seeds=flat["seeds"],
-        metrics=metrics_from_flat(flat),
+        metrics=metrics_from_flat(flat) | train_metrics_from_flat(flat),
         reason=flat["reason"],
         point=flat["parameters"] or "",
         conditions=conditions_from_flat(flat),
+        gaps=gaps_from_flat(flat),
     )

@@ -16,8 +16,14 @@ BatchSizes = Mapping[RowKey, tuple[int, ...]]
 
 SPLITS = (Split.VALIDATION, Split.TEST)
 METRICS = ("loss", "accuracy")
+GAP = "gap"
+"""Name of the generalization gap: the loss of a split minus the loss on the training split."""
+
 SPLIT_METRICS = tuple((split, metric) for split in SPLITS for metric in METRICS)
 """The metric columns in their order."""
+
+TRAIN_METRICS = (*((Split.TRAIN, metric) for metric in METRICS), *((split, GAP) for split in SPLITS))
+"""The further metric columns, on clean images, of networks that were evaluated on the training split."""
 
 CROSS_ENTROPY = "mean cross-entropy in nats"
 """The loss of a study, with its unit."""
@@ -31,7 +37,7 @@ class MetricColumn:
 
     Attributes:
         split: Split of the data.
-        metric: `loss` or `accuracy`.
+        metric: `loss`, `accuracy` or `gap`.
         condition: Name of a condition, `mean` or `worst` over conditions; empty for clean images.
     """
 
@@ -68,7 +74,8 @@ class MetricColumn:
 def metric_columns(board: Leaderboard, condition_splits: Collection[Split] = SPLITS) -> list[MetricColumn]:
     """The metric columns on clean images, then those under every condition, then mean and worst over conditions.
 
-    There are no accuracies if the score has no correctness.
+    Rows that were evaluated on the training split have its metrics and the generalization gaps too. There are no
+    accuracies if the score has no correctness.
 
     Args:
         board: The leaderboard.
@@ -77,6 +84,7 @@ def metric_columns(board: Leaderboard, condition_splits: Collection[Split] = SPL
     names = (*board.conditions, *SUMMARIES) if board.conditions else ()
     columns = [
         *(MetricColumn(split, metric) for split, metric in SPLIT_METRICS),
+        *(MetricColumn(split, metric) for split, metric in TRAIN_METRICS if board.has_train_metrics),
         *(
             MetricColumn(split, metric, name)
             for name in names
@@ -95,6 +103,8 @@ def identity_columns(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
 
 def metric_of(row: LeaderboardRow, split: Split, metric: str, condition: str = "") -> MeanStd | None:
     """Value of a metric column; None where the row was not measured on that split or under that condition."""
+    if metric == GAP:
+        return None if condition else row.gaps.get(split)
     by_split = row.metrics
     if condition:
         by_split = {} if row.conditions is None else dict(row.conditions.metrics_by_name.get(condition, {}))

@@ -15,7 +15,7 @@ from bln_search.reports.sentences.leaderboard import leaderboard_warning
 
 _INTEGER_COLUMNS = ("rank", "batch_size", "seeds", "rank_low", "rank_high")
 _FLOAT_COLUMNS = ("loss_above_best", "loss_above_best_low", "loss_above_best_high", "p_value", "p_best")
-_FLOAT_SUFFIXES = ("_mean", "_deviation")
+_FLOAT_SUFFIXES = ("_mean", "_deviation", "_gap_low", "_gap_high")
 
 
 def leaderboard_parquet(

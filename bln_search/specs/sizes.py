@@ -11,9 +11,11 @@ from bln_search.specs.trial import boundary_trials
 
 EXAMPLES = {
     "cifar10": {Split.TRAIN: 50_000, Split.TEST: 10_000},
+    "cifar100": {Split.TRAIN: 50_000, Split.TEST: 10_000},
     "digits": {Split.TRAIN: 1_437, Split.TEST: 360},
     "imdb": {Split.TRAIN: 25_000, Split.TEST: 25_000},
     "mnist": {Split.TRAIN: 60_000, Split.TEST: 10_000},
+    "mnist_pairs": {Split.TRAIN: 50_000, Split.TEST: 10_000},
 }
 """Examples of the built-in data sets, as published."""
 

@@ -15,7 +15,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from bln_search.core.enums import PopulationEstimate, StudyKind
 from bln_search.core.names import NAME_PATTERN
-from bln_search.core.registry import TEXT_DATA_SETS
+from bln_search.core.registry import LAZY_DATA_SETS, TEXT_DATA_SETS
 from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
 from bln_search.specs.base import Spec, check_storable, omit_defaults_added_later, require_unique
 from bln_search.specs.sections.arm import ArmSpec
@@ -175,6 +175,21 @@ class StudySpec(Spec):
             raise ValueError(
                 f"data: {self.data.name} consists of token ids, which are not standardized: remove standardization"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_lazy_data(self) -> StudySpec:
+        name, augmentation = self.data.name, self.training.augmentation
+        if name not in LAZY_DATA_SETS:
+            if augmentation is not None and augmentation.resized_crop:
+                raise ValueError(f"training: augmentation: resized_crop is for imagenet, not for {name}: use crop")
+            return self
+        reason = f"the images of {name} are decoded one mini-batch at a time"
+        if self.data.standardization is Standardization.PIXEL:
+            raise ValueError(f"data: {reason}: set standardization to channel or none")
+        for section, is_set in (("evaluation: conditions", self.evaluation.conditions), ("layers", self.layers)):
+            if is_set:
+                raise ValueError(f"{section}: {reason}, and this needs them in memory: remove it")
         return self
 
     @model_validator(mode="after")

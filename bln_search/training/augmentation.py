@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
+from bln_search.data.lazy_images import Examples, LazyImages
 from bln_search.specs.sections.training import AugmentationSpec
 
 
@@ -32,6 +33,18 @@ class Augmentation:
             )
         self.spec, self.generator = spec, generator
         self.height, self.width = input_shape[1:]
+
+    def read(self, inputs: Examples, index: slice | Tensor) -> Tensor:
+        """Return augmented images of a split, (k, C, H, W).
+
+        Raises:
+            ModelError: random parts are resized while images are decoded, and these already are.
+        """
+        if not self.spec.resized_crop:
+            return self(inputs[index])
+        if isinstance(inputs, LazyImages):
+            return inputs.random_crops(index, self.generator, flip=self.spec.flip)
+        raise ModelError("training.augmentation.resized_crop is for image files such as imagenet: use crop")
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return randomly cropped and flipped images of the shape of `x`, (N, C, H, W)."""

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from bln_search.core.enums import CheckpointRule, Correction, PopulationEstimate, Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EpochRecord
+from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.prepared import PreparedData
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
@@ -127,7 +128,7 @@ class TrainingRun:
         inputs, targets = self.data.splits[Split.TRAIN]
         if self.spec.order is BatchOrder.FIXED:
             order = self._example_order(len(inputs))
-            inputs, targets = inputs[order], targets[order]
+            inputs, targets = select_examples(inputs, order), targets[order]
         with ExitStack() as stack:
             moving = None
             if PopulationEstimate.MOVING in self.estimates:
@@ -143,7 +144,7 @@ class TrainingRun:
         return torch.randperm(n, generator=self.generator).to(self.data.splits[Split.TRAIN][0].device)
 
     def _train_epoch(
-        self, epoch: int, inputs: Tensor, targets: Tensor, moving: dict[Normalization, MomentAccumulator] | None
+        self, epoch: int, inputs: Examples, targets: Tensor, moving: dict[Normalization, MomentAccumulator] | None
     ) -> EpochRecord | None:
         """Train one epoch; return None where a loss is not finite."""
         start = time.perf_counter()
@@ -179,7 +180,7 @@ class TrainingRun:
         self._keep_best(record, moments)
         return record
 
-    def _train_batches(self, epoch: int, inputs: Tensor, targets: Tensor) -> tuple[float, float]:
+    def _train_batches(self, epoch: int, inputs: Examples, targets: Tensor) -> tuple[float, float]:
         """Train on every mini-batch once; return mean loss and accuracy during the epoch."""
         self.network.train()
         device = inputs.device
@@ -216,21 +217,19 @@ class TrainingRun:
                 self.network(x)
         return logits.detach(), loss
 
-    def _mini_batches(self, inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _mini_batches(self, inputs: Examples, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the mini-batches of an epoch, augmented if configured."""
-        for x, y in self._ordered_mini_batches(inputs, targets):
-            yield (x if self.augmentation is None else self.augmentation(x)), y
+        for index in self._ordered_indices(len(inputs)):
+            x = inputs[index] if self.augmentation is None else self.augmentation.read(inputs, index)
+            yield x, targets[index]
 
-    def _ordered_mini_batches(self, inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _ordered_indices(self, n: int) -> Iterator[slice | Tensor]:
+        """Yield the examples of each mini-batch of an epoch."""
         size = self.spec.batch_size
-        if self.spec.order is BatchOrder.FIXED:
-            for start in range(0, self.steps * size, size):
-                yield inputs[start : start + size], targets[start : start + size]
-            return
-        order = self._example_order(len(inputs))
+        order = None if self.spec.order is BatchOrder.FIXED else self._example_order(n)
         for start in range(0, self.steps * size, size):
-            indices = order[start : start + size]
-            yield inputs[indices], targets[indices]
+            batch = slice(start, start + size)
+            yield batch if order is None else order[batch]
 
     def _collected_moments(
         self, accumulators: dict[str, dict[Normalization, MomentAccumulator]]

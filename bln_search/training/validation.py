@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.data.lazy_images import Examples
 from bln_search.norms.row_batching.row_tensor import BatchLayout, EnumerationPlan, Populations, RowSpec, tag_rows, untag
 
 _EXAMPLES_AT_ONCE = 256
@@ -15,7 +16,7 @@ _EXAMPLES_AT_ONCE = 256
 @torch.inference_mode()
 def validate(
     network: nn.Module,
-    inputs: Tensor,
+    inputs: Examples,
     targets: Tensor,
     *,
     batch_size: int,

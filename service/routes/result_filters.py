@@ -47,9 +47,10 @@ PositionSort = Annotated[
 LeaderboardSort = Annotated[
     str,
     Query(
-        pattern="^-?(rank|(validation|test)_(loss|accuracy)(:[A-Za-z0-9][A-Za-z0-9_-]{0,63})?)$",
+        pattern="^-?(rank|train_(loss|accuracy)|(validation|test)_gap|(validation|test)_(loss|accuracy)(:[A-Za-z0-9][A-Za-z0-9_-]{0,63})?)$",
         description=(
             "rank, or a mean, under a condition as in test_loss:fog-3, or over conditions as in test_loss:worst; "
+            "train_loss, train_accuracy, validation_gap and test_gap order studies that evaluate the training split; "
             "a minus reverses the order; rows without a value are last"
         ),
     ),

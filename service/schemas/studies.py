@@ -104,7 +104,9 @@ class PlanOut(BaseModel):
 
     trials: int = Field(description="networks to train; the maximum if points are sampled")
     sampled: bool
-    evaluations: int = Field(description="on each of validation and test")
+    evaluations: int = Field(
+        description="on each of validation and test; on clean images also on train if it is evaluated"
+    )
     epochs: int = Field(description="of all trials together, without early stopping")
     undefined: list[UndefinedEvaluation]
     seconds: float | None = Field(

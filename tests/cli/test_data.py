@@ -174,3 +174,24 @@ def test_data_folder_that_is_no_folder_is_rejected(arguments, tmp_path):
     for name, message in (("nowhere", "does not exist"), ("file", "is a file")):
         error_output = call(*arguments, "--data", tmp_path / name, check=2).stderr
         assert message in re.sub(r"[\s│]+", " ", error_output)  # a long path breaks the line
+
+
+@pytest.mark.usefixtures("pipe")
+def test_image_folders_are_listed_and_counted(tmp_path):
+    for split, count in (("train", 3), ("val", 2)):
+        for name in ("n01", "n02"):
+            (tmp_path / "imagenet" / split / name).mkdir(parents=True)
+            for index in range(count):
+                (tmp_path / "imagenet" / split / name / f"{index}.JPEG").write_bytes(b"not decoded")
+    listed = json.loads(call("data", "list", "--data", tmp_path, "--format", "json", check=0).stdout)
+    assert {record["name"]: record["files"] for record in listed}["imagenet"] == "present"
+    lines = call("data", "verify", "imagenet", "--data", tmp_path, check=0).stdout.splitlines()
+    assert [numbers_in(line.rpartition(": ")[2]) for line in lines] == [[6, 2], [4, 2]]
+
+
+def test_digit_pairs_are_present_with_the_files_of_mnist(tmp_path):
+    (tmp_path / "mnist").mkdir()
+    for file in CATALOG["mnist"].files:
+        (tmp_path / "mnist" / f"{file.name}.gz").write_bytes(b"")
+    listed = json.loads(call("data", "list", "--data", tmp_path, "--format", "json", check=0).stdout)
+    assert {record["files"] for record in listed if record["name"] in ("mnist", "mnist_pairs")} == {"present"}

@@ -18,7 +18,7 @@ from bln_search.models.factory import MODELS, build_model
 def test_names_match_the_built_in_models_and_data_sets():
     assert set(registry.MODELS) == set(MODELS)
     assert set(registry.DATA_SETS) == set(CATALOG)
-    variants = {"blocks", "cell"}  # ResNets by the one, recurrent networks by the other
+    variants = {"blocks", "depth", "cell"}  # ResNets by the first two, recurrent networks by the last
     common = {"input_shape", "classes", "norm", "vocabulary", *variants}
     for name, factory in MODELS.items():
         assert set(signature(factory).parameters) - common == registry.MODELS[name], name
@@ -71,5 +71,5 @@ def test_broken_plugin_raises_one_clear_error(plugins):
         build_model("bad", (4,), 3, nn.BatchNorm1d, seed=0)
     with pytest.raises(DataError, match=r"is not a bln_search\.data\.catalog\.CatalogEntry"):
         find_entry("bad")
-    with pytest.raises(ModelError, match="choose one of bad, gru, lenet, lstm, mlp, nin, own, resnet20"):
+    with pytest.raises(ModelError, match="choose one of bad, gru, lenet, lstm, mlp, nin, own, resnet18"):
         build_model("os.system", (4,), 3, nn.BatchNorm1d, seed=0)

@@ -114,7 +114,7 @@ BAD = {
     "unknown key": (edited(("seeds:", "sedes:")), 3, "did you mean `seeds`?"),
     "misspelled norm": (edited(("bln}", "bnl}")), 3, "'bn', 'ln', 'bln', 'mbn', 'brn' or 'none', not 'bnl'"),
     "negative epochs": (edited(("epochs: 1", "epochs: -1")), 3, "training.epochs"),
-    "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, digits, imdb, mnist"),
+    "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, cifar100, digits, imagenet"),
     "missing data": (edited(("name: digits", "name: cifar10")), 3, "data_batch_1.bin"),
     "unknown model": (edited(("name: mlp", "name: mpl")), 3, "choose one of gru, lenet, lstm, mlp, nin"),
     "wrong option": (edited(("name: mlp", "name: lenet")), 3, "widths"),

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from bench.documents import (
+    cifar10_curves,
     conclusions,
     curves,
     figures,
@@ -98,6 +99,11 @@ def test_tables_of_the_published_order_come_from_their_file(experiment):
 def test_every_figure_about_curves_comes_from_its_file(page):
     shown = read_block(page, curves.BLOCK)
     assert shown == curves.block(page), "run python -m bench.documents.curves --write"
+
+
+def test_every_figure_about_cifar10_by_epoch_comes_from_its_file():
+    shown = read_block(cifar10_curves.PAGE, cifar10_curves.BLOCK)
+    assert shown == cifar10_curves.block(), "run python -m bench.documents.cifar10_curves --write"
 
 
 def test_every_figure_about_layers_comes_from_its_file():

@@ -94,6 +94,19 @@ def test_plain_networks_have_a_norm_for_every_hidden_layer(name, norms):
     assert sum(isinstance(module, Normalization) for module in network.modules()) == norms
 
 
+def test_vgg_without_dense_norms_normalizes_its_convolutions_only():
+    networks = [
+        build_model("vgg16", (3, 32, 32), 10, BLN, seed=0, options=options) for options in ({}, {"dense_norms": False})
+    ]
+    layers = [type(module).__name__ for module in networks[1].modules() if not list(module.children())]
+    assert layers.count("BLN") == layers.count("Conv2d") == 13
+    assert layers[-6:] == ["Flatten", "Linear", "ReLU", "Linear", "ReLU", "Linear"]
+    dense = [module for module in networks[1].modules() if isinstance(module, nn.Linear)]
+    assert all(layer.bias is not None for layer in dense)
+    for first, second in zip(*(network.features.parameters() for network in networks), strict=True):
+        assert torch.equal(first, second)
+
+
 def test_relu_networks_start_with_variance_two_over_fan():
     network = build_model("vgg16", (3, 32, 32), 10, BLN, seed=0)
     convolution = [module for module in network.modules() if isinstance(module, nn.Conv2d)][-1]
@@ -125,7 +138,7 @@ def test_pooling_equals_torchs(shape):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("resnet", (3, 32, 32), 10, BLN), "gru, lenet, lstm, mlp, nin, resnet20"),
+        (("resnet", (3, 32, 32), 10, BLN), "gru, lenet, lstm, mlp, nin, resnet18, resnet20, resnet34, resnet50"),
         (("resnet20", (64,), 10, BLN), "4×4 pixels"),
         (("vgg16", (3, 28, 28), 10, BLN), "32×32 pixels"),
         (("nin", (1, 4, 4), 10, BLN), "8×8 pixels"),

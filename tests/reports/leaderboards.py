@@ -44,3 +44,24 @@ def make_board_with_conditions():
                         result = Evaluation(key, EvaluationState.DIVERGED, 10, reason="not finite")
                     evaluations.append(TrialEvaluation("bln", seed, result))
     return rank_rows(evaluations)
+
+
+GAP_LOSSES = {Split.VALIDATION: (0.5, 0.75), Split.TEST: (0.625, 1.0), Split.TRAIN: (0.25, 0.3125)}
+"""Losses of TTFF by split and seed; those of FFFF are twice as high."""
+
+
+def make_board_with_train_split():
+    """A board of two rows that were evaluated on the training split too, and of an undefined one."""
+    evaluations = []
+    for code, factor in (("TTFF", 1), ("FFFF", 2), ("FTFF", None)):
+        estimate = None if code == "FFFF" else PopulationEstimate.FROZEN
+        for split, losses in GAP_LOSSES.items():
+            key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split)
+            for seed, loss in enumerate(losses):
+                result = (
+                    Evaluation.make_undefined(key, "no value, as m = 1")
+                    if factor is None
+                    else Evaluation(key, EvaluationState.MEASURED, 10, factor * loss, 0.5)
+                )
+                evaluations.append(TrialEvaluation("bln", seed, result))
+    return rank_rows(evaluations)

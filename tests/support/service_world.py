@@ -11,10 +11,11 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import State
 
 from bln_search.core.configuration import Method, all_configurations
-from bln_search.core.enums import PopulationEstimate, Scope, Split
+from bln_search.core.enums import PopulationEstimate, Scope
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
 from bln_search.settings import Settings
 from bln_search.specs import parse_study, planned_rows
+from bln_search.specs.sections.evaluation import EVALUATED_SPLITS
 from bln_search.storage.ledger import open_ledger
 from service.app import make_app, make_context
 from service.middleware import RequestMiddleware
@@ -36,12 +37,13 @@ def study(
     batch_sizes="null",
     blends="[]",
     per_slot="false",
+    splits="[]",
 ):
     return parse_study(
         f"name: {name}\ntitle: A study\ndata: {{name: digits}}\nmodel: {{name: mlp, widths: [8]}}\narms: {arms}\n"
         f"seeds: {list(seeds)}\ntraining: {{epochs: {epochs}, batch_size: 25}}\n"
         f"evaluation: {{conditions: {conditions}, batch_sizes: {batch_sizes}, blends: {blends}, "
-        f"per_slot: {per_slot}}}\n"
+        f"per_slot: {per_slot}, splits: {splits}}}\n"
     )
 
 
@@ -63,11 +65,11 @@ BLN_ROWS = tuple(
 )
 
 
-def make_evaluations(seed, batch_size=25, conditions=("",), rows=BLN_ROWS):
+def make_evaluations(seed, batch_size=25, conditions=("",), rows=BLN_ROWS, clean_splits=EVALUATED_SPLITS):
     rng = np.random.default_rng(seed)
     evaluations = []
     for condition, (configuration, estimate) in product(conditions, rows):
-        for split in (Split.VALIDATION, Split.TEST):
+        for split in EVALUATED_SPLITS if condition else clean_splits:
             key = EvaluationKey(configuration, estimate, batch_size, split, condition)
             if str(configuration) == "TTTT":
                 evaluations.append(Evaluation.make_undefined(key, "Std_B: it has no value"))
@@ -90,7 +92,9 @@ def finish_trial(ledger, trial, worker=RUNNER):
     evaluations = [
         evaluation
         for batch_size in trial.spec.batch_sizes
-        for evaluation in make_evaluations(trial.spec.seed, batch_size, trial.spec.condition_names, rows)
+        for evaluation in make_evaluations(
+            trial.spec.seed, batch_size, trial.spec.condition_names, rows, trial.spec.evaluation.evaluated_splits
+        )
     ]
     ledger.attempts.finish_trial(token, evaluations)
 

@@ -8,6 +8,7 @@ from bln_search.cli.options import FormatOption, StudyFileArgument
 from bln_search.cli.output import Format, print_table, results
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.studies.progress.remarks import print_remarks
+from bln_search.core.enums import Split
 from bln_search.core.registry import plugin_models
 from bln_search.specs import list_planned_trials, load_study, planned_rows
 from bln_search.specs.study import StudySpec
@@ -65,8 +66,17 @@ def _print_plan(study: StudySpec, records: list[Record]) -> None:
         return
     trial_count, evaluation_count = (sum(int(str(record[name])) for record in records) for name in _COLUMNS[-2:])
     results.print(
-        f"{trial_count} trials, {evaluation_count} evaluations on each of validation and test"
+        f"{trial_count} trials, {evaluation_count} evaluations on each of {_split_names(study)}"
         f"{_added_evaluations_text(study, evaluation_count)}; the file is valid"
+    )
+
+
+def _split_names(study: StudySpec) -> str:
+    """The evaluated splits; conditions are not evaluated on train."""
+    if Split.TRAIN not in study.evaluation.evaluated_splits:
+        return "validation and test"
+    return (
+        "validation, test and, on clean images, train" if study.evaluation.conditions else "validation, test and train"
     )
 
 

@@ -7,6 +7,7 @@ from bln_search.reports.page.blocks import Block, Code, DefinitionList, Paragrap
 from bln_search.reports.page.context import ReportContext
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.condition import ConditionSpec
+from bln_search.specs.sections.evaluation import EvaluationSpec, TrainExamples
 from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import study_yaml
@@ -68,11 +69,17 @@ def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:
             f"population {', '.join(evaluation.population)}; mini-batches of {_number_list(sizes)}; correction "
             f"{evaluation.correction.value}",
         ),
+        *([("Splits", _splits_text(evaluation))] if evaluation.splits else []),
         *([("Blends", _blends_text(evaluation.blends))] if evaluation.blends else []),
         *([("Conditions", "; ".join(map(_condition_text, evaluation.conditions)))] if evaluation.conditions else []),
         ("Ranked on", f"mean {spec.ranking.split} loss over seeds"),
     ]
     return facts + _search_facts(spec)
+
+
+def _splits_text(evaluation: EvaluationSpec) -> str:
+    of_train = "all examples" if evaluation.train_examples is TrainExamples.ALL else "as many examples as validation"
+    return f"validation, test, and train ({of_train}), which neither ranks nor selects"
 
 
 def _blends_text(blends: tuple[Blend, ...]) -> str:

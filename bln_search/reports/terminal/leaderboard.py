@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.leaderboard_columns import (
+    GAP,
     MetricColumn,
     format_mean,
     format_mean_and_deviation,
@@ -31,7 +33,10 @@ _DROP_ORDER = {(False, "loss"): 3, (False, "accuracy"): 5, (True, "accuracy"): 8
 
 _DROP_POPULATION, _DROP_GROUP = 7, 10
 _DROP_CONDITION = 0
-"""Metrics under conditions are dropped before all others, and lose their deviation before."""
+"""Metrics under conditions are dropped before those on clean images, and lose their deviation before."""
+
+_DROP_TRAIN = {"accuracy": -6, "loss": -4, GAP: -2}
+"""Metrics that need the training split are dropped before all others; each loses its deviation before."""
 
 
 def leaderboard_table(
@@ -104,14 +109,13 @@ def _metric_column(board: Leaderboard, rows: Sequence[LeaderboardRow], column: M
     values = [column.value(row) for row in rows]
     has_deviation = any(value is not None and value.deviation is not None for value in values)
     name = column.heading
-    drop_order = _DROP_CONDITION if column.condition else _DROP_ORDER[is_ranking_split, metric]
-    shorten_order = _DROP_CONDITION - 1 if column.condition else _SHORTEN_ORDER[is_ranking_split, metric]
+    shorten_order, drop_order = _shorten_and_drop_order(column, is_ranking_split=is_ranking_split)
     return Column(
         name,
         ["–" if value is None else format_mean_and_deviation(value, metric) for value in values],
         CellKind.NUMBER,
         heading=f"{name} ▲" if ranks else name,
-        legend=_metric_legend(rows, score, has_deviation=has_deviation) if ranks else "",
+        legend=_metric_legend(rows, score, has_deviation=has_deviation) if ranks else _gap_legend(column),
         drop_order=None if ranks else drop_order,
         short_cells=["–" if value is None else format_mean(value, metric) for value in values]
         if has_deviation
@@ -119,6 +123,20 @@ def _metric_column(board: Leaderboard, rows: Sequence[LeaderboardRow], column: M
         shorten_order=drop_order if ranks else shorten_order,
         short_note=f"± of {name.removesuffix(' %')}",
     )
+
+
+def _shorten_and_drop_order(column: MetricColumn, *, is_ranking_split: bool) -> tuple[int, int]:
+    """Order in which a metric loses its deviation over seeds, and in which it is dropped."""
+    if column.condition:
+        return _DROP_CONDITION - 1, _DROP_CONDITION
+    if column.split is Split.TRAIN or column.metric == GAP:
+        return _DROP_TRAIN[column.metric] - 1, _DROP_TRAIN[column.metric]
+    return _SHORTEN_ORDER[is_ranking_split, column.metric], _DROP_ORDER[is_ranking_split, column.metric]
+
+
+def _gap_legend(column: MetricColumn) -> str:
+    """What a generalization gap is; empty for another metric."""
+    return "gap: loss minus train loss" if column.metric == GAP else ""
 
 
 def _metric_legend(rows: Sequence[LeaderboardRow], score: str, *, has_deviation: bool) -> str:

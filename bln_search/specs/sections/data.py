@@ -32,7 +32,8 @@ class DataSpec(Spec):
     """A data set and the part of it that is used.
 
     Attributes:
-        name: `digits`, `mnist`, `cifar10`, `imdb`, or the name of a custom data set (plugin).
+        name: `digits`, `mnist`, `mnist_pairs`, `cifar10`, `cifar100`, `imdb`, `imagenet`, or the name of a custom data
+            set (plugin).
         fraction: The fraction of training and validation examples that is used.
         validation: Examples held out of the training set: a count, or a fraction below 1.
         stratified: Keep the proportions of the classes.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -21,6 +22,22 @@ BatchSizes = Annotated[
 ]
 """Inference mini-batch sizes without repetition."""
 
+EVALUATED_SPLITS = (Split.VALIDATION, Split.TEST)
+"""The splits on which every network is evaluated."""
+
+
+class TrainExamples(StrEnum):
+    """The training examples of an evaluation on the training split.
+
+    Members:
+        ALL: All of them.
+        AS_VALIDATION: As many as validation has: the first ones of the training examples in the random order of
+            `data.seed`.
+    """
+
+    ALL = "all"
+    AS_VALIDATION = "as_validation"
+
 
 class EvaluationSpec(Spec):
     """The evaluation of each trained network.
@@ -31,6 +48,10 @@ class EvaluationSpec(Spec):
             every m.
         per_slot: A separate feature population for each position in the mini-batch, as in the BLN authors' code,
             instead of one for all.
+        splits: Further splits besides `validation` and `test`: `train`, the training examples without augmentation.
+            It adds their loss and the generalization gap to every row, and never ranks or selects.
+        train_examples: Training examples of `splits: [train]`: `all`, or `as_validation`, as many as validation has:
+            the first ones in the random order of `data.seed`.
         batch_sizes: Inference mini-batch sizes, one row each; by default that of training; none larger than a split.
         conditions: Corruptions of the images; each adds a validation and a test set on which every row is evaluated.
             The clean images rank the rows.
@@ -38,11 +59,13 @@ class EvaluationSpec(Spec):
             numbers between 0 and 1, or `N16` for α = 16/(16 + m) with mini-batches of m.
     """
 
-    added_later = frozenset({"conditions", "blends"})
+    added_later = frozenset({"conditions", "blends", "splits", "train_examples"})
 
     population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
     correction: Correction = Correction.BESSEL
     per_slot: bool = False
+    splits: tuple[Literal[Split.TRAIN], ...] = Field(default=(), max_length=1)
+    train_examples: TrainExamples = TrainExamples.ALL
     batch_sizes: BatchSizes | None = None
     conditions: tuple[ConditionSpec, ...] = Field(default=(), max_length=64)
     blends: tuple[BlendWeight, ...] = Field(default=(), max_length=32)
@@ -51,6 +74,17 @@ class EvaluationSpec(Spec):
     @classmethod
     def _check_population(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
         return reject_memory(require_unique(value, "population"))
+
+    @model_validator(mode="after")
+    def _check_train_examples(self) -> EvaluationSpec:
+        if self.train_examples is not TrainExamples.ALL and not self.splits:
+            raise ValueError("train_examples has no effect without `splits: [train]`: add it, or remove train_examples")
+        return self
+
+    @property
+    def evaluated_splits(self) -> tuple[Split, ...]:
+        """The splits on which every network is evaluated, on clean images."""
+        return (*EVALUATED_SPLITS, *self.splits)
 
     @field_validator("blends")
     @classmethod

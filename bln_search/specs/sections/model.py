@@ -29,6 +29,8 @@ class ModelSpec(Spec):
         normalize: Normalization after the recurrent `layers` and the dense one, or inside the recurrent `cells` at
             every time step; by default `layers`.
         gain: Initial value of γ inside cells; by default 1.
+        dense_norms: Normalization of the two hidden dense layers of a vgg16, which the MBN paper's network lacks; by
+            default true.
     """
 
     added_later = frozenset(
@@ -43,8 +45,10 @@ class ModelSpec(Spec):
             "recurrent_dropout",
             "normalize",
             "gain",
+            "dense_norms",
         }
     )
+    takes_booleans = frozenset({"dense_norms"})
 
     name: str = Field(min_length=1, max_length=64)
     widths: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = Field(default=None, min_length=1, max_length=32)
@@ -58,6 +62,7 @@ class ModelSpec(Spec):
     recurrent_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     normalize: Literal["layers", "cells"] | None = None
     gain: Annotated[float, Field(gt=0, le=1_000)] | None = None
+    dense_norms: bool | None = None
 
     @field_validator("output_norm")
     @classmethod

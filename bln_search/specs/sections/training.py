@@ -83,10 +83,20 @@ class AugmentationSpec(Spec):
     Attributes:
         crop: Zero padding in pixels, from which an image of the original size is cropped at random.
         flip: Flip half of the images horizontally, at random.
+        resized_crop: Random parts of 8 to 100 % of an image, resized to 224×224; for `imagenet`.
     """
+
+    added_later = frozenset({"resized_crop"})
 
     crop: Annotated[int, Field(ge=0, le=1_000)] = 0
     flip: bool = False
+    resized_crop: bool = False
+
+    @model_validator(mode="after")
+    def _check_crops(self) -> AugmentationSpec:
+        if self.crop and self.resized_crop:
+            raise ValueError("crop and resized_crop exclude each other: remove one")
+        return self
 
 
 class TrainingSpec(Spec):

@@ -134,7 +134,7 @@ def _evaluations_of_diverged(trial: TrialRow) -> Iterator[EvaluationValues]:
     point = point_json(trial.parameters)
     for configuration, estimate in planned_rows(spec):
         for batch_size in spec.batch_sizes:
-            for split in (Split.VALIDATION, Split.TEST):
+            for split in spec.evaluation.evaluated_splits:
                 key = EvaluationKey(configuration, estimate, batch_size, split)
                 evaluation = Evaluation(key, EvaluationState.DIVERGED, 0, reason=reason)
                 yield _DIVERGED_ID, trial.id, trial.arm, point, trial.seed, evaluation

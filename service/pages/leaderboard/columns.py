@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.reports.leaderboard_columns import GAP, MetricColumn
 from service.pages.leaderboard.rows import metric_key, shown_metrics
 
 PARAMETER = "parameter:"
 """Prefix of the key of a column with a parameter of the search space."""
 
 _PER_CENT = "\N{NO-BREAK SPACE}%"
+_GAP_EXPLANATION = "loss of this split minus the train loss"
 _MAX_CONDITIONS_AT_FIRST = 3
 """With more conditions, only their mean and worst value are shown at first."""
 
@@ -48,7 +50,7 @@ class Column:
     @property
     def is_metric(self) -> bool:
         """Whether it contains a metric, which rows without a value lack."""
-        return self.key == "interval" or self.key.startswith(("validation_", "test_"))
+        return self.key == "interval" or self.key.startswith(("validation_", "test_", "train_"))
 
 
 def available_columns(board: Leaderboard, parameters: Sequence[str], comparison: Comparison | None) -> list[Column]:
@@ -106,10 +108,11 @@ def _metric_columns(board: Leaderboard) -> list[Column]:
             f"{metric.split.value.capitalize()} {metric.metric}{_PER_CENT if metric.metric == 'accuracy' else ''}"
             if not metric.condition
             else metric.heading,
+            _GAP_EXPLANATION if metric.metric == GAP else None,
             is_number=True,
             sort=metric_key(metric),
             at_first=not metric.condition or few or metric.condition in SUMMARIES,
-            term="split" if metric.metric == "loss" and not metric.condition else "",
+            term=_metric_term(metric),
         )
         for metric in shown_metrics(board)
     ]
@@ -118,6 +121,13 @@ def _metric_columns(board: Leaderboard) -> list[Column]:
     heading = f"{board.ranked_on.value.capitalize()} loss, 95 %"
     picture = Column("interval", heading, "confidence interval as a line", term="confidence-interval")
     return [*metrics[: position + 1], picture, *metrics[position + 1 :]]
+
+
+def _metric_term(metric: MetricColumn) -> str:
+    """Anchor in the glossary of what a metric on clean images is; empty for others."""
+    if metric.metric == GAP:
+        return "generalization-gap"
+    return "split" if metric.metric == "loss" and not metric.condition else ""
 
 
 def choose_columns(available: Sequence[Column], names: Sequence[str], condition: str | None) -> list[Column]:

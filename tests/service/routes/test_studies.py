@@ -96,7 +96,7 @@ def test_every_error_of_a_study_has_its_pointer(client):
 @pytest.mark.parametrize(
     ("change", "pointer", "says"),
     [
-        ({"data": {"name": "nowhere"}}, "/data/name", "choose one of cifar10, digits, imdb, mnist"),
+        ({"data": {"name": "nowhere"}}, "/data/name", "choose one of cifar10, cifar100, digits, imagenet, imdb, mnist"),
         ({"model": {"name": "os.system"}}, "/model/name", "there is no model"),
         ({"model": {"name": "lenet", "widths": [3]}}, "/model/name", "has no option 'widths'"),
         ({"data": {"name": "imdb"}}, "/model/name", "takes measurements, imdb consists of token ids: choose one of"),
