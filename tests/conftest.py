@@ -11,6 +11,7 @@ import torch
 from hypothesis import settings
 
 from tests.support import scheduling, templates
+from tests.support.open_connections import record_open_connections
 
 ROOT = Path(__file__).parents[1]
 settings.register_profile("fast", max_examples=25, deadline=None)
@@ -48,6 +49,14 @@ def check_groups(session):
     ]
     if parted:
         raise pytest.UsageError(f"{parted[0]} is in a group that pytest-xdist does not see: take constraints.txt")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def closed_connections():
+    """No test leaves a SQLite connection open; at the end of the session the tests that do are named."""
+    with record_open_connections() as left_open:
+        yield
+    assert sorted(set(left_open)) == [], "these tests left connections to SQLite open"
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from bln_search.core.errors import SpecError
 from bln_search.core.records import EpochRecord
 from bln_search.search.optuna.sampler import OptunaSampler
 from bln_search.specs.records import StudyRecord, TrialRecord
-from bln_search.specs.sections.search import Objective, Pruner, points_per_arm
-from bln_search.specs.sections.space import Point, finite_values, grid_size, iterate_grid_points
+from bln_search.specs.sections.search import Objective, Pruner, SearchSpec, points_per_arm
+from bln_search.specs.sections.space import Point, Space, finite_values, grid_size, iterate_grid_points
 from bln_search.specs.trial import LARGEST_GRID, make_trial_spec
 from bln_search.storage.ledger import Ledger
 
@@ -31,14 +31,25 @@ class PointSampler:
         search, space = self.spec.search, self.spec.space
         if search is None or space is None or not self.spec.has_sampled_points:
             return
-        url = ledger.make_optuna_url()
         suffix = f"({self.spec.digest[:8]}, {study.created_at:%Y-%m-%d %H:%M:%S.%f})"
+        try:
+            self._open_samplers(search, space, suffix)
+            self._restore()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_samplers(self, search: SearchSpec, space: Space, suffix: str) -> None:
+        """Open the sampler of each arm; the names of their Optuna studies end with `suffix`."""
+        url = self.ledger.make_optuna_url()
         for arm in self.spec.arms:
-            name = f"{self.spec.name} {arm.label} {suffix}"
             self.samplers[arm.label] = OptunaSampler(
-                search, space, storage=url, name=name, epochs=self.spec.training.epochs
+                search,
+                space,
+                storage=url,
+                name=f"{self.spec.name} {arm.label} {suffix}",
+                epochs=self.spec.training.epochs,
             )
-        self._restore()
 
     def _restore(self) -> None:
         """Synchronize the records of the samplers with the ledger."""

@@ -3,52 +3,20 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.errors import DataError, ModelError
-from bln_search.data import load_data
-from bln_search.data.prepared import prepare_data_set
-from bln_search.evaluation import collect_frozen_moments
-from bln_search.models import build_model
+from bln_search.core.enums import Split
+from bln_search.core.errors import DataError
 from bln_search.norms import make_norm
 from bln_search.norms.network.layers import find_norms
-from bln_search.specs import ArmSpec, DataSpec, TrainingSpec
-from bln_search.training import TrainingRun, train
+from bln_search.specs import ArmSpec, TrainingSpec
+from bln_search.training import TrainingRun
 from bln_search.training.checkpoint import copy_weights, network_weights
-from bln_search.training.seeding import reproducible_torch
-
-
-@pytest.fixture(scope="module")
-def data():
-    return prepare_data_set(load_data("digits", None), DataSpec(name="digits", fraction=0.3, validation=300))
-
-
-def build_network(method="bln", batch_size=25):
-    return build_model(
-        "mlp", (1, 8, 8), 10, partial(make_norm, method, batch_size=batch_size), seed=0, options={"widths": (16,)}
-    )
-
-
-def train_network(data, *, seed=0, method="bln", arm=None, estimates=(), **options):
-    spec = TrainingSpec(**{"epochs": 3, **options})
-    network = build_network(method, spec.batch_size)
-    with reproducible_torch(seed, threads=1):
-        arm = arm or ArmSpec(method=method)
-        return network, train(network, data, spec, arm, seed=seed, estimates=estimates)
-
-
-def epoch_figures(trained):
-    return [
-        (record.epoch, record.training_loss, record.training_accuracy, record.validation_loss)
-        for record in trained.epochs
-    ]
+from tests.training.builders import build_network, epoch_figures, train_network
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
@@ -124,38 +92,6 @@ def test_the_learning_rate_follows_its_schedule(data):
         torch.testing.assert_close(slowed.weights[name], value, atol=1e-6, rtol=1e-5)
 
 
-def test_the_epoch_estimate_is_the_mean_over_its_steps(data):
-    """With a learning rate near zero, weights are constant, so the estimate equals the frozen one."""
-    network, trained = train_network(
-        data, learning_rate=1e-30, epochs=1, order="fixed", estimates=tuple(PopulationEstimate)
-    )
-    inputs, _ = data.splits[Split.TRAIN]
-    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))
-    frozen = collect_frozen_moments(network, inputs[order].split(25))
-    assert set(trained.moments) == {PopulationEstimate.EPOCH, PopulationEstimate.MOVING}
-    for name, moments in trained.moments[PopulationEstimate.EPOCH].items():
-        for part, expected in zip(moments.batch.parts, frozen[name].batch.parts, strict=True):
-            torch.testing.assert_close(part, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_epochs_are_compared_under_the_given_configuration(data):
-    arm = ArmSpec(method="bn", judged_under="TT--", population=("moving",))
-    _, by_population = train_network(data, method="bn", arm=arm, estimates=(PopulationEstimate.MOVING,), order="fixed")
-    _, by_mini_batch = train_network(data, method="bn", order="fixed")
-    assert [record.training_loss for record in by_population.epochs] == [
-        record.training_loss for record in by_mini_batch.epochs
-    ]
-    assert [record.validation_loss for record in by_population.epochs] != [
-        record.validation_loss for record in by_mini_batch.epochs
-    ]
-
-
-def test_comparing_epochs_by_an_undefined_value_is_an_error(data):
-    arm = ArmSpec(method="bln", judged_under="TTFF", population=("epoch",))
-    with pytest.raises(ModelError, match=r"TTFF: .* judged_under"):
-        train_network(data, arm=arm, estimates=(PopulationEstimate.EPOCH,), batch_size=1, epochs=1)
-
-
 def test_mini_batches_of_one_train_without_a_nan(data):
     network, trained = train_network(data, batch_size=1, epochs=1)
     assert trained.diverged is None
@@ -169,127 +105,11 @@ def test_a_mini_batch_larger_than_the_data_is_an_error(data):
         train_network(data, batch_size=10_000)
 
 
-def test_judged_under_must_fit_the_method_of_the_arm():
-    with pytest.raises(ValueError, match="FF--"):
-        ArmSpec(method="bn", judged_under=InferenceConfiguration("FFFF"))
-
-
-def memory_of(trained):
-    return trained.moments[PopulationEstimate.MEMORY]
-
-
-def test_mbn_without_a_memory_weight_trains_like_bn(data):
-    """λ = 0 is BN bit for bit, over whole epochs."""
-    bn = ArmSpec(method="bn", judged_under="FF--")
-    mbn = ArmSpec(method="mbn", lambda_=0, judged_under="FF--")
-    (_, plain), (_, memorized) = train_network(data, method="bn", arm=bn), train_network(data, method="mbn", arm=mbn)
-    assert epoch_figures(plain) == epoch_figures(memorized)
-    for name, value in plain.weights.items():
-        assert torch.equal(value, memorized.weights[name])
-
-
-def test_the_schedule_sets_lambda_by_training_progress(data):
-    lambdas = []
-
-    class Recording(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = build_network("mbn")
-
-        def forward(self, x):
-            if self.training:
-                lambdas.append(next(iter(find_norms(self).values())).lambda_)
-            return self.inner(x)
-
-    arm = ArmSpec(method="mbn", lambda_={0: 0.1, 0.5: 0.9})
-    train(Recording(), data, TrainingSpec(epochs=2), arm, seed=0)
-    assert lambdas == [0.1] * (len(lambdas) // 2) + [0.9] * (len(lambdas) // 2)
-
-
-def test_the_kept_epoch_keeps_its_own_memory(data):
-    """The memory is that of the kept epoch, not of the end of training.
-
-    With constant rates, a run that ends at the kept epoch equals the beginning of a longer run.
-    """
-    arm = ArmSpec(method="mbn", lambda_=0.5)
-    _, longer = train_network(data, method="mbn", arm=arm, epochs=6, learning_rate=0.3)
-    assert longer.kept_epoch < 6
-    network, shorter = train_network(
-        data, method="mbn", arm=arm, epochs=longer.kept_epoch, learning_rate=0.3, checkpoint="last"
-    )
-    _, last = train_network(data, method="mbn", arm=arm, epochs=6, learning_rate=0.3, checkpoint="last")
-    kept_mean, shorter_mean, last_mean = (
-        memory_of(trained)["layers.3"].batch.mean for trained in (longer, shorter, last)
-    )
-    assert torch.equal(kept_mean, shorter_mean)
-    assert not torch.equal(kept_mean, last_mean)
-    present_memory = find_norms(network)["layers.3"].history_estimates()[PopulationEstimate.MEMORY]
-    assert torch.equal(present_memory.batch.mean, shorter_mean)
-
-
-@pytest.mark.parametrize("method", ["bn", "brn", "mbn"])
-def test_a_double_forward_records_the_pass_after_the_step(data, method):
-    """Each step has two passes; the second one, after the update, is recorded."""
-    arm = ArmSpec(method=method, double_forward=True, judged_under="FF--")
-    passes = []
-
-    class Recording(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = build_network(method)
-
-        def forward(self, x):
-            if self.training:
-                passes.append((torch.is_grad_enabled(), next(iter(find_norms(self).values())).records_history))
-            return self.inner(x)
-
-    recording = Recording()
-    steps = len(data.splits[Split.TRAIN][0]) // 25
-    trained = train(
-        recording, data, TrainingSpec(epochs=1, order="fixed"), arm, seed=0, estimates=(PopulationEstimate.MOVING,)
-    )
-    assert passes == [(True, False), (False, True)] * steps
-    moments = trained.moments[PopulationEstimate.MOVING]["inner.layers.3"]
-    single_forward = train(
-        build_network(method),
-        data,
-        TrainingSpec(epochs=1, order="fixed"),
-        ArmSpec(method=method, judged_under="FF--"),
-        seed=0,
-        estimates=(PopulationEstimate.MOVING,),
-    )
-    assert not torch.equal(moments.batch.mean, single_forward.moments[PopulationEstimate.MOVING]["layers.3"].batch.mean)
-
-
 def test_augmented_training_is_reproducible_and_different(data):
     options = {"augmentation": {"crop": 1, "flip": True}, "epochs": 1}
     first, repeated, not_augmented = (train_network(data, **kwargs)[1] for kwargs in (options, options, {"epochs": 1}))
     assert epoch_figures(first) == epoch_figures(repeated)
     assert epoch_figures(first) != epoch_figures(not_augmented)
-
-
-class WithUnusedNorm(nn.Module):
-    """A network with a normalization layer that it never calls."""
-
-    def __init__(self, method):
-        super().__init__()
-        self.norm, self.unused_norm = (make_norm(method, 16, batch_size=25) for _ in range(2))
-        self.first, self.last = nn.Linear(64, 16), nn.Linear(16, 10)
-
-    def forward(self, x):
-        return self.last(self.norm(self.first(x.flatten(1))).tanh())
-
-
-@pytest.mark.parametrize(
-    ("method", "estimate"), [("bln", PopulationEstimate.EPOCH), ("bn", PopulationEstimate.MOVING), ("mbn", None)]
-)
-def test_an_unused_layer_has_no_population(data, method, estimate):
-    network = WithUnusedNorm(method)
-    spec, arm = TrainingSpec(epochs=1), ArmSpec(method=method)
-    trained = train(network, data, spec, arm, seed=0, estimates=() if estimate is None else (estimate,))
-    collected = PopulationEstimate.MEMORY if estimate is None else estimate
-    assert trained.moments[collected].keys() == {"norm"}
-    assert trained.diverged is None
 
 
 @pytest.mark.slow

@@ -73,20 +73,30 @@ class OptunaSampler:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with self._translate_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna warns that some of its features are experimental
-            self.storage = rdb_storage = RDBStorage(storage, engine_kwargs=_engine_options(storage))
-            if storage.startswith("sqlite"):
-                event.listen(rdb_storage.engine, "connect", _use_write_ahead_log)
-                rdb_storage.engine.dispose()
-            self.study = optuna.create_study(
-                storage=rdb_storage,
-                study_name=name,
-                directions=["minimize"] * len(spec.objectives),
-                pruner=make_pruner(spec, epochs),
-                load_if_exists=True,
-            )
-            self.study.set_metric_names([objective.value for objective in spec.objectives])
-        self._reseed_sampler()
+            self.storage = _ClosingStorage(storage, engine_kwargs=_engine_options(storage))
+            try:
+                self.study = self._open_study(name, epochs)
+                self._reseed_sampler()
+            except BaseException:
+                self.close()
+                raise
         self.live: dict[str, Trial] = {}
+
+    def _open_study(self, name: str, epochs: int) -> optuna.Study:
+        """Create Optuna's study, or load it."""
+        engine = self.storage.engine
+        if engine.dialect.name == "sqlite":
+            event.listen(engine, "connect", _use_write_ahead_log)
+            engine.dispose()
+        study = optuna.create_study(
+            storage=self.storage,
+            study_name=name,
+            directions=["minimize"] * len(self.spec.objectives),
+            pruner=make_pruner(self.spec, epochs),
+            load_if_exists=True,
+        )
+        study.set_metric_names([objective.value for objective in self.spec.objectives])
+        return study
 
     def close(self) -> None:
         """Close the database connections."""
@@ -234,6 +244,18 @@ class OptunaSampler:
                 f"Optuna's records {location} cannot be used: {reason}; delete them; they are written again from the "
                 "ledger"
             ) from error
+
+
+class _ClosingStorage(RDBStorage):
+    """Optuna's records; their connections are closed where the constructor refuses the database."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        try:
+            super().__init__(*args, **options)
+        except BaseException:
+            if "engine" in vars(self):
+                self.engine.dispose()
+            raise
 
 
 def _engine_options(url: str) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.evaluation.tree.verification import plain_pass_losses
 from tests.evaluation.builders import SIZE, build_network, draw_examples, estimate_populations
 
+TINY_LIMIT = 20_000
+"""A memory limit in bytes that few activations fit."""
+
 
 def make_evaluator(name="lenet", n=20, size=SIZE, folds=None, dtype=torch.float64, **options):
     """Return a tree evaluator; options of normalization layers among the options are those of the network."""

@@ -1,11 +1,7 @@
-"""Wrong data and arguments are one clear error before any pass: at most the first mini-batches reach the network."""
+"""Wrong data are one clear error before any pass: at most the first mini-batches reach the network."""
 
 from __future__ import annotations
 
-import copy
-from itertools import chain
-
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,43 +9,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
 from bln_search.core.errors import DataError, ModelError
+from tests.api.misuse.counted_network import TRAIN, VALIDATION, Counted, batches, regression, with_batch, with_nan
 from tests.api.own_network import make_loader, make_network
-
-
-class Counted(nn.Module):
-    """A network that counts the mini-batches that reach it."""
-
-    def __init__(self):
-        super().__init__()
-        self.network, self.calls = make_network().eval(), 0
-
-    def forward(self, x):
-        self.calls += 1
-        return self.network(x)
-
-
-def batches(n=50, size=10, seed=0):
-    return list(make_loader(n, size, seed))
-
-
-def with_batch(position, change, n=50):
-    """Mini-batches, one of which is changed."""
-    changed = batches(n)
-    changed[position] = change(*changed[position])
-    return changed
-
-
-def with_nan(x, y):
-    x = x.clone()
-    x[1, 2] = torch.nan
-    return x, y
-
-
-def regression(values):
-    return [(x, values(len(x))) for x, _ in batches()]
-
-
-TRAIN, VALIDATION = batches(), batches(seed=1)
 
 WRONG_DATA = {
     "inputs with NaN": ((TRAIN, with_batch(0, with_nan)), {}, DataError, "validation_loader yields inputs with NaN"),
@@ -248,172 +209,6 @@ def test_wrong_data_are_one_error_before_any_pass(kind):
     assert network.calls <= len(loaders), "the network saw more than the first mini-batch of each loader"
 
 
-WRONG_ARGUMENTS = {
-    "batch_sizes": [0, [0], [-4], [2.5], [True], ["4"], "4", [], {}, [None], [[4]], np.array([]), iter([4])],
-    "blends": [
-        0.5,
-        "0.5",
-        [2.0],
-        [-0.1],
-        [0],
-        [1],
-        [float("nan")],
-        [float("inf")],
-        [True],
-        [None],
-        ["N"],
-        ["N0"],
-        ["N-3"],
-        ["Ninf"],
-        ["x"],
-        [[0.5]],
-        {0.5},
-    ],
-    "memory_limit": [0, -1, 2.5, "1 GB", None, True],
-    "one_pass": ["no", 0, None],
-    "per_slot": ["no", 1, None],
-    "correction": ["besel", None, 3],
-    "score": ["accuracy", None, 3, nn.MSELoss, nn.CrossEntropyLoss(), nn.MSELoss()],
-    "forward": ["logits", 3],
-    "target": ["labels", 1],
-    "gathered": [3, {"epoch": 3}, [1]],
-    "metrics": [
-        3,
-        ["f1"],
-        {"f1": 3},
-        {"loss": max},
-        {"loss_mean": max},
-        {"accuracy_deviation": max},
-        {" ": max},
-        {1: max},
-    ],
-    "test_loader": [3, {"clean": VALIDATION}],
-}
-
-
-@pytest.mark.parametrize(
-    ("argument", "position"),
-    [(name, position) for name, values in WRONG_ARGUMENTS.items() for position in range(len(values))],
-)
-def test_wrong_arguments_are_one_error_without_a_call_of_the_network(argument, position):
-    network, value = Counted(), WRONG_ARGUMENTS[argument][position]
-    with pytest.raises((ValueError, TypeError, DataError)) as caught:
-        bln_search.evaluate_configurations(network, TRAIN, VALIDATION, **{argument: value})
-    assert network.calls == 0
-    words = {"batch_sizes": "batch_sizes", "blends": "blend", "score": "reduction|score", "metrics": "metric"}
-    assert caught.match(words.get(argument, argument))
-
-
-NAMES = [3, "", " ", "a b", "1st", "ä", "x" * 33, "@", "a@0.1"]
-
-
-@pytest.mark.parametrize("name", [*NAMES, "epoch", "moving", "memory"])
-def test_impossible_names_of_populations_are_one_error_without_a_call(name):
-    network = Counted()
-    with pytest.raises(ValueError, match=r"population|estimate"):
-        bln_search.evaluate_configurations(network, {name: TRAIN}, VALIDATION)
-    assert network.calls == 0
-
-
-@pytest.mark.parametrize("name", [*NAMES, "mean", "worst", "regret", "batch", "configuration", "population", "group"])
-def test_impossible_names_of_conditions_are_one_error_without_a_call(name):
-    network = Counted()
-    with pytest.raises(ValueError, match="condition"):
-        bln_search.evaluate_configurations(network, TRAIN, {name: VALIDATION})
-    assert network.calls == 0
-
-
-@pytest.mark.parametrize(
-    ("validation", "test", "message"),
-    [
-        ({}, None, "names no condition"),
-        ({"clean": VALIDATION, "noise": VALIDATION}, {"clean": VALIDATION}, "a test loader for each condition"),
-        ({"clean": VALIDATION}, {"clean": VALIDATION, "noise": VALIDATION}, "a test loader for each condition"),
-        ({"clean": VALIDATION}, VALIDATION, "a single loader"),
-        (VALIDATION, {"clean": VALIDATION}, "validation_loader has none"),
-    ],
-)
-def test_conditions_without_their_test_loader_are_one_error_without_a_call(validation, test, message):
-    network = Counted()
-    with pytest.raises(ValueError, match=message):
-        bln_search.evaluate_configurations(network, TRAIN, validation, test_loader=test)
-    assert network.calls == 0
-
-
-def test_populations_without_a_name_are_one_error_without_a_call():
-    network = Counted()
-    with pytest.raises(ValueError, match="names no population"):
-        bln_search.evaluate_configurations(network, {}, VALIDATION)
-    with pytest.raises(DataError, match="train_loader"):
-        bln_search.evaluate_configurations(network, [TRAIN, TRAIN], VALIDATION)
-    assert network.calls == 0
-
-
-SHARED = {
-    "population and validation": lambda data: ((data, data), {}),
-    "two populations": lambda data: (({"source": data, "target": data}, VALIDATION), {}),
-    "two conditions": lambda data: ((TRAIN, {"clean": data, "noise": data}), {}),
-    "validation and test": lambda data: ((TRAIN, data), {"test_loader": data}),
-}
-
-
-@pytest.mark.parametrize(
-    "iterator", [iter, lambda data: (batch for batch in data), chain], ids=["iter", "gen", "chain"]
-)
-@pytest.mark.parametrize("kind", SHARED)
-def test_an_iterator_given_twice_is_one_error_without_a_call(kind, iterator):
-    network = Counted()
-    loaders, options = SHARED[kind](iterator(batches()))
-    with pytest.raises(DataError, match=r"are the same \w+, which can be read once"):
-        bln_search.evaluate_configurations(network, *loaders, **options)
-    assert network.calls == 0
-
-
-def test_an_iterator_for_several_networks_is_one_error_without_a_call():
-    networks = [Counted(), Counted()]
-    with torch.no_grad():
-        next(networks[1].parameters()).add_(1)
-    with pytest.raises(DataError, match="train_loader is a generator, which can be read once, and 2 networks read it"):
-        bln_search.evaluate_configurations(networks, (batch for batch in TRAIN), VALIDATION)
-    assert [network.calls for network in networks] == [0, 0]
-
-
-def test_an_exhausted_iterator_is_one_error_without_a_call():
-    spent = iter(batches())
-    list(spent)
-    network = Counted()
-    with pytest.raises(DataError, match="can be read once, and was read before"):
-        bln_search.evaluate_configurations(network, TRAIN, spent)
-    assert network.calls == 0
-
-
-@pytest.mark.parametrize("options", [{}, {"batch_sizes": [7, 20]}])
-def test_iterators_are_loaders(options):
-    """They give the results of lists, also where the first mini-batches are read to count examples."""
-    expected = bln_search.evaluate_configurations(make_network(), TRAIN, VALIDATION, **options)
-    ranked = bln_search.evaluate_configurations(make_network(), iter(TRAIN), iter(VALIDATION), **options)
-    assert ranked.to_records() == expected.to_records()
-
-
-class ReadOnce:
-    """A loader that is no iterator and yields nothing when it is read again."""
-
-    def __init__(self, data):
-        self.data = list(data)
-
-    def __iter__(self):
-        while self.data:
-            yield self.data.pop(0)
-
-
-def test_a_loader_without_mini_batches_for_the_second_network_is_one_error():
-    networks = [make_network(), make_network()]
-    with torch.no_grad():
-        next(networks[1].parameters()).add_(1)
-    with pytest.raises(DataError, match="when it is read again, for another network"):
-        bln_search.evaluate_configurations(networks, TRAIN, ReadOnce(VALIDATION))
-
-
 def test_a_network_that_does_not_fit_is_an_error_before_the_pass_of_another():
     networks = [Counted(), Counted()]
     networks[1].network[0] = nn.Linear(3, 8)
@@ -438,42 +233,6 @@ def test_missing_values_that_the_network_replaces_are_no_error():
     assert all(row.row.rank for row in ranked)
 
 
-def test_equal_batch_sizes_are_evaluated_once():
-    network = make_network()
-    twice = bln_search.evaluate_configurations(network, TRAIN, VALIDATION, batch_sizes=[5, np.int64(5)])
-    once = bln_search.evaluate_configurations(network, TRAIN, VALIDATION, batch_sizes=np.array([5]))
-    assert twice.to_records() == once.to_records()
-    assert {type(row.batch_size) for row in twice.board.rows} == {int}
-
-
 def test_a_network_without_values_is_one_error():
     with pytest.raises(ModelError, match="device meta"):
         bln_search.evaluate_configurations(make_network().to("meta"), TRAIN, VALIDATION)
-
-
-WRONG_SEARCHES = {
-    "more folds than mini-batches": ((TRAIN, batches(20)), {"folds": 3}, DataError, "3 folds of 2 mini-batches"),
-    "inputs with NaN": ((TRAIN, with_batch(0, with_nan)), {}, DataError, "validation_loader yields inputs with NaN"),
-    "a late class": (
-        (TRAIN, with_batch(3, lambda x, y: (x, y + 7))),
-        {},
-        DataError,
-        "validation_loader yields the class",
-    ),
-    "an iterator given twice": ((TRAIN, iter(VALIDATION)), {}, DataError, "are the same"),
-    "other features": ((TRAIN, [(x[:, :3], y) for x, y in VALIDATION]), {}, DataError, r"float32 \(10, 3\)"),
-    "other groups": ((TRAIN, VALIDATION), {"groups": {"a": ["layer9"]}}, ModelError, "layer9"),
-    "no memory": ((TRAIN, VALIDATION), {"memory_limit": 0}, ValueError, "memory_limit"),
-}
-
-
-@pytest.mark.parametrize("kind", WRONG_SEARCHES)
-def test_wrong_per_layer_search_is_one_error_before_any_pass(kind):
-    (train, validation), options, error, message = WRONG_SEARCHES[kind]
-    network, options = Counted(), copy.copy(options)
-    if kind == "an iterator given twice":
-        validation = iter(batches())
-        options["test_loader"] = validation
-    with pytest.raises(error, match=message):
-        bln_search.search_layers(network, train, validation, **options)
-    assert network.calls <= 2
