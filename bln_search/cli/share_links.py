@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -11,11 +10,10 @@ import typer
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import Format, errors
 from bln_search.cli.records import json_value, print_records
-from bln_search.cli.sources import open_client, service_address
+from bln_search.cli.sources import open_ledger_or_client
 from bln_search.core.errors import TokenError
-from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import Ledger
 from bln_search.storage.share_links import MAX_DAYS
 
 app = typer.Typer(help="Links that show one study to people without an account.", no_args_is_help=True)
@@ -32,18 +30,15 @@ def create(
     token: TokenOption = None,
 ) -> None:
     """Create a link to a study and print it, once: its address, or without a service the path of its page."""
-    settings = load_settings()
-    service = service_address(database, server, settings)
-    if service is not None:
-        with open_client(service, token, settings) as client:
-            link = client.share_links.create(client.study(study)["id"], label, days)
-        address, expires_at = link["url"], datetime.fromisoformat(link["expires_at"])
-    else:
-        with closing(open_ledger(database or settings.database_url)) as ledger:
-            record = ledger.studies.find(study)
+    with open_ledger_or_client(database, server, token) as opened:
+        if isinstance(opened, Ledger):
+            record = opened.studies.find(study)
             expires_at = datetime.now(UTC) + timedelta(days=days)
-            secret, _ = ledger.share_links.create(record.id, _owner(record), label, expires_at)
-        address = f"/shared/{secret}"
+            secret, _ = opened.share_links.create(record.id, _owner(record), label, expires_at)
+            address = f"/shared/{secret}"
+        else:
+            link = opened.share_links.create(opened.study(study)["id"], label, days)
+            address, expires_at = link["url"], datetime.fromisoformat(link["expires_at"])
     errors.print(
         f"the link ends at {expires_at:%Y-%m-%d %H:%M} UTC; it is not shown again", markup=False, highlight=False
     )
@@ -59,14 +54,11 @@ def list_links(
     output_format: FormatOption = Format.TABLE,
 ) -> None:
     """List the links of a study, newest first, without their secrets; those that ended for 30 days."""
-    settings = load_settings()
-    service = service_address(database, server, settings)
-    if service is not None:
-        with open_client(service, token, settings) as client:
-            links = client.share_links.list_links(client.study(study)["id"])
-    else:
-        with closing(open_ledger(database or settings.database_url)) as ledger:
-            links = [vars(link) for link in ledger.share_links.list_links(ledger.studies.find(study).id)]
+    with open_ledger_or_client(database, server, token) as opened:
+        if isinstance(opened, Ledger):
+            links = [vars(link) for link in opened.share_links.list_links(opened.studies.find(study).id)]
+        else:
+            links = opened.share_links.list_links(opened.study(study)["id"])
     records = [{name: json_value(link[name]) for name in _COLUMNS} for link in links]
     if records or output_format is not Format.TABLE:
         print_records(records, _COLUMNS, output_format, optional=("created_at", "label"))
@@ -85,14 +77,11 @@ def revoke(
     token: TokenOption = None,
 ) -> None:
     """Revoke a link: it shows nothing from now on."""
-    settings = load_settings()
-    service = service_address(database, server, settings)
-    if service is not None:
-        with open_client(service, token, settings) as client:
-            client.share_links.revoke(client.study(study)["id"], link_id)
-    else:
-        with closing(open_ledger(database or settings.database_url)) as ledger:
-            ledger.share_links.revoke(ledger.studies.find(study).id, link_id)
+    with open_ledger_or_client(database, server, token) as opened:
+        if isinstance(opened, Ledger):
+            opened.share_links.revoke(opened.studies.find(study).id, link_id)
+        else:
+            opened.share_links.revoke(opened.study(study)["id"], link_id)
     errors.print(f"link {link_id} is revoked", markup=False, highlight=False)
 
 

@@ -13,7 +13,7 @@ import typer
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, TokenOption
 from bln_search.cli.output import Format, errors, print_table
 from bln_search.cli.records import json_value, print_records
-from bln_search.cli.sources import open_client, service_address
+from bln_search.cli.sources import open_client, open_ledger_or_client, service_address
 from bln_search.core.enums import Scope
 from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
@@ -85,14 +85,11 @@ def list_tokens(
     output_format: FormatOption = Format.TABLE,
 ) -> None:
     """List tokens, newest first, without their secrets."""
-    settings = load_settings()
-    service = service_address(database, server, settings)
-    if service is not None:
-        with open_client(service, token, settings) as client:
-            rows = client.tokens()
-    else:
-        with closing(open_ledger(database or settings.database_url)) as ledger:
-            rows = [vars(record) for record in ledger.tokens.list_tokens(None)]
+    with open_ledger_or_client(database, server, token) as opened:
+        if isinstance(opened, Ledger):
+            rows = [vars(record) for record in opened.tokens.list_tokens(None)]
+        else:
+            rows = opened.tokens()
     records = [{name: json_value(row[name]) for name in _COLUMNS} for row in rows]
     if records or output_format is not Format.TABLE:
         print_records(records, _COLUMNS, output_format, partial(_print_table, rows))

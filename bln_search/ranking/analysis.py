@@ -10,7 +10,7 @@ from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
-from bln_search.ranking.study_effects import ConditionEffects, VarianceShares
+from bln_search.ranking.study_effects import SettingEffects, VarianceShares
 
 ANALYSIS_FORMAT = 5
 """Version of the stored form; an analysis of another version is computed again."""
@@ -68,7 +68,7 @@ class Analysis(AnalysisPart):
     selection: SelectedRowPerformance | None = None
     recommendation: Recommendation | None = None
     no_better_than_class_prior: ArmsNoBetterThanPrior | None = Field(default=None, validation_alias="doubt")
-    effects: tuple[ConditionEffects, ...] = ()
+    effects: tuple[SettingEffects, ...] = ()
     shares: tuple[VarianceShares, ...] = ()
     latencies: tuple[MeasuredLatency, ...] = ()
     device: str | None = None

@@ -1,4 +1,4 @@
-"""Group evaluations by row and by evaluation condition."""
+"""Group evaluations by row and by evaluation setting."""
 
 from __future__ import annotations
 
@@ -52,27 +52,27 @@ def losses_of_results(results: RowResults, split: Split) -> dict[RowKey, LossByS
 def losses_by_setting(
     losses: dict[RowKey, LossBySeed],
 ) -> dict[EvaluationSetting, dict[InferenceConfiguration, LossBySeed]]:
-    """Losses of every configuration under each condition.
+    """Losses of every configuration under each evaluation setting.
 
     A configuration that reads no population value is evaluated once and listed under every estimate. A configuration
-    that lacks seeds which others have under the condition is omitted: its mean would be over other networks.
+    that lacks seeds which others have under the setting is omitted: its mean would be over other networks.
     """
-    conditions: dict[EvaluationSetting, dict[InferenceConfiguration, LossBySeed]] = {}
+    settings: dict[EvaluationSetting, dict[InferenceConfiguration, LossBySeed]] = {}
     without_population: dict[tuple[str, str, int], dict[InferenceConfiguration, LossBySeed]] = {}
     for key, by_seed in losses.items():
         if key.estimate is None:
             network_losses = without_population.setdefault((key.arm, key.point, key.batch_size), {})
             network_losses[key.configuration] = by_seed
         else:
-            condition = EvaluationSetting(key.arm, key.point, key.estimate, key.batch_size)
-            conditions.setdefault(condition, {})[key.configuration] = by_seed
-    for condition, by_configuration in conditions.items():
-        by_configuration.update(without_population.get((condition.arm, condition.point, condition.batch_size), {}))
-    with_estimate = {(condition.arm, condition.point, condition.batch_size) for condition in conditions}
+            setting = EvaluationSetting(key.arm, key.point, key.estimate, key.batch_size)
+            settings.setdefault(setting, {})[key.configuration] = by_seed
+    for setting, by_configuration in settings.items():
+        by_configuration.update(without_population.get((setting.arm, setting.point, setting.batch_size), {}))
+    with_estimate = {(setting.arm, setting.point, setting.batch_size) for setting in settings}
     for (arm, point, batch_size), by_configuration in without_population.items():
         if (arm, point, batch_size) not in with_estimate:
-            conditions[EvaluationSetting(arm, point, None, batch_size)] = by_configuration
-    return {condition: _with_every_seed(conditions[condition]) for condition in sorted(conditions, key=_sort_key)}
+            settings[EvaluationSetting(arm, point, None, batch_size)] = by_configuration
+    return {setting: _with_every_seed(settings[setting]) for setting in sorted(settings, key=_sort_key)}
 
 
 def _with_every_seed(losses: dict[InferenceConfiguration, LossBySeed]) -> dict[InferenceConfiguration, LossBySeed]:
@@ -80,5 +80,5 @@ def _with_every_seed(losses: dict[InferenceConfiguration, LossBySeed]) -> dict[I
     return {configuration: by_seed for configuration, by_seed in losses.items() if by_seed.keys() == seeds}
 
 
-def _sort_key(condition: EvaluationSetting) -> tuple[str, str, str, int]:
-    return condition.arm, condition.point, condition.estimate or "", condition.batch_size
+def _sort_key(setting: EvaluationSetting) -> tuple[str, str, str, int]:
+    return setting.arm, setting.point, setting.estimate or "", setting.batch_size

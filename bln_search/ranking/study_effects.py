@@ -17,7 +17,7 @@ METRICS = ("loss", "accuracy")
 _MAX_INTERACTION_ORDER = 4
 
 
-class ConditionEffect(AnalysisPart):
+class SwitchEffect(AnalysisPart):
     """A main effect or interaction (see `factorial_effects`) with its 95 % confidence interval over seeds."""
 
     switches: str
@@ -26,8 +26,8 @@ class ConditionEffect(AnalysisPart):
     high: float | None
 
 
-class ConditionEffects(AnalysisPart):
-    """Main effects and interactions of the switches under one condition, for one metric on one split."""
+class SettingEffects(AnalysisPart):
+    """Main effects and interactions of the switches under one evaluation setting, for one metric on one split."""
 
     arm: str
     point: str
@@ -35,7 +35,7 @@ class ConditionEffects(AnalysisPart):
     batch_size: int
     split: Split
     metric: str
-    effects: tuple[ConditionEffect, ...]
+    effects: tuple[SwitchEffect, ...]
 
 
 class VarianceShares(AnalysisPart):
@@ -74,23 +74,23 @@ def values_by_split_and_metric(
     return dict(sorted(values.items()))
 
 
-def condition_effects(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[ConditionEffects, ...]:
-    """Effects for every condition, split and metric for which all configurations of the method have a value."""
+def effects_by_setting(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[SettingEffects, ...]:
+    """Effects for each evaluation setting, split and metric in which all configurations of the method have a value."""
     results = []
     for (split, metric), by_row in values.items():
-        for condition, by_configuration in losses_by_setting(dict(by_row)).items():
+        for setting, by_configuration in losses_by_setting(dict(by_row)).items():
             effects = factorial_effects(by_configuration, order=_MAX_INTERACTION_ORDER)
             if effects is not None:
                 results.append(
-                    ConditionEffects(
-                        arm=condition.arm,
-                        point=condition.point,
-                        estimate=condition.estimate,
-                        batch_size=condition.batch_size,
+                    SettingEffects(
+                        arm=setting.arm,
+                        point=setting.point,
+                        estimate=setting.estimate,
+                        batch_size=setting.batch_size,
                         split=split,
                         metric=metric,
                         effects=tuple(
-                            ConditionEffect(
+                            SwitchEffect(
                                 switches=effect.name, mean=effect.size.mean, low=effect.size.low, high=effect.size.high
                             )
                             for effect in effects

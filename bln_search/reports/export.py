@@ -45,7 +45,7 @@ COLUMNS = (
 
 
 COMPARISON_COLUMNS = (
-    "condition",
+    "setting",
     "recommended",
     "group",
     "rank_low",
@@ -78,7 +78,7 @@ class RowComparisons:
         compared, difference = self._rows.get(row.key), self._differences_by_row.get(row.key)
         loss_above_best = None if compared is None else 0.0 if difference is None else difference.mean
         return {
-            "condition": condition_id(row.key),
+            "setting": setting_id(row.key),
             "recommended": None if self._recommended is None else row.key == self._recommended,
             "group": None if compared is None else compared.letters,
             "rank_low": None if compared is None else compared.lowest_rank,
@@ -111,7 +111,7 @@ def _differences_by_row(comparison: Comparison) -> dict[RowKey, _Difference]:
     }
 
 
-def condition_id(key: RowKey) -> str:
+def setting_id(key: RowKey) -> str:
     """What rows with other configurations have in common with this one: arm, point, estimate and batch size."""
     parts = {"arm": key.arm, "parameters": key.point, "population": key.estimate, "batch_size": key.batch_size}
     return ";".join(f"{name}={value}" for name, value in parts.items() if value)

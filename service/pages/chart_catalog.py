@@ -8,9 +8,9 @@ from typing import NamedTuple
 from bln_search.core.enums import ProbeKind
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
-from bln_search.reports.charts.conditions import best_point_rank_chart
 from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS
+from bln_search.reports.charts.evaluation_settings import best_point_rank_chart
 from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM
 from bln_search.reports.charts.search import importance_chart, parallel_coordinates_chart, pareto_chart
 from service.pages.chart_drawing import (
@@ -27,7 +27,7 @@ from service.pages.chart_drawing import (
     has_geometry,
     has_points,
 )
-from service.pages.chart_query import MAX_CONDITIONS, ChartQuery
+from service.pages.chart_query import MAX_SETTINGS, ChartQuery
 
 
 class ChartEntry(NamedTuple):
@@ -37,14 +37,14 @@ class ChartEntry(NamedTuple):
         title: Title.
         draw: Draws the chart; returns None if the study lacks the data.
         requirement: What the study then lacks.
-        by_condition: Whether the selected condition decides what the chart shows.
+        by_setting: Whether the selected evaluation setting decides what the chart shows.
         has_data: Whether the chart can be drawn, for a chart that takes long to draw; None to draw it and see.
     """
 
     title: str
     draw: Callable[[ChartQuery], Chart | None]
     requirement: str
-    by_condition: bool = False
+    by_setting: bool = False
     has_data: Callable[[ChartQuery], bool] | None = None
 
     def can_be_drawn(self, query: ChartQuery) -> bool:
@@ -67,7 +67,7 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
             "Loss of every configuration",
             lambda query: heat_map(query.losses),
             "nothing is measured yet",
-            by_condition=True,
+            by_setting=True,
         ),
         "differences": ChartEntry(
             "Differences to the best row",
@@ -80,8 +80,8 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
             "this needs a complete study with two seeds and three rows",
         ),
         "ranks": ChartEntry(
-            "Ranks by condition",
-            lambda query: best_point_rank_chart(query.conditions, MAX_CONDITIONS),
+            "Ranks by evaluation setting",
+            lambda query: best_point_rank_chart(query.losses_by_setting, MAX_SETTINGS),
             "this needs a second population estimate, inference batch size, point or arm of the same method",
         ),
     },
@@ -98,31 +98,31 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
             "Effects of the switches",
             lambda query: effects_chart(query.losses),
             "this needs every configuration of the method measured under at least one seed",
-            by_condition=True,
+            by_setting=True,
         ),
         "variance": ChartEntry(
             "Variance shares by factor",
             draw_variance,
-            "this needs a complete study, and a condition whose arm and point are among the compared rows",
-            by_condition=True,
+            "this needs a complete study, and a setting whose arm and point are among the compared rows",
+            by_setting=True,
         ),
         "batch-sizes": ChartEntry(
             "Loss at other batch sizes",
             lambda query: draw_axis(query, ProbeKind.SIZE),
             "this needs `probes: {batch_sizes: [1, 2, 4, 8]}` in the study, or `bln-search probe`",
-            by_condition=True,
+            by_setting=True,
         ),
         "epochs": ChartEntry(
             "Loss after other epochs",
             lambda query: draw_axis(query, ProbeKind.EPOCH),
             "this needs `probes: {epochs: 3}` in the study",
-            by_condition=True,
+            by_setting=True,
         ),
         "company": ChartEntry(
             "Dependence on the mini-batch",
             draw_batch_dependence,
             "this needs `probes: {reshuffles: 5}` in the study, or `bln-search probe`",
-            by_condition=True,
+            by_setting=True,
         ),
     },
     SEARCH: {
@@ -150,7 +150,7 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
             "Population and mini-batch statistics",
             draw_drift,
             "the networks of this study did not record this; new ones do",
-            by_condition=True,
+            by_setting=True,
         ),
         "weight-norms": ChartEntry(
             "Norm of the weights by epoch",
@@ -174,7 +174,7 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
             "Effects of the switches by layer",
             draw_per_layer,
             "this needs a section `layers` in the study, and its networks searched",
-            by_condition=True,
+            by_setting=True,
         ),
     },
     TIME: {

@@ -47,10 +47,10 @@ def has_points(query: ChartQuery, least: int) -> bool:
 
 def draw_drift(query: ChartQuery) -> Chart | None:
     """Difference of population and mini-batch statistics by layer."""
-    condition = query.condition
-    if condition is None:
+    setting = query.setting
+    if setting is None:
         return None
-    return drift_chart(query.context.ledger.results.list_drifts(query.study.id, condition.arm, condition.point))
+    return drift_chart(query.context.ledger.results.list_drifts(query.study.id, setting.arm, setting.point))
 
 
 def draw_geometry(query: ChartQuery, measure: GeometryMeasure) -> Chart | None:
@@ -66,21 +66,21 @@ def has_geometry(query: ChartQuery) -> bool:
 
 def draw_axis(query: ChartQuery, kind: ProbeKind) -> Chart | None:
     """Loss at other batch sizes or after other epochs."""
-    condition = query.condition
-    if condition is None:
+    setting = query.setting
+    if setting is None:
         return None
-    probes = query.list_probes(condition, kind)
-    return probe_curve_chart(probes, kind, condition.arm, condition.point, condition.estimate or "")
+    probes = query.list_probes(setting, kind)
+    return probe_curve_chart(probes, kind, setting.arm, setting.point, setting.estimate or "")
 
 
 def draw_batch_dependence(query: ChartQuery) -> Chart | None:
     """Predictions that change with the composition of the mini-batch."""
-    condition = query.condition
-    if condition is None:
+    setting = query.setting
+    if setting is None:
         return None
-    probes = query.list_probes(condition, ProbeKind.RESHUFFLED, ProbeKind.SKEWED)
+    probes = query.list_probes(setting, ProbeKind.RESHUFFLED, ProbeKind.SKEWED)
     dependence = batch_dependence(probes, per_slot=query.board.spec.has_slot_populations)
-    return batch_dependence_chart(dependence, condition.arm, condition.point, condition.estimate or "")
+    return batch_dependence_chart(dependence, setting.arm, setting.point, setting.estimate or "")
 
 
 def draw_comparison(query: ChartQuery, draw: Callable[[Comparison], Chart | None]) -> Chart | None:
@@ -91,10 +91,10 @@ def draw_comparison(query: ChartQuery, draw: Callable[[Comparison], Chart | None
 
 def draw_variance(query: ChartQuery) -> Chart | None:
     """Shares of the variance of the loss by factor."""
-    analysis, condition = query.analysis, query.condition
-    if analysis is None or condition is None:
+    analysis, setting = query.analysis, query.setting
+    if analysis is None or setting is None:
         return None
-    return variance_chart(analysis.shares, condition.arm, condition.point)
+    return variance_chart(analysis.shares, setting.arm, setting.point)
 
 
 def draw_latencies(query: ChartQuery) -> Chart | None:
@@ -105,9 +105,9 @@ def draw_latencies(query: ChartQuery) -> Chart | None:
 
 def draw_per_layer(query: ChartQuery) -> Chart | None:
     """Effects of the switches of each layer."""
-    analysis, condition = query.analysis, query.condition
-    if analysis is None or condition is None:
+    analysis, setting = query.analysis, query.setting
+    if analysis is None or setting is None:
         return None
-    matching = (layers for layers in analysis.layers if (layers.arm, layers.point) == (condition.arm, condition.point))
+    matching = (layers for layers in analysis.layers if (layers.arm, layers.point) == (setting.arm, setting.point))
     result = next(matching, None)
     return None if result is None else layer_switches_chart(result)

@@ -1,4 +1,4 @@
-"""What a chart of a study is drawn from: the study, and the split and condition that the page has chosen."""
+"""What a chart of a study is drawn from: the study, and the split and evaluation setting that the page has chosen."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from bln_search.core.enums import ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import EvaluationSetting, losses_by_setting
 from bln_search.ranking.probe_results import TrialProbe
-from bln_search.reports.charts.chart import condition_labels
-from bln_search.reports.charts.conditions import evaluation_settings_of_best_points, point_results
+from bln_search.reports.charts.chart import setting_labels
 from bln_search.reports.charts.configurations import ByConfiguration
+from bln_search.reports.charts.evaluation_settings import evaluation_settings_of_best_points, point_results
 from bln_search.reports.charts.search import PointResult
 from bln_search.specs.sections.search import Objective
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import Context
 from service.security import StudyAccess
 
-MAX_CONDITIONS = 40
+MAX_SETTINGS = 40
 
 
 class ChartQuery:
-    """Study, split and condition that a chart is drawn for."""
+    """Study, split and evaluation setting that a chart is drawn for."""
 
-    def __init__(self, study: StudyAccess, context: Context, split: str, condition: int) -> None:
+    def __init__(self, study: StudyAccess, context: Context, split: str, setting: int) -> None:
         self.study, self.context = study, context
         self.split = Split(split)
-        self._condition_index = condition
+        self._setting_index = setting
 
     @cached_property
     def board(self) -> CachedLeaderboard:
@@ -34,28 +34,28 @@ class ChartQuery:
         return self.context.leaderboards.get(self.study.id, self.study.results, allow_stale=self.study.is_active)
 
     @cached_property
-    def conditions(self) -> dict[EvaluationSetting, ByConfiguration]:
-        """The conditions that can be selected, with the losses of each."""
+    def losses_by_setting(self) -> dict[EvaluationSetting, ByConfiguration]:
+        """Losses of the evaluation settings that can be selected."""
         return evaluation_settings_of_best_points(losses_by_setting(self.board.losses[self.split]))
 
     @property
-    def condition_index(self) -> int:
-        """Index of the selected condition."""
-        return self._condition_index if self._condition_index < min(len(self.conditions), MAX_CONDITIONS) else 0
+    def setting_index(self) -> int:
+        """Index of the selected evaluation setting."""
+        return self._setting_index if self._setting_index < min(len(self.losses_by_setting), MAX_SETTINGS) else 0
 
     @property
-    def condition(self) -> EvaluationSetting | None:
-        """The selected condition; None if nothing is measured yet."""
-        return list(self.conditions)[self.condition_index] if self.conditions else None
+    def setting(self) -> EvaluationSetting | None:
+        """The selected evaluation setting; None if nothing is measured yet."""
+        return list(self.losses_by_setting)[self.setting_index] if self.losses_by_setting else None
 
     @property
     def losses(self) -> ByConfiguration:
-        """Losses of the selected condition."""
-        return list(self.conditions.values())[self.condition_index] if self.conditions else {}
+        """Losses under the selected evaluation setting."""
+        return list(self.losses_by_setting.values())[self.setting_index] if self.losses_by_setting else {}
 
-    def list_probes(self, condition: EvaluationSetting, *kinds: ProbeKind) -> list[TrialProbe]:
-        """Return the probes of these kinds of the condition's arm."""
-        return self.context.ledger.probes.list_probes(self.study.id, arm=condition.arm, kinds=kinds)
+    def list_probes(self, setting: EvaluationSetting, *kinds: ProbeKind) -> list[TrialProbe]:
+        """Return the probes of these kinds of the arm of an evaluation setting."""
+        return self.context.ledger.probes.list_probes(self.study.id, arm=setting.arm, kinds=kinds)
 
     @property
     def analysis(self) -> Analysis | None:
@@ -63,8 +63,8 @@ class ChartQuery:
         return self.context.analyses.get(self.study.id)
 
     def labels(self) -> list[str]:
-        """Return the labels of the conditions."""
-        return list(condition_labels(self.conditions).values())
+        """Return the labels of the evaluation settings."""
+        return list(setting_labels(self.losses_by_setting).values())
 
     @cached_property
     def points(self) -> list[PointResult]:

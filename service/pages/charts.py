@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.chart_catalog import CHARTS, GROUPS, ChartEntry
-from service.pages.chart_query import MAX_CONDITIONS, ChartQuery
+from service.pages.chart_query import MAX_SETTINGS, ChartQuery
 from service.pages.rendering.chart_responses import csv_response, figure_response
 from service.pages.rendering.templates import render_page
 from service.pages.rendering.viewer import viewer_context
@@ -18,7 +18,7 @@ from service.security import ReadableStudy
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 SplitChoice = Annotated[Literal["validation", "test"], Query(description="split whose loss is shown")]
-ConditionChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="index of the condition")]
+SettingChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="index of the evaluation setting")]
 
 
 def _check_chart_name(name: str) -> str:
@@ -37,13 +37,13 @@ def charts_page(
     study: ReadableStudy,
     context: ContextDep,
     split: SplitChoice = "validation",
-    condition: ConditionChoice = 0,
+    setting: SettingChoice = 0,
 ) -> HTMLResponse:
     """All charts of a study by group; those without data are listed with what they need."""
-    query = ChartQuery(study, context, split, condition)
+    query = ChartQuery(study, context, split, setting)
     analysis = query.analysis
     groups, missing = _split_by_availability(query)
-    labels = query.labels()[:MAX_CONDITIONS]
+    labels = query.labels()[:MAX_SETTINGS]
     return render_page(
         request,
         "charts.html",
@@ -54,9 +54,9 @@ def charts_page(
         groups=groups,
         missing=missing,
         split=split,
-        condition=query.condition_index,
-        conditions=labels,
-        condition_label=labels[query.condition_index] if labels else None,
+        setting=query.setting_index,
+        settings=labels,
+        setting_label=labels[query.setting_index] if labels else None,
     )
 
 
@@ -79,10 +79,10 @@ def download_chart_csv(
     name: ChartName,
     context: ContextDep,
     split: SplitChoice = "validation",
-    condition: ConditionChoice = 0,
+    setting: SettingChoice = 0,
 ) -> Response:
     """The data of a chart."""
-    chart = CHARTS[name].draw(ChartQuery(study, context, split, condition))
+    chart = CHARTS[name].draw(ChartQuery(study, context, split, setting))
     return csv_response(chart, f"study-{study.id}-{name}", CHARTS[name].requirement)
 
 
@@ -92,7 +92,7 @@ def chart_plotly_json(
     name: ChartName,
     context: ContextDep,
     split: SplitChoice = "validation",
-    condition: ConditionChoice = 0,
+    setting: SettingChoice = 0,
 ) -> JSONResponse:
     """A chart as a Plotly figure."""
-    return figure_response(CHARTS[name].draw(ChartQuery(study, context, split, condition)), CHARTS[name].requirement)
+    return figure_response(CHARTS[name].draw(ChartQuery(study, context, split, setting)), CHARTS[name].requirement)

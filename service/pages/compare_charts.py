@@ -1,4 +1,4 @@
-"""Charts of a comparison of studies: ranks by condition, and training curves."""
+"""Charts of a comparison of studies: ranks by evaluation setting, and training curves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from bln_search.core.enums import Split
 from bln_search.ranking.grouping import losses_by_setting
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.chart import condition_label, make_labels_unique
+from bln_search.reports.charts.chart import make_labels_unique, setting_label
 from bln_search.reports.charts.configurations import rank_chart_by_label
 from bln_search.reports.charts.curves import LOSS, TrialCurve, curves_chart
 from bln_search.storage.pagination import Page
@@ -23,8 +23,8 @@ from service.pages.rendering.chart_responses import csv_response, figure_respons
 from service.security import Reader
 
 router = APIRouter(prefix="/compare", include_in_schema=False)
-_MAX_CONDITIONS = 6
-"""Conditions of each study in the chart of ranks."""
+_MAX_SETTINGS = 6
+"""Evaluation settings of each study in the chart of ranks."""
 
 _MAX_CURVES = 20
 """Curves of each study."""
@@ -36,14 +36,14 @@ class _ComparisonChart(NamedTuple):
 
 
 def _draw_ranks(context: Context, reader: Bearer, study_ids: Sequence[int], split: Split) -> Chart | None:
-    """Which configuration is best in which study and under which condition."""
+    """Which configuration is best in which study and under which evaluation setting."""
     compared = [
-        (f"{study_id}: {board.spec.name}", condition, losses)
+        (f"{study_id}: {board.spec.name}", setting, losses)
         for study_id, board in zip(study_ids, read_leaderboards(context, reader, list(study_ids)), strict=True)
-        for condition, losses in list(losses_by_setting(board.losses[split]).items())[:_MAX_CONDITIONS]
+        for setting, losses in list(losses_by_setting(board.losses[split]).items())[:_MAX_SETTINGS]
     ]
-    conditions = [condition for _, condition, _ in compared]
-    labels = make_labels_unique(f"{name}, {condition_label(condition, conditions)}" for name, condition, _ in compared)
+    settings = [setting for _, setting, _ in compared]
+    labels = make_labels_unique(f"{name}, {setting_label(setting, settings)}" for name, setting, _ in compared)
     return rank_chart_by_label({label: losses for label, (_, _, losses) in zip(labels, compared, strict=True)})
 
 
@@ -68,7 +68,7 @@ def _draw_curves(context: Context, reader: Bearer, study_ids: Sequence[int], _: 
 
 
 _CHARTS = {
-    "ranks": _ComparisonChart(_draw_ranks, "this needs two conditions with the same configurations"),
+    "ranks": _ComparisonChart(_draw_ranks, "this needs two evaluation settings with the same configurations"),
     "curves": _ComparisonChart(_draw_curves, "nothing is trained yet"),
 }
 

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import losses_by_setting
-from bln_search.reports.charts.chart import condition_labels
+from bln_search.reports.charts.chart import setting_labels
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.specs.sections.space import format_point_json
 from service.caching.leaderboard_cache import CachedLeaderboard
@@ -77,7 +77,7 @@ def configuration_page(
         parameters=format_point_json(first.point),
         others=[make_display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
         ranked_on=board.leaderboard.ranked_on,
-        wins=_find_won_conditions(board, selected),
+        wins=_find_won_settings(board, selected),
         exportable=board.spec.external is None and first.state is EvaluationState.MEASURED,
         **row_exports(context, study, first),
         can_fine_tune=board.spec.external is None and not selected.uses_blend,
@@ -88,15 +88,15 @@ def configuration_page(
     )
 
 
-def _find_won_conditions(board: CachedLeaderboard, configuration: InferenceConfiguration) -> list[str]:
-    """Return the conditions under which the configuration has the lowest mean loss."""
-    conditions = losses_by_setting(board.losses[board.leaderboard.ranked_on])
-    labels = condition_labels(conditions)
+def _find_won_settings(board: CachedLeaderboard, configuration: InferenceConfiguration) -> list[str]:
+    """Return the evaluation settings under which the configuration has the lowest mean loss."""
+    losses_by_evaluation_setting = losses_by_setting(board.losses[board.leaderboard.ranked_on])
+    labels = setting_labels(losses_by_evaluation_setting)
     won = []
-    for condition, losses in conditions.items():
+    for setting, losses in losses_by_evaluation_setting.items():
         means = {code: statistics.fmean(values.values()) for code, values in losses.items()}
         if configuration in means and means[configuration] == min(means.values()):
-            won.append(labels[condition])
+            won.append(labels[setting])
     return won[:_MAX_WINS]
 
 

@@ -13,7 +13,7 @@ from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.statistics.eta_squared import eta_squared
-from bln_search.ranking.study_effects import condition_effects, values_by_split_and_metric, variance_shares
+from bln_search.ranking.study_effects import effects_by_setting, values_by_split_and_metric, variance_shares
 
 FROZEN = PopulationEstimate.FROZEN
 METHODS = {"bn": Method.BN, "mbn": Method.MBN}
@@ -78,7 +78,7 @@ def test_shares_of_each_arm_are_those_of_its_switches_alone(evaluations):
 
 
 def test_effects_are_the_mean_differences_of_a_switch(evaluations):
-    accuracy, loss = condition_effects(values_by_split_and_metric(evaluations, {("bn", "")}))
+    accuracy, loss = effects_by_setting(values_by_split_and_metric(evaluations, {("bn", "")}))
     assert (accuracy.metric, loss.metric) == ("accuracy", "loss")
     assert (loss.arm, loss.point, loss.batch_size, loss.split) == ("bn", "", 25, Split.VALIDATION)
     by_code = {}
@@ -94,7 +94,7 @@ def test_effects_are_the_mean_differences_of_a_switch(evaluations):
 def test_a_missing_configuration_leaves_no_effects_and_no_shares(evaluations):
     incomplete = [item for item in evaluations if str(item.evaluation.key.configuration) != "TT--"]
     values = values_by_split_and_metric(incomplete, {("bn", "")})
-    assert condition_effects(values) == ()
+    assert effects_by_setting(values) == ()
     assert variance_shares(values) == ()
 
 
@@ -118,5 +118,5 @@ def test_blends_change_neither_effects_nor_shares(evaluations):
     arms = {(arm, "") for arm in METHODS}
     plain, both = (values_by_split_and_metric(items, arms) for items in (evaluations, [*evaluations, *blended]))
     assert len(both[Split.VALIDATION, "loss"]) > len(plain[Split.VALIDATION, "loss"])
-    assert condition_effects(both) == condition_effects(plain)
+    assert effects_by_setting(both) == effects_by_setting(plain)
     assert variance_shares(both) == variance_shares(plain)

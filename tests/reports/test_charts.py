@@ -15,9 +15,9 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import Drift, LayerGeometry, RowKey
 from bln_search.ranking.grouping import EvaluationSetting
-from bln_search.reports.charts.conditions import evaluation_settings_of_best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
+from bln_search.reports.charts.evaluation_settings import evaluation_settings_of_best_points, point_results
 from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, geometry_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.search import (
@@ -41,7 +41,7 @@ def points(count=20, seconds=None):
     return [PointResult("mbn", point, n / 10, seconds and seconds(n)) for n, point in enumerate(drawn_points)]
 
 
-def condition(estimate="frozen", batch_size=25):
+def setting(estimate="frozen", batch_size=25):
     return EvaluationSetting("bln", "", PopulationEstimate(estimate), batch_size)
 
 
@@ -83,7 +83,7 @@ def all_charts():
     yield "heat map of LN", heat_map(losses(codes=all_configurations(Method.LN)))
     yield "effects", effects_chart(losses())
     yield "effects of one seed", effects_chart(losses(1))
-    yield "ranks", rank_chart({condition(): losses(), condition("epoch"): losses()})
+    yield "ranks", rank_chart({setting(): losses(), setting("epoch"): losses()})
     yield "curves", curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3)
     yield "errors", curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3, ERROR)
     yield "curves of points", curves_chart([curve(0, point="a"), curve(0, point="b", loss=1e9)], 200)
@@ -147,16 +147,16 @@ def test_values_of_the_heat_map_are_readable_on_their_colors():
         assert (bright + 0.05) / (dark + 0.05) >= 4.5
 
 
-def test_ranks_compare_conditions_with_equal_configurations():
+def test_ranks_compare_settings_with_equal_configurations():
     table = losses()
     chart = rank_chart(
         {
-            condition(): table,
-            condition("epoch"): losses(),
+            setting(): table,
+            setting("epoch"): losses(),
             EvaluationSetting("ln", "", PopulationEstimate.FROZEN, 25): losses(codes=all_configurations(Method.LN)),
         }
     )
-    first = [row for row in chart.rows if row["condition"] == chart.rows[0]["condition"]]
+    first = [row for row in chart.rows if row["setting"] == chart.rows[0]["setting"]]
     ordered = sorted(first, key=lambda row: row["rank"])
     assert [row["loss"] for row in ordered] == sorted(row["loss"] for row in first)
     assert {row["configuration"] for row in chart.rows} == {str(code) for code in WORDS}
@@ -166,10 +166,10 @@ def test_ranks_compare_blends_only_without_other_pairs():
     blended = losses(codes=[code.with_blended_population for code in WORDS])
     labels = ("frozen@0.1", "frozen@0.5", "frozen@N16")
     blends = {EvaluationSetting("bln", "", label, 25): blended for label in labels}
-    both = rank_chart({condition(): losses(), condition("epoch"): losses(), **blends})
-    assert {row["condition"] for row in both.rows} == {"frozen", "epoch"}
-    one = rank_chart({condition(): losses(), **blends})
-    assert {row["condition"] for row in one.rows} == set(labels)
+    both = rank_chart({setting(): losses(), setting("epoch"): losses(), **blends})
+    assert {row["setting"] for row in both.rows} == {"frozen", "epoch"}
+    one = rank_chart({setting(): losses(), **blends})
+    assert {row["setting"] for row in one.rows} == set(labels)
 
 
 def test_heat_map_of_blends_names_their_letter():
@@ -182,7 +182,7 @@ def test_heat_map_of_blends_names_their_letter():
 def test_no_chart_without_data():
     assert heat_map({}) is None
     assert effects_chart({WORDS[0]: {0: 1.0}}) is None
-    assert rank_chart({condition(): losses()}) is None
+    assert rank_chart({setting(): losses()}) is None
     assert curves_chart([TrialCurve("bln", "", 0, [])], 1) is None
     assert drift_chart({}) is None
     assert geometry_chart({}, CURVATURE) is None
@@ -238,8 +238,8 @@ def test_point_that_diverged_under_some_seeds_is_not_the_best():
     by_point = {json.dumps(complete): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(incomplete): {0: 0.2}}
     losses = {RowKey("bn", point, code, None, 25): values for point, values in by_point.items()}
     assert [point_result.loss for point_result in point_results(losses, {})] == [pytest.approx(0.31)]
-    conditions = {EvaluationSetting("bn", point, None, 25): {code: values} for point, values in by_point.items()}
-    assert [best_point.point for best_point in evaluation_settings_of_best_points(conditions)] == [json.dumps(complete)]
+    settings = {EvaluationSetting("bn", point, None, 25): {code: values} for point, values in by_point.items()}
+    assert [best_point.point for best_point in evaluation_settings_of_best_points(settings)] == [json.dumps(complete)]
     assert evaluation_settings_of_best_points({}) == {}
 
 

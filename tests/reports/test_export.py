@@ -14,7 +14,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.selection.recommendation import recommend
 from bln_search.reports import leaderboard_csv, leaderboard_json
-from bln_search.reports.export import COLUMNS, COMPARISON_COLUMNS, RowComparisons, condition_id, leaderboard_jsonl
+from bln_search.reports.export import COLUMNS, COMPARISON_COLUMNS, RowComparisons, leaderboard_jsonl, setting_id
 from tests.ranking.comparisons import compared
 from tests.reports.leaderboards import make_board
 
@@ -49,7 +49,7 @@ def test_rows_carry_what_the_table_shows(analysis):
     assert (recommended["loss_above_best_low"], recommended["loss_above_best_high"]) == interval
     assert recommended["loss_above_best"] == -pair.loss.mean
     assert (recommended["p_value"], recommended["p_best"]) == (pair.loss.adjusted, row.first_share)
-    assert [name for name in COMPARISON_COLUMNS if not_compared[name] is not None] == ["condition", "recommended"]
+    assert [name for name in COMPARISON_COLUMNS if not_compared[name] is not None] == ["setting", "recommended"]
 
 
 def test_csv_json_and_json_lines_hold_the_same_comparison(analysis):
@@ -66,13 +66,13 @@ def test_csv_json_and_json_lines_hold_the_same_comparison(analysis):
 
 def test_without_an_analysis_there_are_no_values():
     rows = json.loads(leaderboard_json(make_board(), {}, RowComparisons(None)))["rows"]
-    assert all(row[name] is None for row in rows for name in COMPARISON_COLUMNS if name != "condition")
+    assert all(row[name] is None for row in rows for name in COMPARISON_COLUMNS if name != "setting")
 
 
 def test_configurations_under_one_condition_share_its_identity():
     first, second = (
         RowKey("bln", "", InferenceConfiguration(code), PopulationEstimate.FROZEN, 25) for code in ("TTFF", "FTFF")
     )
-    assert condition_id(first) == condition_id(second) == "arm=bln;population=frozen;batch_size=25"
-    assert condition_id(first._replace(batch_size=1)) != condition_id(first)
-    assert condition_id(first._replace(point='{"training.epochs": 2}')) != condition_id(first)
+    assert setting_id(first) == setting_id(second) == "arm=bln;population=frozen;batch_size=25"
+    assert setting_id(first._replace(batch_size=1)) != setting_id(first)
+    assert setting_id(first._replace(point='{"training.epochs": 2}')) != setting_id(first)

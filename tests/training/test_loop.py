@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from bln_search.core.enums import Split
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import DataError
 from bln_search.norms import make_norm
 from bln_search.norms.network.layers import find_norms

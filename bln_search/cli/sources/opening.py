@@ -27,14 +27,21 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @contextmanager
 def open_source(database: str | None, server: str | None, token: str | None) -> Iterator[StudySource]:
     """Open the service if options or settings name one, otherwise the database."""
+    with open_ledger_or_client(database, server, token) as opened:
+        yield LedgerSource(opened) if isinstance(opened, Ledger) else ServiceSource(opened)
+
+
+@contextmanager
+def open_ledger_or_client(database: str | None, server: str | None, token: str | None) -> Iterator[Ledger | Client]:
+    """Open a client of the service if options or settings name one, otherwise the database."""
     settings = load_settings()
     service = service_address(database, server, settings)
     if service is not None:
         with open_client(service, token, settings) as client:
-            yield ServiceSource(client)
+            yield client
         return
     with closing(open_ledger(database or settings.database_url)) as ledger:
-        yield LedgerSource(ledger)
+        yield ledger
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -11,11 +10,11 @@ import typer
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import errors, print_error
-from bln_search.cli.sources import open_client, service_address
+from bln_search.cli.sources import open_ledger_or_client
 from bln_search.cli.studies.wording import study_label
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.settings import Settings, load_settings
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger
 
 
 def delete(
@@ -30,21 +29,18 @@ def delete(
     Networks that another study needs are kept.
     """
     settings = load_settings()
-    service = service_address(database, server, settings)
-    if service is not None:
-        with open_client(service, token, settings) as client:
-            found = client.study(study)
-            label = study_label(found["id"], found["name"], found["owner"])
-            _confirm(label, yes=yes)
-            client.delete(found["id"])
-    else:
-        with closing(open_ledger(database or settings.database_url)) as ledger:
-            record = ledger.studies.find(study)
+    with open_ledger_or_client(database, server, token) as opened:
+        if isinstance(opened, Ledger):
+            record = opened.studies.find(study)
             label = study_label(record.id, record.name, record.owner)
             _confirm(label, yes=yes)
-            _delete_of_database(
-                ledger, record.id, settings, is_other_database=database not in (None, settings.database_url)
-            )
+            is_other_database = database not in (None, settings.database_url)
+            _delete_of_database(opened, record.id, settings, is_other_database=is_other_database)
+        else:
+            found = opened.study(study)
+            label = study_label(found["id"], found["name"], found["owner"])
+            _confirm(label, yes=yes)
+            opened.delete(found["id"])
     errors.print(f"{label} is deleted", markup=False, highlight=False)
 
 

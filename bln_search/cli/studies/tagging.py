@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Annotated
 
 import typer
 
 from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import errors
-from bln_search.cli.sources import open_client, service_address
+from bln_search.cli.sources import open_ledger_or_client
 from bln_search.cli.studies.wording import study_label
 from bln_search.core.tags import normalize_tags
-from bln_search.settings import load_settings
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import Ledger
 
 
 def tag(
@@ -28,19 +26,16 @@ def tag(
 ) -> None:
     """Add tags to a study, remove tags, and print those that it has."""
     changes = {"add_tags": normalize_tags(tags or ()), "remove_tags": normalize_tags(remove or ())}
-    settings = load_settings()
-    service = service_address(database, server, settings)
-    if service is not None:
-        with open_client(service, token, settings) as client:
-            found = client.study(study)
-            label = study_label(found["id"], found["name"], found["owner"])
-            present = client.update_study(found["id"], **changes)["tags"] if tags or remove else found["tags"]
-    else:
-        with closing(open_ledger(database or settings.database_url)) as ledger:
-            record = ledger.studies.find(study)
+    with open_ledger_or_client(database, server, token) as opened:
+        if isinstance(opened, Ledger):
+            record = opened.studies.find(study)
             label = study_label(record.id, record.name, record.owner)
-            ledger.queue.update(record.id, changes)
-            present = ledger.studies.get(record.id).tags
+            opened.queue.update(record.id, changes)
+            present = opened.studies.get(record.id).tags
+        else:
+            found = opened.study(study)
+            label = study_label(found["id"], found["name"], found["owner"])
+            present = opened.update_study(found["id"], **changes)["tags"] if tags or remove else found["tags"]
     errors.print(
         f"{label} has {'the tags ' + ', '.join(present) if present else 'no tags'}", markup=False, highlight=False
     )

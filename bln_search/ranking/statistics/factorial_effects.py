@@ -46,7 +46,7 @@ class FactorialEffect:
 
 
 def factorial_effects(values: Mapping[InferenceConfiguration, BySeed], order: int = 2) -> list[FactorialEffect] | None:
-    """Effects of the switches of one method under one condition.
+    """Effects of the switches of one method under one evaluation setting.
 
     Args:
         values: Metric by configuration and seed. Configurations with memory or blends, and seeds that lack a

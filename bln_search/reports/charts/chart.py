@@ -69,26 +69,24 @@ def with_opacity(colour_code: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity})"
 
 
-def condition_label(condition: EvaluationSetting, conditions: Sequence[EvaluationSetting]) -> str:
-    """The attributes of a condition in which the conditions differ."""
+def setting_label(setting: EvaluationSetting, settings: Sequence[EvaluationSetting]) -> str:
+    """The attributes of an evaluation setting in which the settings differ."""
     parts = []
-    if len({other.arm for other in conditions}) > 1:
-        parts.append(condition.arm)
-    if len({other.point for other in conditions}) > 1:
-        parts.append(format_point_json(condition.point))
-    if len({other.batch_size for other in conditions}) > 1:
-        parts.append(f"batch {condition.batch_size}")
-    if len({other.estimate for other in conditions}) > 1 or not parts:
-        parts.append(condition.estimate or "no population")
+    if len({other.arm for other in settings}) > 1:
+        parts.append(setting.arm)
+    if len({other.point for other in settings}) > 1:
+        parts.append(format_point_json(setting.point))
+    if len({other.batch_size for other in settings}) > 1:
+        parts.append(f"batch {setting.batch_size}")
+    if len({other.estimate for other in settings}) > 1 or not parts:
+        parts.append(setting.estimate or "no population")
     return ", ".join(parts)
 
 
-def condition_labels(conditions: Iterable[EvaluationSetting]) -> dict[EvaluationSetting, str]:
-    """A unique label for each condition."""
-    listed = list(conditions)
-    return dict(
-        zip(listed, make_labels_unique(condition_label(condition, listed) for condition in listed), strict=True)
-    )
+def setting_labels(settings: Iterable[EvaluationSetting]) -> dict[EvaluationSetting, str]:
+    """A unique label for each evaluation setting."""
+    listed = list(settings)
+    return dict(zip(listed, make_labels_unique(setting_label(setting, listed) for setting in listed), strict=True))
 
 
 def make_labels_unique(labels: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Charts of the configurations: heat map, effects of the switches, ranks under several conditions."""
+"""Charts of the configurations: heat map, effects of the switches, ranks under several evaluation settings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bln_search.reports.charts.chart import (
     DASHES,
     SYMBOLS,
     Chart,
-    condition_labels,
     configuration_sort_key,
     plotly_layout,
     series_colour,
+    setting_labels,
 )
 
 ByConfiguration = Mapping[InferenceConfiguration, LossBySeed]
@@ -149,19 +149,19 @@ def effects_chart(losses: ByConfiguration) -> Chart | None:
     return Chart("Effects of the switches", caption, figure, rows)
 
 
-def rank_chart(conditions: Mapping[EvaluationSetting, ByConfiguration]) -> Chart | None:
-    """The rank of every configuration under several conditions; None if fewer than two can be compared."""
-    labels = condition_labels(conditions)
-    return rank_chart_by_label({labels[condition]: losses for condition, losses in conditions.items()})
+def rank_chart(settings: Mapping[EvaluationSetting, ByConfiguration]) -> Chart | None:
+    """The rank of every configuration under several evaluation settings; None if fewer than two can be compared."""
+    labels = setting_labels(settings)
+    return rank_chart_by_label({labels[setting]: losses for setting, losses in settings.items()})
 
 
-def rank_chart_by_label(conditions: Mapping[str, ByConfiguration]) -> Chart | None:
-    """The rank of every configuration under each of several conditions, in their order.
+def rank_chart_by_label(settings: Mapping[str, ByConfiguration]) -> Chart | None:
+    """The rank of every configuration under each of several evaluation settings, in their order.
 
-    Only conditions with the most frequent set of configurations are compared, without blends if possible. Returns None
+    Only settings with the most frequent set of configurations are compared, without blends if possible. Returns None
     for fewer than two.
     """
-    counts = Counter(frozenset(losses) for losses in conditions.values())
+    counts = Counter(frozenset(losses) for losses in settings.values())
     most_frequent = max(
         counts,
         key=lambda configurations: (
@@ -172,17 +172,17 @@ def rank_chart_by_label(conditions: Mapping[str, ByConfiguration]) -> Chart | No
         ),
         default=frozenset(),
     )
-    conditions = {label: losses for label, losses in conditions.items() if frozenset(losses) == most_frequent}
-    if len(conditions) < 2:
+    settings = {label: losses for label, losses in settings.items() if frozenset(losses) == most_frequent}
+    if len(settings) < 2:
         return None
-    ranks = {label: _rank_by_mean(losses) for label, losses in conditions.items()}
+    ranks = {label: _rank_by_mean(losses) for label, losses in settings.items()}
     configurations = sorted({key for by_key in ranks.values() for key in by_key}, key=configuration_sort_key)
     traces = [
         {
             "type": "scatter",
             "mode": "lines+markers",
             "name": str(configuration),
-            "x": [label.replace(", ", "<br>") for label in conditions],
+            "x": [label.replace(", ", "<br>") for label in settings],
             "y": [by_key.get(configuration) for by_key in ranks.values()],
             "line": {
                 "color": series_colour(position),
@@ -205,18 +205,19 @@ def rank_chart_by_label(conditions: Mapping[str, ByConfiguration]) -> Chart | No
     }
     rows = [
         {
-            "condition": label,
+            "setting": label,
             "configuration": str(configuration),
             "rank": rank,
-            "loss": statistics.fmean(conditions[label][configuration].values()),
+            "loss": statistics.fmean(settings[label][configuration].values()),
         }
         for label, by_key in ranks.items()
         for configuration, rank in by_key.items()
     ]
     caption = (
-        "Rank 1 is the lowest mean loss under that condition. Lines cross where the order of configurations changes."
+        "Rank 1 is the lowest mean loss under that evaluation setting. Lines cross where the order of configurations "
+        "changes."
     )
-    return Chart("Ranks by condition", caption, figure, rows)
+    return Chart("Ranks by evaluation setting", caption, figure, rows)
 
 
 def _rank_by_mean(losses: ByConfiguration) -> dict[InferenceConfiguration, int]:

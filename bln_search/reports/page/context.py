@@ -15,9 +15,9 @@ from bln_search.ranking.leaderboard import Leaderboard, rank_rows
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
-from bln_search.reports.charts.conditions import evaluation_settings_of_best_points
 from bln_search.reports.charts.configurations import ByConfiguration
 from bln_search.reports.charts.curves import TrialCurve
+from bln_search.reports.charts.evaluation_settings import evaluation_settings_of_best_points
 from bln_search.specs.records import StudyRecord, TrialRecord
 
 
@@ -76,7 +76,7 @@ class ReportContext:
 
     @cached_property
     def losses_by_setting(self) -> dict[EvaluationSetting, ByConfiguration]:
-        """Losses of every configuration by condition; of a search, the conditions of its best points."""
+        """Losses of every configuration by evaluation setting; of a search, the settings of its best points."""
         return evaluation_settings_of_best_points(losses_by_setting(self.losses_by_row))
 
     @property

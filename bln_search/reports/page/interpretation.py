@@ -14,8 +14,8 @@ from bln_search.reports.page.blocks import Block, Column, ColumnKind, Paragraph,
 from bln_search.reports.page.context import ReportContext
 from bln_search.reports.sentences.analysis import analysis_sentences
 
-_MAX_PROBE_CONDITIONS = 4
-"""Number of conditions whose probes are drawn."""
+_MAX_PROBE_SETTINGS = 4
+"""Number of evaluation settings whose probes are drawn."""
 
 
 def analysis_section(context: ReportContext) -> Section | None:
@@ -50,19 +50,19 @@ def _comparison_table(comparison: Comparison) -> Table:
 
 
 def probes_section(context: ReportContext) -> Section | None:
-    """Batch sizes, epochs and batch compositions under the first conditions; None without probes."""
+    """Batch sizes, epochs and batch compositions under the first evaluation settings; None without probes."""
     dependence = batch_dependence(context.probes, per_slot=context.study.spec.has_slot_populations)
     blocks: list[Block] = []
-    for condition in list(context.losses_by_setting)[:_MAX_PROBE_CONDITIONS]:
-        arm, point, estimate = condition.arm, condition.point, condition.estimate or ""
+    for setting in list(context.losses_by_setting)[:_MAX_PROBE_SETTINGS]:
+        arm, point, estimate = setting.arm, setting.point, setting.estimate or ""
         blocks += pictures_of(
             probe_curve_chart(context.probes, ProbeKind.SIZE, arm, point, estimate),
             probe_curve_chart(context.probes, ProbeKind.EPOCH, arm, point, estimate),
             batch_dependence_chart(dependence, arm, point, estimate),
-            label=_condition_label(condition),
+            label=_setting_label(setting),
         )
     return Section("probes", "Other batch sizes, epochs and batch compositions", blocks) if blocks else None
 
 
-def _condition_label(condition: EvaluationSetting) -> str:
-    return " ".join(part for part in (condition.arm, condition.estimate) if part)
+def _setting_label(setting: EvaluationSetting) -> str:
+    return " ".join(part for part in (setting.arm, setting.estimate) if part)

@@ -12,7 +12,7 @@ from bln_search.core.configuration import Statistic
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.ranking.study_effects import ConditionEffects
+from bln_search.ranking.study_effects import SettingEffects
 from bln_search.reports.formatting import format_signed_interval
 from bln_search.reports.sentences.result import summarize
 from bln_search.reports.terminal.columns import CellKind, Column
@@ -62,26 +62,26 @@ def _effects_table(analysis: Analysis) -> Iterator[RenderableType]:
     """A table of the main effects of the switches on the compared loss; nothing without effects."""
     comparison = analysis.comparison
     effects = [
-        condition
-        for condition in analysis.effects
-        if comparison is not None and (condition.split, condition.metric) == (comparison.split, "loss")
+        setting
+        for setting in analysis.effects
+        if comparison is not None and (setting.split, setting.metric) == (comparison.split, "loss")
     ]
     if comparison is not None and effects:
         yield ""
         yield factorial_effects_table(effects, comparison.split)
 
 
-def factorial_effects_table(effects: Sequence[ConditionEffects], split: Split) -> FittedTable:
-    """Main effect of each switch under each condition, with its 95 % confidence interval over seeds."""
+def factorial_effects_table(effects: Sequence[SettingEffects], split: Split) -> FittedTable:
+    """Main effect of each switch under each evaluation setting, with its 95 % confidence interval over seeds."""
     identity = {
-        "arm": [condition.arm for condition in effects],
-        "parameters": [format_point_json(condition.point) for condition in effects],
-        "population": [condition.estimate or "–" for condition in effects],
-        "batch": [str(condition.batch_size) for condition in effects],
+        "arm": [setting.arm for setting in effects],
+        "parameters": [format_point_json(setting.point) for setting in effects],
+        "population": [setting.estimate or "–" for setting in effects],
+        "batch": [str(setting.batch_size) for setting in effects],
     }
     keys = [Column(name, cells, is_key=True) for name, cells in identity.items() if len(set(cells)) > 1]
     switches = [
-        Column(statistic, [_effect_cell(condition, statistic) for condition in effects], CellKind.NUMBER)
+        Column(statistic, [_effect_cell(setting, statistic) for setting in effects], CellKind.NUMBER)
         for statistic in Statistic
     ]
     note = (
@@ -90,9 +90,9 @@ def factorial_effects_table(effects: Sequence[ConditionEffects], split: Split) -
     return FittedTable([*keys, *switches], "Effects of the switches", [note], all_columns=True)
 
 
-def _effect_cell(condition: ConditionEffects, statistic: Statistic) -> str:
+def _effect_cell(setting: SettingEffects, statistic: Statistic) -> str:
     """Effect of one switch; a dash for a statistic that the method does not have."""
-    effect = next((effect for effect in condition.effects if effect.switches == statistic), None)
+    effect = next((effect for effect in setting.effects if effect.switches == statistic), None)
     if effect is None:
         return "–"
     half = None if effect.high is None else effect.high - effect.mean

@@ -16,7 +16,7 @@ from bln_search.ranking.leaderboard import rank_rows
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.selection.recommendation import Recommendation, recommend
 from bln_search.ranking.selection.selected_row import evaluate_selected_row
-from bln_search.ranking.study_effects import condition_effects, values_by_split_and_metric, variance_shares
+from bln_search.ranking.study_effects import effects_by_setting, values_by_split_and_metric, variance_shares
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis.baseline_check import find_arms_not_beating_baseline
@@ -163,7 +163,7 @@ def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironme
         selection=evaluate_selected_row(board),
         recommendation=recommendation,
         no_better_than_class_prior=baseline_check,
-        effects=condition_effects(values),
+        effects=effects_by_setting(values),
         shares=variance_shares(values),
         latencies=latency_source.latencies,
         device=latency_source.device,

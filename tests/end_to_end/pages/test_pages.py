@@ -192,7 +192,7 @@ def test_every_chart_is_drawn_or_explained_and_can_be_downloaded(visit, done):
     drawn = page.locator(".chart h3").all_inner_texts()
     page.locator("details.missing summary").click()
     assert page.locator("details.missing dt").all_inner_texts() == [
-        "Ranks by condition",
+        "Ranks by evaluation setting",
         "Loss at other batch sizes",
         "Loss after other epochs",
         "Dependence on the mini-batch",

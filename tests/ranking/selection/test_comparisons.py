@@ -43,15 +43,15 @@ def test_configuration_without_population_has_every_estimate():
         row_key("TTTT", PopulationEstimate.EPOCH): {0: 0.2},
         row_key("FFFF", None): {0: 0.3},
     }
-    conditions = losses_by_setting(losses)
-    assert list(conditions) == [
+    by_setting = losses_by_setting(losses)
+    assert list(by_setting) == [
         EvaluationSetting("bln", "", PopulationEstimate.EPOCH, 25),
         EvaluationSetting("bln", "", FROZEN, 25),
     ]
-    assert all(values[InferenceConfiguration("FFFF")] == {0: 0.3} for values in conditions.values())
+    assert all(values[InferenceConfiguration("FFFF")] == {0: 0.3} for values in by_setting.values())
 
 
-def test_rows_without_population_have_their_own_condition():
+def test_rows_without_population_have_their_own_evaluation_setting():
     assert list(losses_by_setting({row_key("FFFF", None): {0: 0.3}})) == [EvaluationSetting("bln", "", None, 25)]
 
 

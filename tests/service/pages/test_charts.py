@@ -54,16 +54,16 @@ def test_waiting_study_has_no_chart(world, root):
     assert assert_shown_charts_have_figures(root, number) == []
 
 
-def test_charts_that_the_condition_governs_are_marked(world, root):
+def test_charts_that_the_evaluation_setting_governs_are_marked(world, root):
     number = world.complete(batch_sizes="[5, 8]")
-    text = root.get(f"/studies/{number}/charts?condition=1").text
+    text = root.get(f"/studies/{number}/charts?setting=1").text
     figures = re.findall(r'data-name="([^"]+)".*?</figcaption>', text, re.DOTALL)
     marked = {
         name
         for name, part in zip(figures, re.split(r'<figure class="chart"', text)[1:], strict=True)
         if "◆" in part.partition("</figcaption>")[0]
     }
-    assert marked == {name for name in figures if CHARTS[name].by_condition}
+    assert marked == {name for name in figures if CHARTS[name].by_setting}
     assert "◆ batch 8" in text
     assert "◆" not in root.get(f"/studies/{world.complete('single')}/charts").text
 

@@ -99,7 +99,7 @@ def test_invalid_parameters_find_no_study(world, root):
     number = world.complete()
     assert "done" in root.get("/studies?text=done&state=&tag=&sort=-created").text
     assert "No study fits" in root.get("/studies?text=%00&tag=%00").text
-    for path in (f"/studies/best?study={2**63}&study=0&study=-1", f"/studies/{number}/charts?condition=999"):
+    for path in (f"/studies/best?study={2**63}&study=0&study=-1", f"/studies/{number}/charts?setting=999"):
         assert root.get(path).status_code == 200
 
 

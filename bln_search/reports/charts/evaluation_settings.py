@@ -1,4 +1,4 @@
-"""Selection of the conditions and points of a study that charts show."""
+"""Selection of the evaluation settings and points of a study that charts show."""
 
 from __future__ import annotations
 
@@ -16,40 +16,39 @@ _MAX_POINTS = 8
 
 
 def evaluation_settings_of_best_points(
-    conditions: Mapping[EvaluationSetting, ByConfiguration],
+    settings: Mapping[EvaluationSetting, ByConfiguration],
 ) -> dict[EvaluationSetting, ByConfiguration]:
-    """The conditions of the best points of a search space, best first; all conditions of a study without a space.
+    """The settings of the best points of a search space, best first; all settings of a study without a space.
 
     Only rows with the largest number of seeds count, because a row that diverged under some seeds is not the best.
     """
-    if not any(condition.point for condition in conditions):
-        return dict(conditions)
+    if not any(setting.point for setting in settings):
+        return dict(settings)
     best: dict[tuple[str, str], float] = {}
-    seeds = max((len(values) for losses in conditions.values() for values in losses.values()), default=0)
-    for condition, losses in conditions.items():
+    seeds = max((len(values) for losses in settings.values() for values in losses.values()), default=0)
+    for setting, losses in settings.items():
         complete = {name: values for name, values in losses.items() if len(values) == seeds}
         if not complete:
             continue
         lowest_loss = lowest_mean_loss_of_setting(complete)
-        best[condition.arm, condition.point] = min(lowest_loss, best.get((condition.arm, condition.point), lowest_loss))
+        best[setting.arm, setting.point] = min(lowest_loss, best.get((setting.arm, setting.point), lowest_loss))
     places = {key: place for place, key in enumerate(sorted(best, key=best.__getitem__)[:_MAX_POINTS])}
-    drawn = [condition for condition in conditions if (condition.arm, condition.point) in places]
+    drawn = [setting for setting in settings if (setting.arm, setting.point) in places]
     return {
-        condition: conditions[condition]
-        for condition in sorted(drawn, key=lambda condition: places[condition.arm, condition.point])
+        setting: settings[setting] for setting in sorted(drawn, key=lambda setting: places[setting.arm, setting.point])
     }
 
 
 def lowest_mean_loss_of_setting(losses: ByConfiguration) -> float:
-    """The lowest mean loss (nats) of a condition."""
+    """The lowest mean loss (nats) under an evaluation setting."""
     return min(statistics.fmean(values.values()) for values in losses.values())
 
 
-def best_point_rank_chart(conditions: Mapping[EvaluationSetting, ByConfiguration], limit: int) -> Chart | None:
+def best_point_rank_chart(settings: Mapping[EvaluationSetting, ByConfiguration], limit: int) -> Chart | None:
     """Ranks over estimates and batch sizes; for a search only those of its best point, because points are many."""
-    best = next(((condition.arm, condition.point) for condition in conditions if condition.point), None)
-    drawn = [condition for condition in conditions if best in (None, (condition.arm, condition.point))][:limit]
-    return rank_chart({condition: conditions[condition] for condition in drawn})
+    best = next(((setting.arm, setting.point) for setting in settings if setting.point), None)
+    drawn = [setting for setting in settings if best in (None, (setting.arm, setting.point))][:limit]
+    return rank_chart({setting: settings[setting] for setting in drawn})
 
 
 def point_results(losses: Mapping[RowKey, LossBySeed], seconds: Mapping[tuple[str, str], float]) -> list[PointResult]:
