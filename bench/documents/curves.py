@@ -22,7 +22,7 @@ from bench.support.reporting import RESULTS, provenance, read_result
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow
-from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.leaderboard import LeaderboardRow, rank_rows
 from bln_search.ranking.statistics.intervals import t_interval
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
@@ -151,8 +151,10 @@ def values_by_epoch(seeds: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
     return summaries
 
 
-def _row_result(row: Any) -> dict[str, Any]:
+def _row_result(row: LeaderboardRow) -> dict[str, Any]:
     accuracy, loss = row.metrics[Split.TEST].accuracy, row.metrics[Split.TEST].loss
+    assert accuracy is not None
+    assert accuracy.deviation is not None  # several seeds
     return {
         "configuration": str(row.configuration),
         "population": str(row.estimate) if row.estimate else None,

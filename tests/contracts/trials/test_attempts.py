@@ -51,6 +51,17 @@ def test_finished_trial_is_read_as_it_was_recorded(ledger):
     assert events[0].at.tzinfo is not None
 
 
+def test_epochs_have_test_values_only_where_they_were_evaluated(ledger):
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, no_worker_is_alive)
+    token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/1/0")
+    with_test = EpochRecord(2, 0.4, 0.7, 0.6, 0.8, 1.5, 0.65, 0.75)
+    ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5), with_test])
+    first, second = (event.data for event in ledger.events.list_events(study_id) if event.kind == "epoch")
+    assert {"test_loss", "test_accuracy"}.isdisjoint(first)
+    assert (second["test_loss"], second["test_accuracy"], second["validation_loss"]) == (0.65, 0.75, 0.6)
+
+
 def test_diverged_trial_counts_for_all_its_rows(ledger):
     study_id = ledger.studies.accept(STUDY)
     ledger.studies.start(study_id, no_worker_is_alive)

@@ -105,6 +105,7 @@ def test_lists_are_complete_for_every_page_size(world, client, path):
     curves = pages(client, f"{path}/curves", limit=3)
     assert [[epoch["epoch"] for epoch in curve["epochs"]] for curve in curves] == [[1, 2]] * 4
     assert curves[0]["epochs"][1]["validation_loss"] == pytest.approx(0.5)
+    assert {epoch["test_loss"] for curve in curves for epoch in curve["epochs"]} == {None}
 
 
 def test_missing_checkpoint_file_is_a_problem(client, path):
