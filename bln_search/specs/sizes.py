@@ -13,6 +13,7 @@ EXAMPLES = {
     "cifar10": {Split.TRAIN: 50_000, Split.TEST: 10_000},
     "cifar100": {Split.TRAIN: 50_000, Split.TEST: 10_000},
     "digits": {Split.TRAIN: 1_437, Split.TEST: 360},
+    "imagenet": {Split.TRAIN: 1_281_167, Split.TEST: 50_000},
     "imdb": {Split.TRAIN: 25_000, Split.TEST: 25_000},
     "mnist": {Split.TRAIN: 60_000, Split.TEST: 10_000},
     "mnist_pairs": {Split.TRAIN: 50_000, Split.TEST: 10_000},
