@@ -27,6 +27,9 @@ _PIPE_WIDTH = 1_000
 _NAME_WIDTH = 24
 """Longest name in characters that a narrow terminal shows in full."""
 
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[kMG]?B|m?s|min|h|UTC)\b|%)")
+_NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d:\d\d|Z)")
 _MINUTE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
@@ -87,10 +90,12 @@ errors = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 def print_line(line: str, console: Console = results) -> None:
     """Print a line of a result, wrapped between words if the output has a width.
 
-    Names and paths that are wider than the terminal stay whole.
+    Names and paths that are wider than the terminal stay whole, and a number stays with its unit.
     """
     if console.width < _PIPE_WIDTH:
+        line = _BEFORE_UNIT.sub(_NO_BREAK_SPACE, line)  # `textwrap` does not break there
         line = textwrap.fill(line, console.width, break_long_words=False, break_on_hyphens=False)
+        line = line.replace(_NO_BREAK_SPACE, " ")
     console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
