@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,15 +19,13 @@ from bln_search.core.errors import OutputError
 from bln_search.core.files.atomic import write_atomically
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.terminal.line_wrapping import wrap_line
 
 _PIPE_WIDTH = 1_000
 """Width in characters of output that is not a terminal, unless COLUMNS is set; nothing is wrapped there."""
 
 _NAME_WIDTH = 24
 """Longest name in characters that a narrow terminal shows in full."""
-
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[kMG]?B|m?s|min|h|UTC)\b|%)")
-_NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d:\d\d|Z)")
 _MINUTE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
@@ -93,9 +90,7 @@ def print_line(line: str, console: Console = results) -> None:
     Names and paths that are wider than the terminal stay whole, and a number stays with its unit.
     """
     if console.width < _PIPE_WIDTH:
-        line = _BEFORE_UNIT.sub(_NO_BREAK_SPACE, line)  # `textwrap` does not break there
-        line = textwrap.fill(line, console.width, break_long_words=False, break_on_hyphens=False)
-        line = line.replace(_NO_BREAK_SPACE, " ")
+        line = wrap_line(line, console.width)
     console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
