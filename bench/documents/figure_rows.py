@@ -42,6 +42,7 @@ def _one_pass() -> list[Row]:
         "Sixteen configurations in one pass against one after another, LeNet, CIFAR-10 shapes, mini-batches of "
         f"{result['batch_size']}, {result['examples']:,} examples, two threads (pairs: {result['pairs']})"
     )
+    reading = f"LeNet, mini-batches of {result['batch_size']}, over one after another"
     cost = _spread(by_semantics["reference"]["cost_in_single_evaluations"])
     float64_difference, float32_difference = (
         result["max_relative_difference_float64"],
@@ -55,15 +56,17 @@ def _one_pass() -> list[Row]:
         on_gpu = f"{spread} times faster ({gpu['provenance']['hardware']})"
     return [
         Row(f"{what}, reference reading", speed["reference"], file),
-        Row(f"{what}, paper reading", speed["paper"], file, standalone=f"{what}, paper reading"),
+        Row(
+            f"{what}, paper reading", speed["paper"], file, standalone=f"Sixteen configurations in one pass, {reading}"
+        ),
         Row("The same in single evaluations (reference reading)", cost, file),
         Row(
             precision,
             f"{float64_difference:.0e} in double, {float32_difference:.0e} in single precision",
             file,
-            standalone=f"{precision}, one pass and one after another",
+            standalone="Largest relative difference of their losses",
         ),
-        Row("The same on a GPU", on_gpu, "" if gpu is None else "enumerate_gpu", standalone="One pass on a GPU"),
+        Row("The same on a GPU", on_gpu, "" if gpu is None else "enumerate_gpu", standalone="The same on a GPU"),
     ]
 
 
@@ -72,7 +75,7 @@ def _training() -> list[Row]:
     assert saved is not None
     spread, what = saved["result"]["spread"], f"Training over a bare PyTorch loop (pairs: {saved['result']['pairs']})"
     return [
-        Row(what, _percent(spread["frozen"]), "training", standalone=what),
+        Row(what, _percent(spread["frozen"]), "training", standalone="Overhead of training over a bare PyTorch loop"),
         Row("with the `epoch` estimate folded along the way", _percent(spread["epoch"]), "training"),
     ]
 
@@ -89,7 +92,7 @@ def _orchestration() -> list[Row]:
                 "the same, every start and stop in it",
                 _percent(result["overhead_whole_spread"]),
                 file,
-                standalone=f"{what}: over the bare training, every start and stop in it",
+                standalone=f"Overhead of {result['trials']} trials of a second with Ray Tune",
             ),
             Row("against plain Ray Tune", f"{_spread(result['versus_ray_tune_spread'])} times faster", file),
         ]
@@ -101,23 +104,27 @@ def _orchestration() -> list[Row]:
         )
         for other, name in (("Ray Tune `grid_search`", "ray_tune"), ("Optuna `GridSampler`", "optuna")):
             figure = f"{_spread(result[f'versus_{name}_spread'])} times faster"
-            rows.append(Row(f"{what}: {other}", figure, file, standalone=f"{what}: {other}"))
+            rows.append(
+                Row(f"{what}: {other}", figure, file, standalone=f"The ranked table of three seeds, over {other}")
+            )
     if (saved := read_result("search")) is not None:
         result = saved["result"]
         what = (
             "Best validation loss, TPE with ASHA against random search with twice the trials, "
             f"{result['repetitions']} repetitions: no worse in"
         )
+        standalone = "Lowest validation loss, TPE with ASHA: no worse than random search with twice the trials in"
         mean = f"mean difference {result['mean_difference']:+.4f}"
         rows.append(
-            Row(what, f"{result['tpe_no_worse']} of {result['repetitions']}, {mean}", "search", standalone=what)
+            Row(what, f"{result['tpe_no_worse']} of {result['repetitions']}, {mean}", "search", standalone=standalone)
         )
     if (saved := read_result("chaos")) is not None:
         result = saved["result"]
         kills = ", ".join(f"{kind} {count}" for kind, count in sorted(result["killed"].items()))
-        what = f"Runs with processes killed at random ({kills}): cells lost, cells twice, other leaderboards"
+        lost = "cells lost, cells twice, other leaderboards"
+        what = f"Runs with processes killed at random ({kills}): {lost}"
         figure = f"{result['lost']}, {result['duplicated']}, {result['differing']} in {result['runs']} runs"
-        rows.append(Row(what, figure, "chaos", standalone=what))
+        rows.append(Row(what, figure, "chaos", standalone=f"Processes killed at random: {lost}"))
     return rows
 
 
@@ -164,7 +171,7 @@ def _service() -> list[Row]:
                 f"{table}, {what}",
                 f"{_spread(result['leaderboard_p95_spread'])} ms",
                 file,
-                standalone=f"{table}, {what}",
+                standalone=f"{table}, {result['rows']:,} evaluations, {result['clients']} clients, 95th percentile",
             ),
             Row(f"{listed}, {what}", f"{_spread(result['studies_p95_spread'])} ms", file),
             Row("Start of the service", f"{result['start_seconds']:.2f} s", file),
@@ -179,7 +186,8 @@ def _service() -> list[Row]:
             f"Worker, service and Postgres killed {kills} times, {studies} studies: cells lost, cells twice, other "
             "leaderboards, progress gone back"
         )
-        rows.append(Row(what, ", ".join(map(str, counts)), "service_chaos", standalone=what))
+        standalone = f"Worker, service and Postgres killed {kills} times: the same, and progress gone back"
+        rows.append(Row(what, ", ".join(map(str, counts)), "service_chaos", standalone=standalone))
     return rows
 
 

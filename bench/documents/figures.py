@@ -26,8 +26,8 @@ STUDIES = (
     "bln_cifar10_20pct_b1",
 )
 IN_README = {
-    "bln_cifar10_20pct_b25": "20 % of the training set",
-    "bln_cifar10_full_b25": "all of the training set",
+    "bln_cifar10_20pct_b25": "20 % of it",
+    "bln_cifar10_full_b25": "all of it",
 }
 """Studies whose first row of each method the README shows."""
 
@@ -50,7 +50,7 @@ def block() -> str:
 def headlines() -> str:
     """Return the text between the markers of the README."""
     benchmarks = [row.line(row.standalone) for row in benchmark_rows() if row.standalone is not None]
-    return "\n".join([*_header("; ± is a standard deviation over seeds"), *benchmarks, *_first_rows(), ""])
+    return "\n".join([*_header("; ± over seeds"), *benchmarks, *_first_rows(), ""])
 
 
 BLOCK_FUNCTIONS = {README: headlines, PAGE: block}
@@ -81,10 +81,7 @@ def _first_rows() -> list[str]:
                 for row in rows
             ]
             (seeds,) = {row["seeds"] for row in rows}
-            what = (
-                f"CIFAR-10, {subset}, LeNet, mini-batches of 25: test accuracy % of the row of each method that is "
-                "first on validation"
-            )
+            what = f"CIFAR-10, {subset}: test accuracy % of the first rows on validation"
             lines.append(Row("", f"{', '.join(entries)}; {seeds} seeds", name).line(what))
     return lines
 

@@ -8,7 +8,8 @@ from inspect import getdoc
 
 import typer
 
-from bln_search.cli import backups, checkpoints, data, database, processes, settings_list, share_links, tokens
+from bln_search.cli.maintenance import backups, checkpoints, data, database, settings_list
+from bln_search.cli.service import processes, share_links, tokens
 from bln_search.cli.studies import deletion, external, listing, logs, remote, run, skeleton, tagging, validation
 from bln_search.cli.studies.results import (
     analysis,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,6 +19,7 @@ from bln_search.core.errors import OutputError
 from bln_search.core.files.atomic import write_atomically
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.terminal.line_wrapping import wrap_line
 
 _PIPE_WIDTH = 1_000
 """Width in characters of output that is not a terminal, unless COLUMNS is set; nothing is wrapped there."""
@@ -87,10 +87,10 @@ errors = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 def print_line(line: str, console: Console = results) -> None:
     """Print a line of a result, wrapped between words if the output has a width.
 
-    Names and paths that are wider than the terminal stay whole.
+    Names and paths that are wider than the terminal stay whole, and a number stays with its unit.
     """
     if console.width < _PIPE_WIDTH:
-        line = textwrap.fill(line, console.width, break_long_words=False, break_on_hyphens=False)
+        line = wrap_line(line, console.width)
     console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bln_search.core.names import count_noun
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, Probe
 from bln_search.core.states import FailureClass
 from bln_search.specs.sections.search import Objective
@@ -123,3 +124,17 @@ Message = EpochDone | PhaseProgress | TrainingDone | TrainingDiverged | Training
 Send = Callable[[Message], None]
 TERMINAL_MESSAGES = (TrainingDiverged, TrainingPruned, EvaluationDone, TaskFailed)
 """Messages that end a task."""
+
+
+def describe_end(message: Message) -> str | None:
+    """How a message ends its trial, for a log; None if it does not end it."""
+    match message:
+        case EvaluationDone(evaluations):
+            return f"finished, {count_noun(len(evaluations), 'evaluation', 'evaluations')}"
+        case TrainingDiverged(reason):
+            return f"diverged: {reason}"
+        case TrainingPruned(epoch):
+            return f"pruned after epoch {epoch}"
+        case TaskFailed():
+            return f"failed: {message.reason}"
+    return None

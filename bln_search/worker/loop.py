@@ -20,7 +20,7 @@ from bln_search.core.errors import (
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import Executor
-from bln_search.execution.messages import TERMINAL_MESSAGES, Message, TaskFailed
+from bln_search.execution.messages import Message, describe_end
 from bln_search.search.preflight import check_study
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
@@ -229,7 +229,7 @@ class _LogWatcher:
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
         """Log the end of a trial."""
-        if isinstance(message, TERMINAL_MESSAGES):
+        end = describe_end(message)
+        if end is not None:
             log_fields = {"study_id": self.study_id, "trial": trial.key}
-            outcome = message.reason if isinstance(message, TaskFailed) else type(message).__name__
-            _log.info("study %d: %s: %s", self.study_id, trial.label, outcome, extra=log_fields)
+            _log.info("study %d: %s: %s", self.study_id, trial.label, end, extra=log_fields)

@@ -110,3 +110,10 @@ def test_a_path_wider_than_the_terminal_stays_whole():
     environment = {**os.environ, "COLUMNS": "60"}
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert "/folder" * 20 in process.stdout
+
+
+def test_a_number_stays_with_its_unit():
+    code = "from bln_search.cli.output import print_line; print_line('about 1.7 MB (12 %) ' * 20)"
+    environment = {**os.environ, "COLUMNS": "50"}
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert (process.stdout.count("1.7 MB"), process.stdout.count("12 %")) == (20, 20)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from bln_search.reports.terminal.column_fitting import column_widths, fit_columns, table_width
 from bln_search.reports.terminal.columns import EMPTY_CELLS, Cell, CellKind, Column, legend_text
+from bln_search.reports.terminal.line_wrapping import wrap_line
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,12 @@ class FittedTable:
         if self.all_columns:
             yield from self._further_tables(fitting.omitted, width)
         elif fitting.omissions:
-            yield Text(self._omission_note(fitting.omissions, width), style="dim")
+            yield Text(wrap_line(self._omission_note(fitting.omissions, width), width), style="dim")
         for note in self.notes:
-            yield Text(note)
+            yield Text(wrap_line(note, width))
         legend = legend_text(present if self.all_columns else fitting.columns)
         if legend:
-            yield Text(legend, style="dim")
+            yield Text(wrap_line(legend, width), style="dim")
 
     def _fit_tables(self, columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
         if table_width(columns) <= width:

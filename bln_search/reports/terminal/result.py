@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import indent
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
@@ -17,6 +18,7 @@ from bln_search.reports.formatting import format_signed_interval
 from bln_search.reports.sentences.result import summarize
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.terminal.line_wrapping import wrap_line
 from bln_search.specs.sections.space import format_point_json
 
 _BULLET = "• "
@@ -42,20 +44,20 @@ class ResultLines:
         if not summary.lines:
             return
         yield ""
-        yield from (Text(f"Warning: {warning}", style="bold yellow") for warning in summary.warnings)
+        for warning in summary.warnings:
+            yield Text(wrap_line(f"Warning: {warning}", options.max_width), style="bold yellow")
         if summary.headline is not None:
             yield Text.assemble((summary.headline, "bold green"), (f" – {summary.figures}", "bold"))
         for text in (*summary.facts, *(summary.details if self.details else ())):
-            yield _bullet_line(text, console, options.max_width)
+            yield _bullet_line(text, options.max_width)
         if self.details:
             yield from _effects_table(self.analysis)
 
 
-def _bullet_line(text: str, console: Console, width: int) -> Text:
+def _bullet_line(text: str, width: int) -> Text:
     """A line with a hanging indent."""
-    lines = Text(text).wrap(console, max(1, width - len(_BULLET)))
-    indent = f"\n{' ' * len(_BULLET)}"
-    return Text(f"{_BULLET}{indent.join(line.plain.rstrip() for line in lines)}")
+    lines = wrap_line(text, width - len(_BULLET))
+    return Text(f"{_BULLET}{indent(lines, ' ' * len(_BULLET)).lstrip()}")
 
 
 def _effects_table(analysis: Analysis) -> Iterator[RenderableType]:

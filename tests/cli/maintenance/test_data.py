@@ -12,7 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from bln_search.cli.data import fetch_entry, verify_entry
+from bln_search.cli.maintenance.data import fetch_entry, verify_entry
 from bln_search.core.errors import ChecksumError, DataError
 from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, REMARKS, find_reviews

@@ -15,6 +15,7 @@ from bln_search.cli.output import Format, errors, print_table
 from bln_search.cli.records import json_value, print_records
 from bln_search.cli.sources import open_client, open_ledger_or_client, service_address
 from bln_search.core.enums import Scope
+from bln_search.core.names import count_noun
 from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import Ledger, connect_ledger, open_ledger
@@ -145,8 +146,9 @@ def revoke(
             if token_id is not None:
                 ledger.tokens.revoke(token_id)
             location = _database_phrase(ledger)
-    what = f"token {token_id} {location} is" if account is None else f"{revoked} tokens of {account} {location} are"
-    errors.print(f"{what} revoked", markup=False, highlight=False)
+    what = f"token {token_id}" if revoked is None else f"{count_noun(revoked, 'token', 'tokens')} of {account}"
+    verb = "is" if revoked in (None, 1) else "are"
+    errors.print(f"{what} {location} {verb} revoked", markup=False, highlight=False)
 
 
 def _service_phrase(address: str) -> str:

@@ -30,3 +30,10 @@ def test_default_paths_are_printed(records, home):
     by_name = {record["variable"]: record["value"] for record in records("settings")}
     for name in ("DATABASE", "CHECKPOINTS", "DATA"):
         assert str(home) in by_name[f"BLN_SEARCH_{name}"]
+
+
+def test_a_list_is_printed_as_its_variable_takes_it(records, monkeypatch):
+    monkeypatch.setenv("BLN_SEARCH_HOSTS", '["bln.example.org", "localhost"]')
+    (printed,) = (record["value"] for record in records("settings") if record["variable"] == "BLN_SEARCH_HOSTS")
+    monkeypatch.setenv("BLN_SEARCH_HOSTS", printed)
+    assert Settings().hosts == ("bln.example.org", "localhost")

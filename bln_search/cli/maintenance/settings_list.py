@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,8 @@ def _setting_records(settings: Settings) -> list[Record]:
 def _describe_value(value: object) -> str:
     if value is None:
         return "(none)"
+    if isinstance(value, tuple):
+        return json.dumps(value)  # as its variable and settings.toml take it
     return "(secret)" if isinstance(value, SecretStr) else redact_password(str(value))
 
 

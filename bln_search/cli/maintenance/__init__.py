@@ -1,0 +1,1 @@
+"""Verbs that maintain an installation: settings, backups, checkpoints, the database, data sets."""

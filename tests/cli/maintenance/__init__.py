@@ -1,0 +1,1 @@
+"""Tests, mirrored on the source."""
