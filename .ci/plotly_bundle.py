@@ -78,7 +78,7 @@ def compress(script: bytes, suffix: str) -> bytes:
     if suffix == "gz":
         if find_spec("zopfli") is None:
             return gzip.compress(script, 9, mtime=0)
-        return bytes(import_module("zopfli.gzip").compress(script))
+        return bytes(import_module("zopfli.gzip").compress(script, blocksplittingmax=0))  # as many blocks as help
     return bytes(import_module("brotli").compress(script, quality=11, lgwin=24))
 
 

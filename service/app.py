@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -42,6 +43,7 @@ from service.pages.editor import page as editor
 from service.pages.leaderboard import page as leaderboard_page
 from service.pages.rendering.assets import StaticAssets
 from service.pages.rendering.documentation import Documentation, documentation_folder
+from service.pages.rendering.templates import compile_templates
 from service.routes import (
     analysis,
     checkpoints,
@@ -79,7 +81,9 @@ def make_app(context: Context | None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = _REQUEST_THREADS
+        compiling = asyncio.create_task(asyncio.to_thread(compile_templates))  # beside the first requests
         yield
+        await compiling
         if context is not None:
             context.event_feed.closing = True
 

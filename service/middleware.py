@@ -43,14 +43,16 @@ _SECRET = re.compile(r"bln_[A-Za-z0-9_%-]{16,}")
 _UNLIMITED_PER_SECOND = 100
 """Requests to these paths that are answered without delay."""
 
-_SECURITY_HEADERS = {
+_SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
+_DOCUMENT_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
-    "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
 }
+"""Headers that a browser reads from documents: scripts, style sheets and JSON go without them."""
+
+_NO_DOCUMENT = ("text/javascript", "text/css", "application/json")
 
 
 class RequestMiddleware:
@@ -201,7 +203,8 @@ class _ResponseInterceptor:
             self.on_start()
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self.scope["state"]["request_id"]
-            for name, value in _SECURITY_HEADERS.items():
+            is_document = not headers.get("content-type", "").startswith(_NO_DOCUMENT)
+            for name, value in {**_SECURITY_HEADERS, **(_DOCUMENT_HEADERS if is_document else {})}.items():
                 headers.setdefault(name, value)
             headers.setdefault("Cache-Control", "no-store")
         await self._send(message)

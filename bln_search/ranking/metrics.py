@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bln_search.ranking.row_results import SeedResult
+from bln_search.ranking.statistics.intervals import standard_deviation
 
 
 class MeanStd(NamedTuple):
@@ -21,12 +22,10 @@ class MeanStd(NamedTuple):
     @staticmethod
     def of(values: Sequence[float]) -> MeanStd:
         """Mean and standard deviation of one value or more."""
-        if values.count(values[0]) == len(
-            values
-        ):  # rounding of the mean must not make the deviation of equal values positive
+        if values.count(values[0]) == len(values):  # the rounded mean may differ from them
             return MeanStd(values[0], None if len(values) < 2 else 0.0)
         mean = math.fsum(values) / len(values)
-        return MeanStd(mean, math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (len(values) - 1)))
+        return MeanStd(mean, standard_deviation(values, mean))
 
 
 class SplitMetrics(NamedTuple):

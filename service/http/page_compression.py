@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_MIN_BYTES = 1000
+_MIN_BYTES = 300
 _LEVEL = 5
 """Compression level between speed and size: each response is compressed anew."""
 

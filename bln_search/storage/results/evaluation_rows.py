@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
+from typing import cast as cast_type
 
-from sqlalchemy import ColumnElement, Text, cast, select
+from sqlalchemy import ColumnElement, Executable, Text, cast, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.enums import Split
@@ -25,14 +27,10 @@ _TRIAL = (
     *(TrialRow.id, TrialRow.arm, TrialRow.seed, cast(TrialRow.parameters, Text)),
     *(TrialRow.state, CheckpointRow.id),
 )
-_KEY = (
-    EvaluationRow.configuration,
-    EvaluationRow.estimate,
-    EvaluationRow.batch_size,
-    EvaluationRow.split,
-    EvaluationRow.condition,
-)
-_VALUES = (EvaluationRow.state, EvaluationRow.n, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
+_ROW = (EvaluationRow.configuration, EvaluationRow.estimate, EvaluationRow.batch_size)
+"""What identifies a row of the leaderboard within a trial."""
+
+_KEY = (*_ROW, EvaluationRow.split, EvaluationRow.condition)
 _STATES = {state.value: state for state in EvaluationState}
 _SPLITS = {split.value: split for split in Split}
 EvaluationValues = tuple[int, int, str, str, int, Evaluation]
@@ -40,22 +38,38 @@ EvaluationValues = tuple[int, int, str, str, int, Evaluation]
 
 
 class _Trials:
-    """The trials of a study in its order, and their evaluations as the driver returns them."""
+    """The trials of a study in its order, and their evaluations as the driver returns them.
 
-    def __init__(self, session: Session, study_id: int, required: Sequence[ColumnElement[bool]] = ()) -> None:
+    Args:
+        session: The session.
+        study_id: The study.
+        columns: Columns of the evaluations.
+        required: Conditions that evaluations meet.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        study_id: int,
+        columns: Sequence[Any],
+        required: Sequence[ColumnElement[bool]] = (),
+    ) -> None:
         self._session = session
         self._of_study = [TrialRow.study_id == study_id]
         query = select(*_TRIAL).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id).where(*self._of_study)
-        self._trials = session.execute(query.order_by(TrialRow.position)).all()
-        self._rows = _rows_by_checkpoint(session, self._of_study, required)
+        self._trials = _fetch_all(session, query.order_by(TrialRow.position))
+        self._rows = _rows_by_checkpoint(session, self._of_study, columns, required)
         self._points: dict[str | None, str] = {}
 
-    def __iter__(self) -> Iterator[tuple[int, str, str, int, list[Sequence[Any]]]]:
-        """Id, arm, point, seed and evaluations of each trial that has a checkpoint with evaluations."""
+    def __iter__(self) -> Iterator[tuple[int, str, str, int, list[tuple[Any, ...]]]]:
+        """Id, arm, point, seed and evaluations of each trial that has a checkpoint with evaluations.
+
+        The first value of an evaluation is its checkpoint, the columns follow.
+        """
         for trial_id, arm, seed, parameters, _, checkpoint_id in self._trials:
             rows = self._rows.get(checkpoint_id)
             if rows:
-                yield trial_id, arm, self._point(parameters), seed, sorted(rows, key=itemgetter(0))
+                yield trial_id, arm, self._point(parameters), seed, rows
 
     def _point(self, parameters: str | None) -> str:
         """The point of a trial, parsed once for all seeds."""
@@ -76,31 +90,39 @@ class _Trials:
 
 def iterate_evaluations(session: Session, study_id: int, *required: ColumnElement[bool]) -> Iterator[EvaluationValues]:
     """The evaluations of a study that meet every required condition on their columns."""
-    trials = _Trials(session, study_id, required)
+    values = (EvaluationRow.state, EvaluationRow.n, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
+    trials = _Trials(session, study_id, (EvaluationRow.id, *_KEY, *values), required)
     for trial_id, arm, point, seed, rows in trials:
-        for evaluation_id, _, configuration, estimate, batch_size, split, condition, state, *values in rows:
+        for _, evaluation_id, configuration, estimate, batch_size, split, condition, state, *others in rows:
             key = EvaluationKey.from_row(configuration, estimate, batch_size, split, condition)
-            yield evaluation_id, trial_id, arm, point, seed, Evaluation(key, _STATES[state], *values)
+            yield evaluation_id, trial_id, arm, point, seed, Evaluation(key, _STATES[state], *others)
     yield from trials.diverged()
 
 
 def read_row_results(session: Session, study_id: int) -> dict[RowKey, list[SeedResult]]:
     """The results of every row of a study, without a record for each evaluation."""
-    trials = _Trials(session, study_id)
-    by_text: dict[tuple[Any, ...], list[SeedResult]] = {}
+    values = (EvaluationRow.state, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
+    trials = _Trials(session, study_id, (*_KEY, *values))
+    by_point: dict[tuple[str, str], dict[tuple[Any, ...], list[SeedResult]]] = {}
     for _, arm, point, seed, rows in trials:
-        for _, _, configuration, estimate, batch_size, split, condition, state, _, loss, accuracy, reason in rows:
+        of_point = by_point.setdefault((arm, point), {})
+        for evaluation in rows:
+            _, _, _, _, split, condition, state, loss, accuracy, reason = evaluation
             result = SeedResult(seed, _SPLITS[split], condition, _STATES[state], loss, accuracy, reason)
-            row = arm, point, configuration, estimate, batch_size
-            results = by_text.get(row)
+            row = evaluation[1:4]  # _ROW
+            results = of_point.get(row)
             if results is None:
-                by_text[row] = [result]
+                of_point[row] = [result]
             else:
                 results.append(result)
-    by_row = {_row_key(*row): results for row, results in by_text.items()}
-    for _, _, arm, point, seed, evaluation in trials.diverged():
-        key = evaluation.key
-        result = SeedResult(seed, key.split, key.condition, evaluation.state, None, None, evaluation.reason)
+    by_row = {
+        _row_key(arm, point, *row): results
+        for (arm, point), of_point in by_point.items()
+        for row, results in of_point.items()
+    }
+    for _, _, arm, point, seed, implied in trials.diverged():
+        key = implied.key
+        result = SeedResult(seed, key.split, key.condition, implied.state, None, None, implied.reason)
         by_row.setdefault(RowKey.of(arm, point, key), []).append(result)
     return by_row
 
@@ -111,17 +133,24 @@ def _row_key(arm: str, point: str, configuration: str, estimate: str, batch_size
 
 
 def _rows_by_checkpoint(
-    session: Session, of_study: list[ColumnElement[bool]], required: Sequence[ColumnElement[bool]]
-) -> dict[int, list[Sequence[Any]]]:
-    """Every evaluation as the driver returns it: there may be hundreds of thousands, and no value needs conversion."""
+    session: Session,
+    of_study: list[ColumnElement[bool]],
+    columns: Sequence[Any],
+    required: Sequence[ColumnElement[bool]],
+) -> dict[int, list[tuple[Any, ...]]]:
+    """Checkpoint and columns of every evaluation, in the order of planning, by checkpoint."""
     checkpoints = select(CheckpointRow.id).join(TrialRow, TrialRow.id == CheckpointRow.trial_id).where(*of_study)
-    query = select(EvaluationRow.id, EvaluationRow.checkpoint_id, *_KEY, *_VALUES)
-    result = session.connection().execute(query.where(EvaluationRow.checkpoint_id.in_(checkpoints), *required))
-    rows: dict[int, list[Sequence[Any]]] = {}
-    for row in result.cursor.fetchall():
-        rows.setdefault(row[1], []).append(row)
+    query = select(EvaluationRow.checkpoint_id, *columns).where(EvaluationRow.checkpoint_id.in_(checkpoints), *required)
+    rows = _fetch_all(session, query.order_by(EvaluationRow.checkpoint_id, EvaluationRow.id))
+    return {checkpoint_id: list(of_checkpoint) for checkpoint_id, of_checkpoint in groupby(rows, itemgetter(0))}
+
+
+def _fetch_all(session: Session, query: Executable) -> list[tuple[Any, ...]]:
+    """Every row as the driver returns it: there may be hundreds of thousands, and no value needs conversion."""
+    result = session.connection().execute(query)
+    rows = result.cursor.fetchall()
     result.close()
-    return rows
+    return cast_type("list[tuple[Any, ...]]", rows)
 
 
 def _evaluations_of_diverged(trial: TrialRow) -> Iterator[EvaluationValues]:

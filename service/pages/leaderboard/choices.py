@@ -78,7 +78,8 @@ def _make_select_filter(name: str, label: str, values: set[Any]) -> SelectFilter
 
 
 def _batch_dependence_filter(board: CachedLeaderboard) -> SelectFilter:
-    present = {board.is_deterministic(row) for row in board.leaderboard.rows}
+    of_each_configuration = {row.configuration.code: row for row in board.leaderboard.rows}
+    present = {board.is_deterministic(row) for row in of_each_configuration.values()}
     options = (("true", "independent"), ("false", "dependent")) if len(present) > 1 else ()
     return SelectFilter("deterministic", "Mini-batch", options)
 

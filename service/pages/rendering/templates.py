@@ -76,6 +76,13 @@ def template_environment() -> Environment:
     return templates
 
 
+def compile_templates() -> None:
+    """Compile every template, so that no request waits for it."""
+    templates = template_environment()
+    for name in templates.list_templates():
+        templates.get_template(name)
+
+
 def render_page(
     request: Request, template: str, *, status: int = 200, charts: bool = False, **values: Any
 ) -> HTMLResponse:

@@ -86,6 +86,10 @@ class Photographer:
             self.page.wait_for_load_state("networkidle", timeout=4000)
         except Exception:  # noqa: BLE001 - a live page has an open stream
             self.page.wait_for_timeout(200)
+        for chart in self.page.locator(".chart").all():  # charts are drawn when they come into view
+            chart.scroll_into_view_if_needed()
+            self.page.wait_for_timeout(300)
+        self.page.evaluate("scrollTo(0, 0)")
         file = self.folder / f"{self.name}-{name}.png"
         self.page.screenshot(path=file, full_page=True)
         self.files.append(file)

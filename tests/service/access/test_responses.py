@@ -37,7 +37,9 @@ def test_unknown_host_name_is_rejected(world):
 def test_security_headers_are_set(world):
     response = world.client().get("/api/v1/tokens", headers={"Origin": "http://evil.example"})
     assert "access-control-allow-origin" not in response.headers
-    assert "default-src 'self'" in response.headers["content-security-policy"]
+    page = world.client(None).get("/")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert page.headers["x-frame-options"] == "DENY"
     assert response.headers["x-content-type-options"] == "nosniff"
     assert response.headers["cache-control"] == "no-store"
 

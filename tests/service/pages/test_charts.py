@@ -7,17 +7,11 @@ import re
 
 import pytest
 
-from bln_search.core.enums import Scope
 from bln_search.worker.analysis import compute_analysis
 from service.pages.chart_catalog import CHARTS
 from service.pages.rendering import plotly_script
 from tests.support.sampled_study import complete_sampled_study
-from tests.support.service_world import HTML_HEADERS, study
-
-
-@pytest.fixture
-def root(world):
-    return world.client("root", Scope.ADMIN, **HTML_HEADERS)
+from tests.support.service_world import study
 
 
 def shown(text):

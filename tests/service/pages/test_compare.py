@@ -11,11 +11,6 @@ from tests.support.service_world import HTML_HEADERS
 
 
 @pytest.fixture
-def root(world):
-    return world.client("root", Scope.ADMIN, **HTML_HEADERS)
-
-
-@pytest.fixture
 def studies(world):
     return world.complete("first", seeds=(0, 1, 2)), world.complete("second", seeds=(3, 4, 5), epochs=3)
 

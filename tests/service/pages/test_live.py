@@ -17,11 +17,6 @@ from tests.support.service_world import HTML_HEADERS, finish_trial, study
 LINE = re.compile(r"<li value=.*?</li>", re.DOTALL)
 
 
-@pytest.fixture
-def root(world):
-    return world.client("root", Scope.ADMIN, **HTML_HEADERS)
-
-
 def read_stream(client, path):
     """Return id and data of each message."""
     text = client.get(path).text

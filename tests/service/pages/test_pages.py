@@ -1,22 +1,17 @@
-"""The HTML pages: content, access and invalid input."""
+"""Every page: it is rendered, escapes text, has an error page, and needs a constant number of queries."""
 
 from __future__ import annotations
 
 import json
 import re
-from html import unescape
 
 import pytest
-from pydantic import SecretStr
 from sqlalchemy import update
 
-from bln_search.core.enums import Scope
 from bln_search.storage.engine import write_session
-from bln_search.storage.events import EventRepository
 from bln_search.storage.tables import StudyRow
-from bln_search.worker.analysis import compute_analysis
 from tests.support.sampled_study import complete_sampled_study
-from tests.support.service_world import HTML_HEADERS, RUNNER, finish_trial, start_study, study
+from tests.support.service_world import finish_trial, study
 
 PAGES = (
     "/studies",
@@ -27,11 +22,6 @@ PAGES = (
     "/tokens",
     "/settings",
 )
-
-
-@pytest.fixture
-def root(world):
-    return world.client("root", Scope.ADMIN, **HTML_HEADERS)
 
 
 def test_every_page_is_rendered_for_an_admin(world, root):
@@ -62,15 +52,6 @@ def test_every_page_is_rendered_for_an_admin(world, root):
         expected = 200 if chart.json()["figure"] else 404
         assert root.get(f"/studies/{number}/charts/{name}.csv").status_code == expected
     assert root.get(f"/compare/ranks.json?study={number}&study={other_id}").json()["figure"]
-
-
-def test_sign_in_redirects_to_the_requested_page(world):
-    anonymous = world.client(None, **HTML_HEADERS)
-    response = anonymous.get("/studies/3/leaderboard?sort=test_loss", follow_redirects=False)
-    assert response.status_code == 303
-    assert response.headers["location"] == "/?next=%2Fstudies%2F3%2Fleaderboard%3Fsort%3Dtest_loss"
-    assert anonymous.get("/signed-in").json() is False
-    assert anonymous.get("/api/v1/studies", headers=HTML_HEADERS).status_code == 401
 
 
 def test_invalid_address_has_an_error_page(world, root):
@@ -124,59 +105,6 @@ def test_text_of_users_is_escaped(world, root, text):
     assert root.get(f"/studies/{number}").headers["content-security-policy"] == chart_policy
 
 
-def test_undefined_rows_show_reasons_and_measured_rows_intervals(world, root):
-    number = world.complete()
-    text = root.get(f"/studies/{number}/leaderboard").text
-    assert "undefined: Std_B: it has no value" in text
-    assert text.count(" ± ") >= 45  # seeds that agree have none
-    assert "16 of 16 rows" in text
-    one_seed_id = world.complete("single", seeds=(0,))
-    assert (
-        "With one seed neither confidence intervals nor significance are known"
-        in root.get(f"/studies/{one_seed_id}/leaderboard").text
-    )
-
-
-def test_filters_of_the_leaderboard_stay_in_its_links(world, root):
-    number = world.complete()
-    text = root.get(f"/studies/{number}/leaderboard?state=measured&sort=-test_loss&on=test").text
-    assert "15 of 16 rows" in text
-    assert "state=measured&amp;on=test&amp;sort=test_loss" in text
-    assert "optimistic" in text
-
-
-def test_empty_study_list_links_to_a_new_study(world):
-    text = world.client(**HTML_HEADERS).get("/studies").text
-    assert "There is no study yet" in text
-    assert 'href="/studies/new"' in text
-    reader = world.client("ada", Scope.READ, **HTML_HEADERS).get("/studies").text
-    assert 'href="/studies/new"' not in reader
-
-
-def test_page_of_a_waiting_study_shows_no_results(world, root):
-    number = world.ledger.queue.submit(study("waiting"), "ada").study_id
-    assert "There are no results yet" in root.get(f"/studies/{number}").text
-    assert "Nothing is measured yet" in root.get(f"/studies/{number}/leaderboard").text
-    assert root.get(f"/studies/{number}/charts/curves.json").json()["figure"] is None
-
-
-def test_secrets_of_the_settings_are_not_shown(world, root):
-    secret = {"token": SecretStr("bln_hush"), "database": "postgresql+psycopg://ada:hush@host/name"}
-    secret["checkpoints"] = "sftp://ada:hush@host/kept"
-    world.context.settings = world.settings.model_copy(update=secret)
-    text = root.get("/settings").text
-    assert text.count("set, not shown") == 2
-    assert "sftp://ada:***@host/kept" in text
-    assert "hush" not in text
-
-
-def test_settings_are_shown_as_the_environment_has_them(root):
-    values = dict(re.findall(r"<code>BLN_SEARCH_(\w+)</code></th><td><code>(.*?)</code>", root.get("/settings").text))
-    assert json.loads(unescape(values["HOSTS"])) == ["testserver"]
-    assert values["DATABASE"] == "not set"
-    assert "None" not in values.values()
-
-
 def test_similar_points_have_distinct_labels(world, root):
     """Two points that are alike in the digits that are shown."""
     first, second = complete_sampled_study(world, "first"), complete_sampled_study(world, "second")
@@ -196,17 +124,6 @@ def test_similar_points_have_distinct_labels(world, root):
     assert len(labels) == len(set(labels)) == 4
 
 
-def test_study_list_counts_the_top_group_like_the_leaderboard(world, root):
-    number = world.complete("compared", seeds=(0, 1, 2))
-    analysis = compute_analysis(world.ledger, number, None)
-    sharing = sum(row.in_top_group for row in analysis.comparison.rows)
-    assert sharing > 1
-    board = world.context.leaderboards.get(number, world.ledger.studies.get(number).planned * 32)
-    board.__dict__["top_group_by_seeds"] = {board.leaderboard.best.key: 1.0}  # what seeds alone would say
-    assert f"not significantly different from {sharing - 1} more" in root.get(f"/studies/best?study={number}").text
-    assert 'not significantly different from the first"' in root.get(f"/studies/{number}/parts/leading").text
-
-
 def test_arms_with_different_missing_seeds_have_pages(world, root):
     number = world.ledger.queue.submit(
         study("uneven", seeds=(0, 1, 2), arms="[{method: bln}, {method: ln}]"), "ada"
@@ -223,48 +140,6 @@ def test_arms_with_different_missing_seeds_have_pages(world, root):
         assert root.get(f"/studies/{number}{part}").status_code == 200
     assert "No row has all its seeds yet" in root.get(f"/studies/{number}/leaderboard").text
     assert root.get(f"/studies/best?study={number}").status_code == 200
-
-
-def test_completed_large_study_shows_its_final_table(world, root, monkeypatch):
-    from service.pages import study as page
-
-    monkeypatch.setattr(page, "_MAX_RESULTS_BEFORE_PAGE", 1)
-    number = world.ledger.queue.submit(study("large", seeds=(0, 1, 2)), "ada").study_id
-    world.ledger.studies.start(number, lambda _: True, "host/1/0")
-    first, *other_trials = world.ledger.trials.list_open(number)
-    finish_trial(world.ledger, first)
-    root.get(f"/studies/{number}/parts/leading")
-    for trial in other_trials:
-        finish_trial(world.ledger, trial)
-    assert "data-later" in root.get(f"/studies/{number}").text, "the script asks for the rest"
-    world.ledger.studies.finish(number, runner="host/1/0")
-    compute_analysis(world.ledger, number, None)
-    assert "data-later" not in root.get(f"/studies/{number}/parts/leading").text
-    assert "data-later" not in root.get(f"/studies/{number}").text
-
-
-def test_event_during_rendering_comes_from_the_stream(world, root, monkeypatch):
-    number = world.ledger.queue.submit(study("events"), "ada").study_id
-    list_last = EventRepository.list_last
-
-    def list_after_another_event(events, study_id, limit):
-        world.ledger.queue.pause(study_id)
-        return list_last(events, study_id, limit)
-
-    monkeypatch.setattr(EventRepository, "list_last", list_after_another_event)
-    text = root.get(f"/studies/{number}").text
-    event_numbers = [int(value) for value in re.findall(r'<li value="(\d+)"', text)]
-    assert event_numbers
-    assert max(event_numbers) == int(re.search(r'data-last="(\d+)"', text)[1])
-
-
-def test_wrong_sessions_are_rate_limited(world):
-    anonymous = world.client(None)
-    codes = [
-        anonymous.get("/signed-in", headers={"Cookie": "bln_search_session=wrong"}).status_code for _ in range(150)
-    ]
-    assert codes.count(200) == 100
-    assert set(codes[100:]) == {429}
 
 
 def test_number_of_queries_per_page_is_constant(world, root):
@@ -291,23 +166,3 @@ def test_number_of_queries_per_page_is_constant(world, root):
         world.complete(f"more{index}")
     assert count_queries("/studies") == before
     assert max(one_seed_counts) <= 12
-
-
-def test_static_files_are_cached_only_with_their_version(world, root):
-    for path in ("service.css", "study.js", "plotly.js"):
-        assert "immutable" in root.get(f"/static/{path}?v=1").headers["cache-control"]
-        assert root.get(f"/static/{path}").headers["cache-control"] == "no-cache"
-    assert root.get("/static/plotly.js", headers={"Accept-Encoding": "identity"}).text.startswith("/**")
-    assert root.get("/static/../app.py").status_code == 404
-    assert "immutable" not in root.get("/static/none.js?v=1").headers["cache-control"]
-
-
-def test_leading_rows_without_a_value_are_a_sentence(world, root):
-    study_id, trials = start_study(world.ledger, "diverged", "ada")
-    for trial in trials:
-        world.ledger.attempts.record_divergence(world.ledger.attempts.claim_trial(trial.id, RUNNER), "not finite")
-    world.ledger.studies.finish(study_id, runner=RUNNER)
-    text = root.get(f"/studies/{study_id}/parts/leading").text
-    assert "No configuration was measured under every seed" in text
-    assert "<table" not in text
-    assert "<table" in root.get(f"/studies/{world.complete()}/parts/leading").text

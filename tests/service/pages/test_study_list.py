@@ -8,14 +8,10 @@ import pytest
 
 from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
+from bln_search.worker.analysis import compute_analysis
 from tests.support.service_world import HTML_HEADERS, study
 
 ROWS = "/studies/rows"
-
-
-@pytest.fixture
-def root(world):
-    return world.client("root", Scope.ADMIN, **HTML_HEADERS)
 
 
 @pytest.fixture
@@ -147,3 +143,22 @@ def test_list_shows_few_tags_and_names_the_others(world, ada):
     assert re.findall(r'class="tag"[^>]*>([^<]+)<', text) == ["t00", "t01", "t02", "t03", "t04"]
     assert 'title="t05 t06' in text
     assert "and 15 more" in text
+
+
+def test_empty_study_list_links_to_a_new_study(world):
+    text = world.client(**HTML_HEADERS).get("/studies").text
+    assert "There is no study yet" in text
+    assert 'href="/studies/new"' in text
+    reader = world.client("ada", Scope.READ, **HTML_HEADERS).get("/studies").text
+    assert 'href="/studies/new"' not in reader
+
+
+def test_study_list_counts_the_top_group_like_the_leaderboard(world, root):
+    number = world.complete("compared", seeds=(0, 1, 2))
+    analysis = compute_analysis(world.ledger, number, None)
+    sharing = sum(row.in_top_group for row in analysis.comparison.rows)
+    assert sharing > 1
+    board = world.context.leaderboards.get(number, world.ledger.studies.get(number).planned * 32)
+    board.__dict__["top_group_by_seeds"] = {board.leaderboard.best.key: 1.0}  # what seeds alone would say
+    assert f"not significantly different from {sharing - 1} more" in root.get(f"/studies/best?study={number}").text
+    assert 'not significantly different from the first"' in root.get(f"/studies/{number}/parts/leading").text

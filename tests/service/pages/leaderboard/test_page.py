@@ -10,21 +10,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from bln_search.core.enums import Scope, Split
+from bln_search.core.enums import Split
 from bln_search.worker.analysis import compute_analysis
 from docs.hooks import add_anchors
 from service.pages.leaderboard.rows import format_row_key, parse_row_key
 from service.pages.rendering import templates
 from tests.support.sampled_study import complete_sampled_study
-from tests.support.service_world import HTML_HEADERS
 
 GLOSSARY = Path(__file__).parents[4] / "docs" / "glossary.md"
 CONDITIONS = "[fog-2, {name: dim, corruption: contrast, severity: 5}]"
-
-
-@pytest.fixture
-def root(world):
-    return world.client("root", Scope.ADMIN, **HTML_HEADERS)
 
 
 @pytest.fixture
@@ -36,7 +30,7 @@ def board(world):
 
 def rows(text):
     """Codes of the rows of the table, without the pinned one."""
-    return re.findall(r'<th scope="row">.*?aria-label="([A-Z-]{4}):', text.partition("<tbody>")[2], re.DOTALL)
+    return re.findall(r'<th scope="row">.*?aria-label="([A-Z-]{4}):', text.rpartition("<tbody")[2], re.DOTALL)
 
 
 def headings(text):

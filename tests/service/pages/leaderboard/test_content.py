@@ -1,0 +1,24 @@
+"""What the leaderboard page says about its rows."""
+
+from __future__ import annotations
+
+
+def test_undefined_rows_show_reasons_and_measured_rows_intervals(world, root):
+    number = world.complete()
+    text = root.get(f"/studies/{number}/leaderboard").text
+    assert "undefined: Std_B: it has no value" in text
+    assert text.count(" ± ") >= 45  # seeds that agree have none
+    assert "16 of 16 rows" in text
+    one_seed_id = world.complete("single", seeds=(0,))
+    assert (
+        "With one seed neither confidence intervals nor significance are known"
+        in root.get(f"/studies/{one_seed_id}/leaderboard").text
+    )
+
+
+def test_filters_of_the_leaderboard_stay_in_its_links(world, root):
+    number = world.complete()
+    text = root.get(f"/studies/{number}/leaderboard?state=measured&sort=-test_loss&on=test").text
+    assert "15 of 16 rows" in text
+    assert "state=measured&amp;on=test&amp;sort=test_loss" in text
+    assert "optimistic" in text
