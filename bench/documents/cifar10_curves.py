@@ -15,7 +15,7 @@ from typing import Any
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from bench.documents.curves import METHODS
+from bench.documents.curves import COLOURS
 from bench.documents.experiments import CIFAR10
 from bench.documents.marked_block import write_block
 from bench.documents.pictures import draw
@@ -171,7 +171,7 @@ def curves_chart(saved: Mapping[str, Any]) -> go.Figure:
                     y=[summary["mean"] for summary in summaries],
                     mode="lines",
                     name=f"{arm}, {part}",
-                    line={"color": METHODS[arm], "dash": dash, "width": 2.2},
+                    line={"color": COLOURS[arm], "dash": dash, "width": 2.2},
                     showlegend=column == 1,
                     row=1,
                     col=column,
