@@ -24,11 +24,11 @@ from bln_search.evaluation.row_evaluator import configure_layers_by_row
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
 from bln_search.norms.network.layers import find_norms, network_populations
-from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 
 BATCH = 25
 ROWS = tuple(
-    RowSpec(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
+    InferenceRow(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
     for configuration in all_configurations(Method.BLN)
 )
 
@@ -81,7 +81,9 @@ def losses_in_one_pass(network: nn.Module, inputs: Tensor, targets: Tensor, popu
 
 
 @torch.inference_mode()
-def loss_of_row(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations, row: RowSpec) -> float:
+def loss_of_row(
+    network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations, row: InferenceRow
+) -> float:
     """Return the mean loss of one row by plain forward passes."""
     total = torch.zeros((), dtype=torch.float64, device=inputs.device)
     with configure_layers_by_row(row, populations):

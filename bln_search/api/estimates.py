@@ -15,7 +15,7 @@ from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network.layers import MomentsByEstimate, layer_estimates, network_configurations
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 
 def population_loaders_by_name(loader: Loader | Mapping[str, Loader]) -> Mapping[str, Loader]:
@@ -53,7 +53,7 @@ def parse_blends(blends: Sequence[float | str]) -> tuple[Blend, ...]:
 
 def possible_rows(
     layers: Mapping[str, Normalization], estimates: MomentsByEstimate, blends: Sequence[Blend] = ()
-) -> list[RowSpec]:
+) -> list[InferenceRow]:
     """Every configuration, under each estimate of the statistics that it takes from the population, and blended.
 
     Args:
@@ -71,7 +71,7 @@ def possible_rows(
         if configuration.uses_memory and PopulationEstimate.MEMORY not in estimates:
             continue
         if not configuration.uses_population:
-            rows.append(RowSpec(configuration, None))
+            rows.append(InferenceRow(configuration, None))
             continue
         from_population = {statistic for statistic, source in configuration.sources.items() if source.reads_population}
         for estimate, estimated in statistics_by_estimate.items():
@@ -82,10 +82,10 @@ def possible_rows(
 
 def _population_and_blend_rows(
     configuration: InferenceConfiguration, estimate: str, blends: Sequence[Blend]
-) -> list[RowSpec]:
+) -> list[InferenceRow]:
     """The row that takes values from a population, and those that blend them with the mini-batch."""
-    blended = [RowSpec(configuration.with_blended_population, blend_label(estimate, blend)) for blend in blends]
-    return [RowSpec(configuration, estimate), *blended]
+    blended = [InferenceRow(configuration.with_blended_population, blend_label(estimate, blend)) for blend in blends]
+    return [InferenceRow(configuration, estimate), *blended]
 
 
 def collect_estimates(

@@ -32,7 +32,7 @@ from bln_search.norms.network.layers import (
     network_populations,
     row_matching_original_outputs,
 )
-from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.ranking.leaderboard import rank_rows
 from bln_search.ranking.row_results import TrialEvaluation
 
@@ -103,7 +103,12 @@ class NetworkEvaluation:
         return tables
 
     def _evaluate_split(
-        self, split: Split, loader: PeekedLoader, rows: Sequence[RowSpec], populations: Populations, measured: _Measured
+        self,
+        split: Split,
+        loader: PeekedLoader,
+        rows: Sequence[InferenceRow],
+        populations: Populations,
+        measured: _Measured,
     ) -> None:
         """Add the evaluations of one split at every mini-batch size, and the values of the metrics."""
         settings = self._settings

@@ -30,7 +30,7 @@ from bln_search.core.errors import DataError
 from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
 from bln_search.core.states import EvaluationState
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SeedShortfall
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
@@ -116,7 +116,7 @@ def _table_from_json(
         per_slot=content["per_slot"],
         deployed=None
         if deployed is None
-        else RowSpec(InferenceConfiguration(deployed["configuration"]), deployed["estimate"]),
+        else InferenceRow(InferenceConfiguration(deployed["configuration"]), deployed["estimate"]),
         has_accuracy=content["has_accuracy"],
         score=_score_from_json(content),
         metric_values=dict(map(_metric_values_from_json, content["metrics"])),

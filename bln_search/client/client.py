@@ -65,7 +65,7 @@ class Client:
         """Submit results of your own networks as a complete study, and return it. `new` is false if it existed already.
 
         Args:
-            results: A ranked table, or what its `external_results` returned.
+            results: A ranked table, or what its `to_external_results` returned.
             name: Name of the study of a ranked table.
 
         Example:

@@ -18,7 +18,7 @@ from bln_search.specs.study import StudySpec
 class SubmittableResults(Protocol):
     """A ranked table of `bln_search.evaluate_configurations`, which this module does not import: it needs torch."""
 
-    def external_results(self, name: str) -> ExternalResults:
+    def to_external_results(self, name: str) -> ExternalResults:
         """Return the results in the form in which a service takes them."""
 
 
@@ -40,7 +40,7 @@ def submit_results(
     if not isinstance(results, ExternalResults):
         if name is None:
             raise ServiceError("a ranked table needs the name of its study: give name=")
-        results = results.external_results(name)
+        results = results.to_external_results(name)
     elif name is not None:
         raise ServiceError("these results have a name already: leave name out")
     headers = {"Idempotency-Key": secrets.token_hex(16)}

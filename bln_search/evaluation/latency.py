@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bln_search.evaluation.row_evaluator import configure_layers_by_row
 from bln_search.norms.network.layers import evaluation_mode
-from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 
 _WARM_UP = 3
 
@@ -21,7 +21,7 @@ _WARM_UP = 3
 class Latency:
     """Seconds for one mini-batch of `batch_size` examples: median and quartiles over `passes` forward passes."""
 
-    row: RowSpec
+    row: InferenceRow
     batch_size: int
     seconds: float
     lower: float
@@ -31,7 +31,12 @@ class Latency:
 
 @torch.inference_mode()
 def measure_latency(
-    network: nn.Module, mini_batch: Tensor, rows: Sequence[RowSpec], populations: Populations, *, passes: int = 31
+    network: nn.Module,
+    mini_batch: Tensor,
+    rows: Sequence[InferenceRow],
+    populations: Populations,
+    *,
+    passes: int = 31,
 ) -> list[Latency]:
     """Time plain forward passes of `mini_batch` under each of `rows`.
 

@@ -23,7 +23,7 @@ from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Sc
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms.network.layers import evaluation_mode, find_norms
 from bln_search.norms.precision import full_precision
-from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 
 _CHECKED_EXAMPLES = 8
 """Number of examples of each of two mini-batches that are compared with plain passes before the pass."""
@@ -36,7 +36,7 @@ Progress = Callable[[int], None]
 def evaluate_rows(
     network: nn.Module,
     batches: Iterable[MiniBatch],
-    rows: Sequence[RowSpec],
+    rows: Sequence[InferenceRow],
     populations: Populations,
     *,
     score: Score = cross_entropy,

@@ -16,14 +16,14 @@ from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.scoring import loss_and_prediction
 from bln_search.evaluation.split import evaluate_where_defined
-from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 
 
 def probe_batch_size(
     network: nn.Module,
     inputs: Examples,
     targets: Tensor,
-    rows: Sequence[RowSpec],
+    rows: Sequence[InferenceRow],
     populations: Populations,
     *,
     batch_size: int,
@@ -63,7 +63,7 @@ def probe_batch_composition(
     network: nn.Module,
     inputs: Examples,
     targets: Tensor,
-    rows: Sequence[RowSpec],
+    rows: Sequence[InferenceRow],
     populations: Populations,
     *,
     batch_size: int,
@@ -89,7 +89,7 @@ def probe_batch_composition(
         memory_limit: bytes of the largest activation.
     """
 
-    def predict_in_order(order: Tensor) -> dict[RowSpec, Outcomes]:
+    def predict_in_order(order: Tensor) -> dict[InferenceRow, Outcomes]:
         predicted = _predict(
             network, select_examples(inputs, order), targets[order], rows, populations, batch_size, memory_limit
         )
@@ -159,11 +159,11 @@ def _predict(
     network: nn.Module,
     inputs: Examples,
     targets: Tensor,
-    rows: Sequence[RowSpec],
+    rows: Sequence[InferenceRow],
     populations: Populations,
     batch_size: int,
     memory_limit: int,
-) -> dict[RowSpec, Outcomes]:
+) -> dict[InferenceRow, Outcomes]:
     """Return losses and predicted classes of the rows that are defined at a mini-batch size."""
     results = evaluate_where_defined(
         network,
@@ -181,5 +181,5 @@ def _mean_loss_and_accuracy(losses: NDArray[np.floating], right: NDArray[np.bool
     return float(losses.mean(dtype=np.float64)), float(right.mean())
 
 
-def _probe_key(row: RowSpec, batch_size: int) -> EvaluationKey:
+def _probe_key(row: InferenceRow, batch_size: int) -> EvaluationKey:
     return EvaluationKey(row.configuration, row.estimate, batch_size, Split.VALIDATION)

@@ -20,10 +20,10 @@ from bln_search.norms.network.layers import find_norms
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
     EnumerationPlan,
+    InferenceRow,
     Populations,
     RowBatchedTensor,
     RowBatchingError,
-    RowSpec,
     tag_rows,
     untag,
 )
@@ -33,7 +33,7 @@ Scores = tuple[Tensor, Tensor]
 """Losses and correctness, each (rows, examples) or (examples,)."""
 
 
-OutputObserver = Callable[[RowSpec, Tensor, Tensor], None]
+OutputObserver = Callable[[InferenceRow, Tensor, Tensor], None]
 """Called with a row, its outputs (n, ...) and the targets (n, ...) of further examples, in the order of the data."""
 
 
@@ -55,7 +55,7 @@ class RowEvaluator:
     def __init__(
         self,
         network: nn.Module,
-        rows: Sequence[RowSpec],
+        rows: Sequence[InferenceRow],
         populations: Populations,
         *,
         score: Score = cross_entropy,
@@ -183,7 +183,7 @@ def check_output(output: object) -> Tensor:
 
 
 @contextmanager
-def configure_layers_by_row(row: RowSpec, populations: Populations) -> Iterator[None]:
+def configure_layers_by_row(row: InferenceRow, populations: Populations) -> Iterator[None]:
     """Configure every layer by `row` in this context."""
     saved = {layer: layer.layer_state() for layer in populations}
     try:

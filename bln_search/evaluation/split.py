@@ -16,14 +16,14 @@ from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress, evaluate_rows
 from bln_search.evaluation.row_evaluator import OutputObserver
 from bln_search.evaluation.scoring import Score, cross_entropy
-from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.norms.statistics import layer_configuration, select_population
 
 
 def evaluate_split(
     network: nn.Module,
     batches: Iterable[MiniBatch],
-    rows: Sequence[RowSpec],
+    rows: Sequence[InferenceRow],
     populations: Populations,
     *,
     split: Split,
@@ -73,7 +73,7 @@ def evaluate_split(
 def evaluate_where_defined(
     network: nn.Module,
     batches: Iterable[MiniBatch],
-    rows: Sequence[RowSpec],
+    rows: Sequence[InferenceRow],
     populations: Populations,
     *,
     batch_size: int,
@@ -95,7 +95,7 @@ def evaluate_where_defined(
     return [next(outcomes) if reason is None else reason for reason in reasons]
 
 
-def undefined_reason(row: RowSpec, populations: Populations, batch_size: int) -> str | None:
+def undefined_reason(row: InferenceRow, populations: Populations, batch_size: int) -> str | None:
     """Return why `row` is undefined in this network at this inference mini-batch size; None where it is defined."""
     for layer, estimates in populations.items():
         configuration = layer_configuration(row.configuration, row.estimate, estimates).restricted_to(layer.method)

@@ -17,8 +17,8 @@ from bln_search.execution.environment import ExecutionEnvironment, load_prepared
 from bln_search.models import build_model
 from bln_search.norms import Normalization, make_norm
 from bln_search.norms.network.layers import MomentsByEstimate, find_norms, network_populations
-from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
-from bln_search.specs.trial import TrialSpec, planned_rows
+from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
+from bln_search.specs.trial import TrialSpec, planned_inference_rows
 from bln_search.training.checkpoint import load_weights, read_checkpoint
 from bln_search.training.seeding import reproducible_torch
 
@@ -56,9 +56,9 @@ class LoadedNetwork:
         )
 
     @cached_property
-    def planned_row_specs(self) -> list[RowSpec]:
+    def planned_row_specs(self) -> list[InferenceRow]:
         """Every configuration with every estimate that the trial evaluates."""
-        return [RowSpec(configuration, estimate) for configuration, estimate in planned_rows(self.trial)]
+        return [InferenceRow(configuration, estimate) for configuration, estimate in planned_inference_rows(self.trial)]
 
 
 @contextmanager

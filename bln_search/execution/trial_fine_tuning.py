@@ -23,9 +23,9 @@ from bln_search.norms.network.layers import (
     network_populations,
     refresh_populations,
 )
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.specs.sections.fine_tune import FineTuneSpec
-from bln_search.specs.trial import TrialSpec, planned_rows
+from bln_search.specs.trial import TrialSpec, planned_inference_rows
 from bln_search.training.fine_tuning import FineTuning
 from bln_search.training.optimization import make_optimizer
 
@@ -137,8 +137,8 @@ class _Tuner:
         """The row of lowest validation loss; that of one configuration if it is given."""
         evaluation = self.trial.evaluation
         rows = [
-            RowSpec(configuration, estimate)
-            for configuration, estimate in planned_rows(self.trial)
+            InferenceRow(configuration, estimate)
+            for configuration, estimate in planned_inference_rows(self.trial)
             if not configuration.uses_blend and only in (None, configuration)
         ]
         results = evaluate_split(

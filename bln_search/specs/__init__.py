@@ -8,7 +8,7 @@ from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.sections.search import SearchSpec
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import TrialSpec, list_planned_trials, planned_rows
+from bln_search.specs.trial import TrialSpec, list_planned_trials, planned_inference_rows
 
 __all__ = [
     "ArmSpec",
@@ -22,5 +22,5 @@ __all__ = [
     "list_planned_trials",
     "load_study",
     "parse_study",
-    "planned_rows",
+    "planned_inference_rows",
 ]

@@ -94,7 +94,7 @@ class ExternalEvaluation(ExternalRow):
 
 
 class ExternalResults(Spec):
-    """Results of networks of one's own, as `ranked.external_results` returns them.
+    """Results of networks of one's own, as `ranked.to_external_results` returns them.
 
     Attributes:
         format: Version of this format.

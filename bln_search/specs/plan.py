@@ -8,7 +8,13 @@ from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfigura
 from bln_search.core.enums import Correction
 from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, too_few_slots_reason
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import TrialSpec, boundary_trials, list_planned_trials, make_trial_spec, planned_rows
+from bln_search.specs.trial import (
+    TrialSpec,
+    boundary_trials,
+    list_planned_trials,
+    make_trial_spec,
+    planned_inference_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ def _lower_bound_trials(study: StudySpec) -> list[TrialSpec]:
 def undefined_evaluations(trial: TrialSpec) -> list[UndefinedEvaluation]:
     """The undefined evaluations of a trial. Those of BN and MBN are known only when the network is built."""
     undefined = []
-    for configuration, estimate in planned_rows(trial):
+    for configuration, estimate in planned_inference_rows(trial):
         for batch_size in trial.batch_sizes:
             reason = _undefined_reason(trial, configuration, estimate, batch_size)
             if reason is not None:

@@ -79,7 +79,7 @@ class TrialSpec(Spec):
     @property
     def num_evaluations_per_split(self) -> int:
         """The number of evaluations on each of validation and test."""
-        return len(planned_rows(self)) * len(self.batch_sizes) * len(self.condition_names)
+        return len(planned_inference_rows(self)) * len(self.batch_sizes) * len(self.condition_names)
 
     @property
     def point_label(self) -> str:
@@ -212,7 +212,7 @@ PlannedRow = tuple[InferenceConfiguration, str | None]
 """A configuration and the label of its population estimate; None if it reads no population value."""
 
 
-def planned_rows(trial: TrialSpec) -> tuple[PlannedRow, ...]:
+def planned_inference_rows(trial: TrialSpec) -> tuple[PlannedRow, ...]:
     """Configurations × estimates, each followed by its blends.
 
     A configuration that reads no population value has one row, without an estimate. A method without statistics over

@@ -8,7 +8,14 @@ from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.data.lazy_images import Examples
-from bln_search.norms.row_batching.row_tensor import BatchLayout, EnumerationPlan, Populations, RowSpec, tag_rows, untag
+from bln_search.norms.row_batching.row_tensor import (
+    BatchLayout,
+    EnumerationPlan,
+    InferenceRow,
+    Populations,
+    tag_rows,
+    untag,
+)
 
 _EXAMPLES_AT_ONCE = 256
 
@@ -36,7 +43,7 @@ def validate(
         populations: population values of each layer under each estimate.
     """
     network.eval()
-    plan = EnumerationPlan((RowSpec(configuration, estimate),), populations)
+    plan = EnumerationPlan((InferenceRow(configuration, estimate),), populations)
     num_examples = len(inputs) // batch_size * batch_size
     step = max(1, _EXAMPLES_AT_ONCE // batch_size) * batch_size
     total_loss = torch.zeros((), dtype=torch.float64, device=inputs.device)

@@ -31,7 +31,7 @@ async def sign_in_page(request: Request) -> HTMLResponse:
 
 
 @router.get("/signed-in")
-def has_valid_session(
+def get_session_status(
     request: Request, context: ContextDep, secret: Annotated[str | None, Cookie(alias=COOKIE, max_length=200)] = None
 ) -> bool:
     """Whether this browser has a valid session."""

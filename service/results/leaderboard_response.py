@@ -21,7 +21,7 @@ MEDIA_TYPES = {
 }
 
 
-def leaderboard_etag(study_id: int, revision: int, results: int, query: Sequence[Any]) -> str:
+def leaderboard_version_key(study_id: int, revision: int, results: int, query: Sequence[Any]) -> str:
     """Return the entity tag, which is known before the leaderboard is computed.
 
     Args:

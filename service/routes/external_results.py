@@ -29,7 +29,7 @@ def submit_results(
 ) -> SubmittedStudy:
     """Submit results of networks that you trained and evaluated yourself, as a complete study.
 
-    `ranked.external_results(name)` in Python makes the body. A worker analyses the study; nothing is trained.
+    `ranked.to_external_results(name)` in Python makes the body. A worker analyses the study; nothing is trained.
     Idempotent: the same results of the same owner return the existing study, with status 200 instead of 201.
     """
     if len(results.networks) > context.settings.most_trials:

@@ -18,7 +18,7 @@ from service.http.etags import etag_matches, etag_response
 from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor, invalid_cursor_problem
 from service.results.equal_rows import RowGroup, distinct_rows
 from service.results.leaderboard_filters import filter_rows
-from service.results.leaderboard_response import MEDIA_TYPES, leaderboard_etag, text_body
+from service.results.leaderboard_response import MEDIA_TYPES, leaderboard_version_key, text_body
 from service.routes.result_filters import (
     ArmFilter,
     BatchSizeFilter,
@@ -96,7 +96,7 @@ def get_leaderboard(
     start, results = (0, study.results) if page.after is None else (max(0, int(page.after[0])), int(page.after[1]))
     analyzed_at = context.ledger.analyses.find_timestamp(study.id) if output in _ANALYZED else None
     query = [list_query, sort, output, (page.limit, start) if output == "json" else None, analyzed_at]
-    etag = leaderboard_etag(study.id, study.revision, results, query)
+    etag = leaderboard_version_key(study.id, study.revision, results, query)
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is None:
         board = _find_leaderboard(context, study, on, results, is_first=page.after is None)

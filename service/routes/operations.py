@@ -29,7 +29,7 @@ async def get_health() -> Health:
 @router.get("/readyz", operation_id="get_readiness", responses={503: {"model": Readiness}})
 async def get_readiness(context: ContextDep, response: Response) -> Readiness:
     """Whether the database has the schema of this version and a worker is running."""
-    readiness = context.readiness.peek() or await _run_in_own_thread(context.readiness) or _DATABASE_HANGS
+    readiness = context.readiness.peek() or await _run_in_reserved_thread(context.readiness) or _DATABASE_HANGS
     if not readiness.ready:
         response.status_code = 503
     return readiness
@@ -38,11 +38,11 @@ async def get_readiness(context: ContextDep, response: Response) -> Readiness:
 @router.get("/metrics", operation_id="get_metrics", response_class=PlainTextResponse)
 async def get_metrics(context: ContextDep) -> PlainTextResponse:
     """Prometheus metrics: requests, queue, workers, records by state, disk, process."""
-    text = await _run_in_own_thread(context.metrics.render)
+    text = await _run_in_reserved_thread(context.metrics.render)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _run_in_own_thread(function: Callable[[], T]) -> T:
+async def _run_in_reserved_thread(function: Callable[[], T]) -> T:
     """Run a function in a thread that no other request uses."""
     return await to_thread.run_sync(function, limiter=_limiter)
 

@@ -48,7 +48,7 @@ def check_conditions_of_a_regression(service, networks):
     }
     ranked = bln_search.evaluate_configurations(networks, data(200, 1), validation, score="mse")
     with service.client() as client:
-        accepted = client.submit_results(ranked.external_results("regression", ranked_under="far"))
+        accepted = client.submit_results(ranked.to_external_results("regression", ranked_under="far"))
         analysis = client.analysis(accepted["id"], wait=120)
         board = client.leaderboard(accepted["id"])
     assert set(board.conditions) == {"clean", "Far"}

@@ -11,7 +11,7 @@ from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
 from bln_search.norms.network.layers import find_norms, network_configurations, network_populations
 from bln_search.norms.network.unit_positions import set_unit_positions
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 from tests.evaluation.networks import NETWORKS, input_size
 
 SIZE = 6
@@ -57,7 +57,7 @@ def frozen_populations(network, batches, correction=Correction.BESSEL):
 
 def row_specs(network, estimates=ESTIMATES):
     return [
-        RowSpec(configuration, estimate)
+        InferenceRow(configuration, estimate)
         for configuration in network_configurations(find_norms(network))
         for estimate in (estimates if configuration.uses_population else (None,))
     ]

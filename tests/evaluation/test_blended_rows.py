@@ -6,7 +6,7 @@ import pytest
 
 from bln_search.core.blend import Blend, blend_label
 from bln_search.core.enums import PopulationEstimate
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 from tests.evaluation.builders import build_network, estimate_populations, row_specs
 from tests.evaluation.networks import NETWORKS
 from tests.evaluation.plain_passes import assert_equal_to_plain_passes
@@ -19,7 +19,7 @@ VARIANTS = [("bln", "paper"), ("bln", "reference"), ("bn", "paper"), ("ln", "pap
 def with_blends(rows):
     """The rows, each that reads the population also blended."""
     blended = [
-        RowSpec(row.configuration.with_blended_population, blend_label(row.estimate, blend))
+        InferenceRow(row.configuration.with_blended_population, blend_label(row.estimate, blend))
         for row in rows
         if row.estimate is not None
         for blend in BLENDS

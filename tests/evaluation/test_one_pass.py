@@ -14,7 +14,7 @@ from bln_search.evaluation import collect_frozen_moments, evaluate_rows
 from bln_search.evaluation.batches import mini_batches
 from bln_search.norms import BLN, BN, LN, MBN
 from bln_search.norms.network.layers import find_norms, layer_estimates, network_configurations, network_populations
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 from tests.evaluation.builders import (
     SIZE,
     build_network,
@@ -178,7 +178,7 @@ def test_a_network_without_norms_is_an_error_with_a_remedy():
 
 def test_no_data_is_an_error():
     network = build_network("mlp")
-    row = RowSpec(InferenceConfiguration("FFFF"), None)
+    row = InferenceRow(InferenceConfiguration("FFFF"), None)
     with pytest.raises(DataError, match="no mini-batch"):
         evaluate_rows(network, [], [row], {})
 

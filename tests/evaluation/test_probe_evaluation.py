@@ -17,7 +17,7 @@ from bln_search.evaluation.probe_evaluation import probe_batch_composition, prob
 from bln_search.evaluation.row_evaluator import configure_layers_by_row
 from bln_search.norms import BLN
 from bln_search.norms.network.layers import find_norms, network_populations
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 SIZE, N = 10, 83
 
@@ -32,7 +32,7 @@ def trained():
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs[:80].split(SIZE))}
     populations = network_populations(find_norms(network), moments, Correction.BESSEL, per_slot=False)
     rows = [
-        RowSpec(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
+        InferenceRow(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
         for configuration in all_configurations(Method.BLN)
     ]
     return network, inputs, targets, rows, populations

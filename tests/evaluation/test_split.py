@@ -13,7 +13,7 @@ from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.split import undefined_reason
 from bln_search.norms import BLN, BN, LN
 from bln_search.norms.network.layers import find_norms, network_populations
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 
 def populations_of(network, batch_size, *, per_slot=False):
@@ -24,7 +24,7 @@ def populations_of(network, batch_size, *, per_slot=False):
 
 
 def row(code):
-    return RowSpec(InferenceConfiguration(code), PopulationEstimate.FROZEN if "T" in code else None)
+    return InferenceRow(InferenceConfiguration(code), PopulationEstimate.FROZEN if "T" in code else None)
 
 
 @pytest.mark.parametrize("layers", [(BN, LN), (LN, BN)])

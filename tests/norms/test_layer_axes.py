@@ -15,7 +15,7 @@ from bln_search.core.enums import Affine, Correction, NormalizedAxes
 from bln_search.core.errors import ModelError
 from bln_search.norms import BLN, LN, make_norm
 from bln_search.norms.moment_collection import collect_moments
-from bln_search.norms.network.folding import fold_layer, folding_obstacle
+from bln_search.norms.network.folding import folding_obstacle, make_affine_step
 from bln_search.norms.network.unit_positions import set_unit_positions
 from tests.support.tiers import latin
 
@@ -233,7 +233,7 @@ def test_population_values_fold_into_one_affine_step(method, code, affine):
     layer = make_layer(method, affine, shape, None, batch_size=5)
     configure(layer, code, shape, "bessel")
     x = random_input(shape, seed=99)
-    step = fold_layer(layer)
+    step = make_affine_step(layer)
     torch.testing.assert_close(step(x), layer(x), rtol=1e-12, atol=1e-12)
     assert step.scale.shape == ((1, 3, 1, 1) if affine == "channel" else (1, 3, 2, 4))
 

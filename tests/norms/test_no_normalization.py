@@ -12,7 +12,7 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.enums import Split
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
-from bln_search.norms.network.folding import fold_layer, fold_network
+from bln_search.norms.network.folding import fold_network, make_affine_step
 from bln_search.norms.network.layers import find_norms, network_configurations
 from bln_search.norms.no_normalization import NoNormalization
 
@@ -44,7 +44,7 @@ def test_output_is_input_plus_bias_of_its_feature(shape, training):
     for index in np.ndindex(*shape):
         expected[index] += index[feature_axis] + 1
     np.testing.assert_array_equal(layer(x).detach().numpy(), expected)
-    folded = fold_layer(layer)
+    folded = make_affine_step(layer)
     np.testing.assert_array_equal(folded(x).numpy(), expected)
     assert not isinstance(folded, NoNormalization)
 

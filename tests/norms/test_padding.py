@@ -8,7 +8,13 @@ from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.norms.padding import ZeroPaddingHook, zero_padded_positions
-from bln_search.norms.row_batching.row_tensor import BatchLayout, EnumerationPlan, RowSpec, tag_rows, untag
+from bln_search.norms.row_batching.row_tensor import (
+    BatchLayout,
+    EnumerationPlan,
+    InferenceRow,
+    tag_rows,
+    untag,
+)
 
 INF = float("-inf")
 AT_END = torch.tensor([[0, 0, INF], [0, 0, 0], [0, INF, INF]])
@@ -74,7 +80,7 @@ def test_outputs_without_a_fast_path_are_unchanged():
 
 def test_each_mini_batch_of_a_row_has_its_own_mask_check():
     """As plain passes of the mini-batches: one has padding inside an example, which keeps all padding in it."""
-    layout = BatchLayout(EnumerationPlan((RowSpec(InferenceConfiguration("--FF"), None),), {}), groups=2, size=3)
+    layout = BatchLayout(EnumerationPlan((InferenceRow(InferenceConfiguration("--FF"), None),), {}), groups=2, size=3)
     with torch.no_grad():
         output = zero(tag_rows(torch.cat([AT_END, INSIDE]), layout, 1), output=torch.ones(6, 3, 2))
         expected = torch.cat([zero(AT_END), zero(INSIDE)])

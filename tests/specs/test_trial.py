@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bln_search.specs import list_planned_trials, parse_study, planned_rows
+from bln_search.specs import list_planned_trials, parse_study, planned_inference_rows
 from bln_search.specs.sections.training import CosineRate, StepRate
 
 STUDY = """name: study
@@ -34,10 +34,10 @@ def test_keys_do_not_depend_on_the_order_in_the_file():
 
 def test_rows_that_read_no_population_value_are_planned_once():
     bln, bn, ln = list_planned_trials(parse_study(STUDY))[:3]
-    assert len(planned_rows(bln)) == 15 * 2 + 1
-    assert len(planned_rows(bn)) == 3 + 1
-    assert len(planned_rows(ln)) == 3 * 2 + 1
-    assert len(set(planned_rows(bln))) == 31
+    assert len(planned_inference_rows(bln)) == 15 * 2 + 1
+    assert len(planned_inference_rows(bn)) == 3 + 1
+    assert len(planned_inference_rows(ln)) == 3 * 2 + 1
+    assert len(set(planned_inference_rows(bln))) == 31
 
 
 def test_inference_batch_size_defaults_to_training_size():

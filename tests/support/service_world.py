@@ -14,7 +14,7 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import PopulationEstimate, Scope
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
 from bln_search.settings import Settings
-from bln_search.specs import parse_study, planned_rows
+from bln_search.specs import parse_study, planned_inference_rows
 from bln_search.specs.sections.evaluation import EVALUATED_SPLITS
 from bln_search.storage.ledger import open_ledger
 from service.app import make_app, make_context
@@ -88,7 +88,7 @@ def finish_trial(ledger, trial, worker=RUNNER):
     ledger.attempts.record_checkpoint(
         token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, {"seed": 0})
     )
-    rows = planned_rows(trial.spec) if trial.spec.blends else BLN_ROWS
+    rows = planned_inference_rows(trial.spec) if trial.spec.blends else BLN_ROWS
     evaluations = [
         evaluation
         for batch_size in trial.spec.batch_sizes

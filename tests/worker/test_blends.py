@@ -23,7 +23,7 @@ from bln_search.execution.reevaluation import (
 from bln_search.execution.trial import run_task
 from bln_search.ranking.probe_results import batch_dependence
 from bln_search.ranking.selection.recommendation import recommend
-from bln_search.specs import parse_study, planned_rows
+from bln_search.specs import parse_study, planned_inference_rows
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from bln_search.worker.analysis import compute_analysis
@@ -167,7 +167,7 @@ def test_interrupted_study_evaluates_blends_from_its_checkpoints(tmp_path):
     for trial in ledger.trials.list_trials(study_id):
         evaluations = ledger.results.list_trial_evaluations(trial.id)
         rows = {(item.key.configuration, item.key.estimate) for item in evaluations}
-        assert rows == set(planned_rows(trial.spec))
+        assert rows == set(planned_inference_rows(trial.spec))
         assert all(item.state is EvaluationState.MEASURED for item in evaluations)
     ledger.close()
 

@@ -26,7 +26,7 @@ def converted(seed):
 def test_analysis_equals_the_table_in_python(worker):
     networks = [converted(seed) for seed in range(3)]
     ranked = bln_search.evaluate_configurations(networks, data(200, 1), data(120, 2, shift=1.0))
-    results = ranked.external_results("own")
+    results = ranked.to_external_results("own")
     checked = check_results(results)
     study = results.make_study(checked.sha256)
     study_id = worker.ledger.external.submit(study, checked.evaluations, "ada").study_id
@@ -57,7 +57,7 @@ def test_baseline_is_that_of_the_submitted_classes(worker):
         untrained[2].weight.mul_(20)
     ranked = bln_search.evaluate_configurations(untrained, data(200, 1), data(120, 2))
     assert ranked.baseline_warning is not None
-    results = ranked.external_results("own")
+    results = ranked.to_external_results("own")
     checked = check_results(results)
     study_id = worker.ledger.external.submit(results.make_study(checked.sha256), checked.evaluations, "ada").study_id
     worker.work(once=True)

@@ -79,7 +79,7 @@ class RankedConditions(RecordTable):
         """The rows of the printed table."""
         return rank_rows_over_conditions(self.conditions)
 
-    def external_results(
+    def to_external_results(
         self, name: str, *, ranked_under: str | None = None, **description: Unpack[ExternalResultsArguments]
     ) -> ExternalResults:
         """The results of all conditions without population values, to submit them to a service as one study.
@@ -90,7 +90,7 @@ class RankedConditions(RecordTable):
             name: Name of the study.
             ranked_under: The condition whose loss ranks the rows; by default `clean`, or the first one. The others are
                 further columns of the table.
-            description: What the tables do not contain; see `RankedConfigurations.external_results`.
+            description: What the tables do not contain; see `RankedConfigurations.to_external_results`.
 
         Raises:
             KeyError: There is no such condition.

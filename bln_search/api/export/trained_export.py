@@ -29,7 +29,7 @@ from bln_search.evaluation.populations import trial_populations
 from bln_search.evaluation.split import undefined_reason
 from bln_search.norms import make_norm
 from bln_search.norms.network.layers import MomentsByEstimate, find_norms
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.norms.statistics import select_population
 from bln_search.specs.trial import TrialSpec
 from bln_search.training.checkpoint import load_weights, read_checkpoint
@@ -102,7 +102,7 @@ def _configure_layers(network: nn.Module, row: TrainedRow, gathered: MomentsByEs
     """Configure the layers with the row and its population values."""
     layers = find_norms(network)
     populations = trial_populations(row.trial, network, gathered)
-    spec = RowSpec(row.configuration, row.estimate)
+    spec = InferenceRow(row.configuration, row.estimate)
     reason = undefined_reason(spec, populations, row.batch_size)
     if reason is not None:
         raise ExportError(f"{row.label} is undefined, so it cannot be exported: {reason}")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bln_search.api.inputs.batch_forms import Target, call_network, find_inputs, find_targets
+from bln_search.api.inputs.batch_forms import Target, find_inputs, find_targets, unpack_and_call
 from bln_search.api.inputs.output_selection import make_output_selector, return_output
 from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader, iterate_loader
 from bln_search.api.inputs.score import check_targets
@@ -165,7 +165,7 @@ class BatchAdapter:
 
     def _outputs(self, inputs: Inputs, name: str) -> Tensor:
         """Outputs of the network for inputs, with mini-batch statistics."""
-        call = self._forward or call_network
+        call = self._forward or unpack_and_call
         needs_forward = self._forward is None and self._is_structured
         build = inputs.clone() if isinstance(inputs, Tensor) else inputs.clone().build()
         with evaluation_mode(self._original), use_mini_batch_statistics(find_norms(self._original).values()):

@@ -56,7 +56,7 @@ def find_targets(batch: Any, target: Target | None, name: str) -> Any:
 
 
 def find_inputs(batch: Any, target: Target | None, name: str, *, with_targets: bool) -> Any:
-    """The inputs in a mini-batch for `call_network`: a tensor, a dictionary of keywords, or a list of arguments.
+    """The inputs in a mini-batch for `unpack_and_call`: a tensor, a dictionary of keywords, or a list of arguments.
 
     Args:
         batch: What the loader yields.
@@ -84,7 +84,7 @@ def find_inputs(batch: Any, target: Target | None, name: str, *, with_targets: b
     )
 
 
-def call_network(network: Any, inputs: Any) -> Any:
+def unpack_and_call(network: Any, inputs: Any) -> Any:
     """The output of a network for a tensor, a dictionary of keywords, or a list of arguments."""
     if isinstance(inputs, Mapping):
         return network(**inputs)

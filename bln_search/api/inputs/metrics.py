@@ -15,7 +15,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 MetricFunction = Callable[[Tensor, Tensor], Any]
 """A function from all outputs (n, ...) and targets (n, ...) of a split, on the CPU, to a number."""
@@ -109,12 +109,12 @@ class MetricRecorder:
     def __init__(self, metrics: Mapping[str, Metric], rows: int, examples: int | None, memory_limit: int) -> None:
         self._metrics, self._rows, self._examples, self._limit = metrics, rows, examples, memory_limit
         self._keeps_outputs = any(not metric.is_streaming for metric in metrics.values())
-        self._states: dict[RowSpec, _RowAccumulator] = {}
+        self._states: dict[InferenceRow, _RowAccumulator] = {}
         self._targets: list[Tensor] = []
-        self._first_row: RowSpec | None = None
+        self._first_row: InferenceRow | None = None
         self._kept_bytes = 0
 
-    def observe(self, row: RowSpec, outputs: Tensor, targets: Tensor) -> None:
+    def observe(self, row: InferenceRow, outputs: Tensor, targets: Tensor) -> None:
         """Add outputs (n, ...) of a row and their targets. Raises ModelError if the outputs exceed the memory limit."""
         if row not in self._states:
             streaming = {name: metric for name, metric in self._metrics.items() if metric.is_streaming}
@@ -140,7 +140,8 @@ class MetricRecorder:
             ModelError: A metric fails, or returns no number; the message names the metric and the row.
         """
         rows = {
-            RowSpec(evaluation.key.configuration, evaluation.key.estimate): evaluation for evaluation in evaluations
+            InferenceRow(evaluation.key.configuration, evaluation.key.estimate): evaluation
+            for evaluation in evaluations
         }
         return {
             rows[row].key: {name: self._value(name, row, state) for name in self._metrics}
@@ -148,7 +149,7 @@ class MetricRecorder:
             if rows[row].state is EvaluationState.MEASURED
         }
 
-    def _value(self, name: str, row: RowSpec, state: _RowAccumulator) -> float:
+    def _value(self, name: str, row: InferenceRow, state: _RowAccumulator) -> float:
         failure = state.failures.get(name)
         value: Any = None
         if failure is None:

@@ -50,7 +50,7 @@ def build_external_results(
     data: str = "external",
     model: str = "external",
 ) -> ExternalResults:
-    """The results of a table; see `RankedConfigurations.external_results`.
+    """The results of a table; see `RankedConfigurations.to_external_results`.
 
     Args:
         table: The table whose loss ranks the rows.

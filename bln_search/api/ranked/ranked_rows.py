@@ -18,7 +18,7 @@ from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import EvaluationKey, Outcomes, RowKey
 from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable
 
@@ -51,7 +51,7 @@ class RankedRows:
     outcomes: Mapping[EvaluationKey, Outcomes]
     class_prior: ClassPriorBaseline | None = None
     per_slot: bool = False
-    deployed: RowSpec | None = None
+    deployed: InferenceRow | None = None
     has_accuracy: bool = True
     score: ScoreDescription = CROSS_ENTROPY
     metric_values: MetricValues = field(default_factory=dict)

@@ -85,7 +85,7 @@ class RankedConfigurations(ComparedConfigurations, RecordTable):
         """
         return write_tables([{None: table} for table in self.per_network_tables], path)
 
-    def external_results(self, name: str, **description: Unpack[ExternalResultsArguments]) -> ExternalResults:
+    def to_external_results(self, name: str, **description: Unpack[ExternalResultsArguments]) -> ExternalResults:
         """The results without population values, to submit them to a service: `Client.submit_results`.
 
         Values of `metrics=` are not part of them.

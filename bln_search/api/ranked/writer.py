@@ -29,7 +29,7 @@ from bln_search.core.files.atomic import write_atomically
 from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.score_description import ScoreDescription
 from bln_search.core.version import VERSION
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.norms.statistics import PopulationPair
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import SplitMetrics
@@ -49,7 +49,7 @@ class WritableTable(Protocol):
     @property
     def per_slot(self) -> bool: ...  # noqa: D102
     @property
-    def deployed(self) -> RowSpec | None: ...  # noqa: D102
+    def deployed(self) -> InferenceRow | None: ...  # noqa: D102
     @property
     def has_accuracy(self) -> bool: ...  # noqa: D102
     @property

@@ -51,15 +51,15 @@ def submit_results(
     if not isinstance(ranked, RankedConditions):
         if condition is not None or ranked_under is not None:
             raise ModelError(f"{file} has no conditions: leave --condition and --ranked-under out")
-        external = ranked.external_results(name, title=title)
+        external = ranked.to_external_results(name, title=title)
     else:
         for selected in (condition, ranked_under):
             if selected is not None and selected not in ranked.conditions:
                 raise ModelError(f"{file} has no condition {selected}: choose one of {', '.join(ranked.conditions)}")
         external = (
-            ranked.external_results(name, title=title, ranked_under=ranked_under)
+            ranked.to_external_results(name, title=title, ranked_under=ranked_under)
             if condition is None
-            else ranked[condition].external_results(name, title=title)
+            else ranked[condition].to_external_results(name, title=title)
         )
     with open_client(server, token, load_settings()) as client:
         accepted = client.submit_results(external)

@@ -10,7 +10,7 @@ from bln_search.cli.records import Record, print_records
 from bln_search.cli.studies.progress.remarks import print_remarks
 from bln_search.core.enums import Split
 from bln_search.core.registry import plugin_models
-from bln_search.specs import list_planned_trials, load_study, planned_rows
+from bln_search.specs import list_planned_trials, load_study, planned_inference_rows
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import boundary_trials
 
@@ -46,7 +46,7 @@ def _arm_records(study: StudySpec) -> list[Record]:
                 "method": trial.arm.method,
                 "semantics": trial.arm.semantics,
                 "seeds": len(study.seeds),
-                "rows": len(planned_rows(trial)) * len(trial.batch_sizes),
+                "rows": len(planned_inference_rows(trial)) * len(trial.batch_sizes),
                 "population": ", ".join(trial.estimates),
                 "trials": None if is_sampled else len(trials),
                 "evaluations": None if is_sampled else evaluations,

@@ -20,7 +20,7 @@ from bln_search.evaluation.inputs import Inputs, can_slice, concatenate, describ
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.norms.network.layers import evaluation_mode, find_norms, network_configurations
 from bln_search.norms.precision import full_precision
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 PLAIN_EVALUATION_HINT = "evaluate with one_pass=False"
 
@@ -90,7 +90,7 @@ def check_independence(network: nn.Module, inputs: Inputs, other: Inputs | None 
         for configuration in network_configurations(layers)
         if not (configuration.uses_population or configuration.uses_memory)
     )
-    row = RowSpec(from_batch, None)
+    row = InferenceRow(from_batch, None)
     targets = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device)
     pair = BatchPair.of((inputs, targets), None if other is None else (other, targets))
     with full_precision(), evaluation_mode(network):
@@ -180,7 +180,7 @@ def _difference_cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str
     return "a layer of this network does not treat examples independently"
 
 
-def _deterministic_row_index(rows: Sequence[RowSpec]) -> int | None:
+def _deterministic_row_index(rows: Sequence[InferenceRow]) -> int | None:
     return next((index for index, row in enumerate(rows) if row.configuration.is_deterministic), None)
 
 

@@ -18,7 +18,7 @@ from bln_search.evaluation.split import undefined_reason
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import network_method
-from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 
 ExcludedOptions = Mapping[str, Mapping[str, str]]
 """For each choice, the undefined options, each with its reason."""
@@ -49,7 +49,9 @@ class TreeOptions:
     memory_limit: int = MEMORY_LIMIT
 
 
-def make_row_spec(configuration: InferenceConfiguration, estimate: str | None, blend: Blend | None = None) -> RowSpec:
+def make_row_spec(
+    configuration: InferenceConfiguration, estimate: str | None, blend: Blend | None = None
+) -> InferenceRow:
     """Return the configuration of a layer with the estimate, where it uses one.
 
     Args:
@@ -58,10 +60,10 @@ def make_row_spec(configuration: InferenceConfiguration, estimate: str | None, b
         blend: weight of the population in blended statistics of this layer.
     """
     if estimate is None or not configuration.uses_population:
-        return RowSpec(configuration, None)
+        return InferenceRow(configuration, None)
     if blend is None or not configuration.uses_blend:
-        return RowSpec(configuration, estimate)
-    return RowSpec(configuration, blend_label(estimate, blend))
+        return InferenceRow(configuration, estimate)
+    return InferenceRow(configuration, blend_label(estimate, blend))
 
 
 def find_configuration_space(

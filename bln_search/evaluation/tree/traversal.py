@@ -197,7 +197,7 @@ class TreeTraversal:
         """Return losses and correctness, (rows or 1, paths, G, N)."""
         factored = output.factored if isinstance(output, LazyRowTensor) and targets.are_classes else None
         if self.score is cross_entropy and isinstance(factored, DenseSumAfterLinear):
-            logits = factored.class_major()
+            logits = factored.class_major_row_sum()
             scores = (
                 None
                 if logits is None

@@ -110,7 +110,7 @@ def folding_obstacle(layer: Normalization) -> str | None:
     return None
 
 
-def fold_layer(layer: Normalization) -> nn.Module:
+def make_affine_step(layer: Normalization) -> nn.Module:
     """Return the affine step that `layer` computes in evaluation mode, folded in double precision.
 
     A layer without normalization becomes a shift by its bias, or the identity where it has none.
@@ -150,7 +150,7 @@ def fold_network(network: nn.Module) -> nn.Module:
     folded = deepcopy(network)
     for name, layer in find_norms(folded).items():
         try:
-            step = fold_layer(layer)
+            step = make_affine_step(layer)
         except ModelError as error:
             raise ModelError(f"layer {name or type(network).__name__}: {error}") from None
         step.train(layer.training)

@@ -20,7 +20,7 @@ from bln_search.core.errors import ModelError
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.layer import Normalization
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.row_batching.row_tensor import LayerPopulations, RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow, LayerPopulations
 from bln_search.norms.statistics import layer_configuration, select_population
 
 MomentsByEstimate = Mapping[str, Mapping[str, LayerMoments]]
@@ -113,7 +113,7 @@ def layer_estimates(
     return complete
 
 
-def row_matching_original_outputs(layers: Mapping[str, Normalization], reached: Container[str]) -> RowSpec | None:
+def row_matching_original_outputs(layers: Mapping[str, Normalization], reached: Container[str]) -> InferenceRow | None:
     """Return the row in which a converted network gives the outputs of the original one.
 
     The row uses running statistics where a layer has them, else the mini-batch. None where a layer was trained further,
@@ -128,13 +128,13 @@ def row_matching_original_outputs(layers: Mapping[str, Normalization], reached: 
         return None
     from_batch = mini_batch_configuration(network_method(layers))
     if not any(layer.configuration.uses_population for layer in used):
-        return RowSpec(from_batch, None)
+        return InferenceRow(from_batch, None)
     running = {statistic for layer in used for statistic in statistics_from_population(layer.configuration)}
     letters = [
         str(Source.POPULATION) if statistic in running else letter
         for statistic, letter in zip(Statistic, from_batch.code, strict=True)
     ]
-    return RowSpec(InferenceConfiguration("".join(letters)), PopulationEstimate.MOVING)
+    return InferenceRow(InferenceConfiguration("".join(letters)), PopulationEstimate.MOVING)
 
 
 def statistics_from_population(configuration: InferenceConfiguration) -> set[Statistic]:

@@ -148,7 +148,7 @@ class DenseSumAfterLinear:
             tuple(batch), feature, variants.rows, self.dense.x.shape[0], self.dense.x.shape[1], self.feature_shape
         )
 
-    def class_major(self) -> ClassMajorRowSum | None:
+    def class_major_row_sum(self) -> ClassMajorRowSum | None:
         """Return the variants of each pair, (K, N, G); None where there is no feature pair."""
         if self.dense.sources.feature is None:
             return None

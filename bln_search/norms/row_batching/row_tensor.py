@@ -27,7 +27,7 @@ Populations = Mapping[NormalizationBase, LayerPopulations]
 
 
 @dataclass(frozen=True, order=True)
-class RowSpec:
+class InferenceRow:
     """One configuration with one population estimate.
 
     Attributes:
@@ -65,7 +65,7 @@ class EnumerationPlan:
         layer_sources: cache of `LayerSources` for each layer, shared by all mini-batches.
     """
 
-    rows: tuple[RowSpec, ...]
+    rows: tuple[InferenceRow, ...]
     populations: Populations
     layer_sources: dict[NormalizationBase, Any] = field(default_factory=dict)
 

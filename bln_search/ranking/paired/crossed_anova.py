@@ -59,13 +59,13 @@ def crossed_differences(table: OutcomeTable, metric: str) -> PairDifferences:
     mean, ss_seed, ss_example, ss_residual = np.concatenate(squares or [np.empty((4, 0))], axis=1)
     values = seeds * examples
     if seeds == 1:
-        return compare_with_zero(mean, [(ss_example / (examples - 1), examples - 1)], values)
+        return intervals_and_p_values(mean, [(ss_example / (examples - 1), examples - 1)], values)
     ms_residual = ss_residual / ((seeds - 1) * (examples - 1))
     of_seeds = ss_seed / (seeds - 1)
     if metric == "accuracy":
         of_seeds = np.maximum(of_seeds, ms_residual)
     of_examples = np.maximum(ss_example / (examples - 1) - ms_residual, 0.0)
-    return compare_with_zero(mean, [(of_seeds, seeds - 1), (of_examples, examples - 1)], values)
+    return intervals_and_p_values(mean, [(of_seeds, seeds - 1), (of_examples, examples - 1)], values)
 
 
 def _sums_of_squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
@@ -85,7 +85,7 @@ def _sums_of_squares(first: NDArray[np.float32], second: NDArray[np.float32]) ->
     return np.stack([mean, *sums, (differences**2).sum(axis=(0, 2))])
 
 
-def compare_with_zero(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> PairDifferences:
+def intervals_and_p_values(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> PairDifferences:
     """Intervals and p values of means.
 
     Args:

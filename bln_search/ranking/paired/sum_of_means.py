@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bln_search.ranking.paired.crossed_anova import PairDifferences, compare_with_zero
+from bln_search.ranking.paired.crossed_anova import PairDifferences, intervals_and_p_values
 from bln_search.ranking.paired.table import Floats
 
 
@@ -46,7 +46,7 @@ def compare_sum_of_means(sets: Sequence[Floats]) -> PairDifferences:
     mean: Floats = of_seed.mean(axis=0)
     parts = [] if seeds == 1 else [(of_seed.var(axis=0, ddof=1) / seeds, seeds - 1)]
     parts += [(example_variance(values), values.shape[2] - 1) for values in strata]
-    return compare_with_zero(mean, parts, 1)
+    return intervals_and_p_values(mean, parts, 1)
 
 
 def example_variance(values: Floats) -> Floats:

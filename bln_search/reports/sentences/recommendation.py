@@ -74,7 +74,7 @@ def recommendation_reason(recommendation: Recommendation) -> str:
 def recommendation_limits(recommendation: Recommendation) -> list[str]:
     """What a user must know besides: the current configuration, batch sizes, a single seed, the alternative."""
     facts = (
-        _improvement_sentence(recommendation.current),
+        _gain_over_current_text(recommendation.current),
         _batch_sizes_text(recommendation),
         "one seed: this applies to that network only" if recommendation.confidence is Confidence.ONE_SEED else None,
         _deterministic_alternative_text(recommendation),
@@ -92,7 +92,7 @@ def loss_excess_text(recommendation: Recommendation) -> str | None:
     )
 
 
-def _improvement_sentence(current: CurrentRow | None) -> str | None:
+def _gain_over_current_text(current: CurrentRow | None) -> str | None:
     if current is None or current.is_recommended:
         return None
     name = " ".join(

@@ -41,7 +41,7 @@ def run_racing_search(objective: BudgetedObjective, seed: int) -> None:
     idle_races = 0
     while idle_races < _MAX_IDLE_RACES:
         spent_before = objective.spent
-        candidates = np.concatenate([survivors, _mutated_candidates(objective, rng, survivors)])
+        candidates = np.concatenate([survivors, _draw_mutated_copies(objective, rng, survivors)])
         survivors = run_race(objective, candidates, rng)
         idle_races = idle_races + 1 if objective.spent == spent_before else 0
 
@@ -91,7 +91,7 @@ def _not_worse_mask(means: Floats) -> NDArray[np.bool_]:
     return not_worse
 
 
-def _mutated_candidates(objective: BudgetedObjective, rng: np.random.Generator, survivors: Digits) -> Digits:
+def _draw_mutated_copies(objective: BudgetedObjective, rng: np.random.Generator, survivors: Digits) -> Digits:
     """New candidates: survivors, better ones more often, with some choices drawn again, at least one."""
     weights = np.arange(len(survivors), 0, -1, dtype=float)
     parents = rng.choice(len(survivors), size=_CANDIDATES, p=weights / weights.sum())

@@ -17,7 +17,7 @@ from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState, TrialState
 from bln_search.ranking.row_results import SeedResult
 from bln_search.specs.records import point_json
-from bln_search.specs.trial import TrialSpec, planned_rows
+from bln_search.specs.trial import TrialSpec, planned_inference_rows
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, TrialRow
 
 _DIVERGED_ID = 0
@@ -161,7 +161,7 @@ def _evaluations_of_diverged(trial: TrialRow) -> Iterator[EvaluationValues]:
     spec = TrialSpec.model_validate_json(trial.spec)
     reason = f"seed {trial.seed}: {trial.reason}"
     point = point_json(trial.parameters)
-    for configuration, estimate in planned_rows(spec):
+    for configuration, estimate in planned_inference_rows(spec):
         for batch_size in spec.batch_sizes:
             for split in spec.evaluation.evaluated_splits:
                 key = EvaluationKey(configuration, estimate, batch_size, split)

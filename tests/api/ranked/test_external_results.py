@@ -28,7 +28,7 @@ def ranked():
 
 
 def test_results_have_every_row_and_outcome_of_each_network(ranked):
-    results = ranked.external_results("own", title="Mine", data="shifted", model="mlp")
+    results = ranked.to_external_results("own", title="Mine", data="shifted", model="mlp")
     assert check_results(results).problems == ()
     assert (results.name, results.title, results.data, results.model) == ("own", "Mine", "shifted", "mlp")
     assert results.examples == {Split.VALIDATION: 120, Split.TEST: 60}
@@ -48,14 +48,14 @@ def test_results_have_every_row_and_outcome_of_each_network(ranked):
 
 def test_saved_table_gives_the_same_results(ranked, tmp_path):
     loaded = bln_search.load_ranked(ranked.save(tmp_path / "ranked"))
-    digests = {check_results(table.external_results("own")).sha256 for table in (ranked, loaded)}
+    digests = {check_results(table.to_external_results("own")).sha256 for table in (ranked, loaded)}
     assert len(digests) == 1
 
 
 def test_double_precision_results_pass_the_check():
     batches = [(x.double(), y) for x, y in VALIDATION]
     ranked = bln_search.evaluate_configurations(trained().double(), batches, batches)
-    results = ranked.external_results("own")
+    results = ranked.to_external_results("own")
     assert check_results(results).problems == ()
     assert [network.name for network in results.networks] == ["network 0"]
 
@@ -63,7 +63,7 @@ def test_double_precision_results_pass_the_check():
 def test_rows_without_a_value_keep_their_reason():
     ranked = bln_search.evaluate_configurations(trained(), make_data(20, 1, size=1), VALIDATION)
     undefined = [row for row in ranked.board.rows if not row.metrics]
-    results = ranked.external_results("own")
+    results = ranked.to_external_results("own")
     reasons = [evaluation.reason for evaluation in results.evaluations if evaluation.reason]
     assert reasons == [row.reason for row in undefined]
     assert check_results(results).problems == ()
@@ -83,18 +83,18 @@ def test_rows_without_a_value_keep_their_reason():
 )
 def test_invalid_description_is_one_clear_error(ranked, name, description, words):
     with pytest.raises(ModelError, match=words):
-        ranked.external_results(name, **description)
+        ranked.to_external_results(name, **description)
 
 
 def test_method_can_be_named_where_several_fit(ranked):
-    assert ranked.external_results("own").method == "bn"
-    assert ranked.external_results("own", method="brn").method == "brn"
+    assert ranked.to_external_results("own").method == "bn"
+    assert ranked.to_external_results("own", method="brn").method == "brn"
 
 
 def test_score_without_correctness_has_its_name_and_no_accuracy():
     batches = [(x, y.float()[:, None].expand(-1, 2)) for x, y in VALIDATION]
     ranked = bln_search.evaluate_configurations(trained(), TRAIN, batches, score="mse")
-    results = ranked.external_results("own")
+    results = ranked.to_external_results("own")
     assert (results.score.name, results.score.unit, results.score.has_accuracy) == ("squared error", "", False)
     assert {evaluation.correct for evaluation in results.evaluations} == {None}
     checked = check_results(results)
@@ -103,8 +103,8 @@ def test_score_without_correctness_has_its_name_and_no_accuracy():
 
 
 def test_cross_entropy_is_the_score_that_results_do_not_name(ranked):
-    assert ranked.external_results("own").score is None
-    assert "score" not in ranked.external_results("own").model_dump(mode="json")
+    assert ranked.to_external_results("own").score is None
+    assert "score" not in ranked.to_external_results("own").model_dump(mode="json")
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def under_conditions():
 
 @pytest.mark.parametrize("ranked_under", [None, "Small"])
 def test_several_conditions_are_one_study(under_conditions, ranked_under):
-    results = under_conditions.external_results("own", title="Mine", ranked_under=ranked_under)
+    results = under_conditions.to_external_results("own", title="Mine", ranked_under=ranked_under)
     ranking = ranked_under or "clean"
     others = {"clean", "large", "small", "Small"} - {ranking}
     sizes = dict.fromkeys(("clean", "large", "small"), 60) | {"Small": 40}
@@ -134,19 +134,19 @@ def test_several_conditions_are_one_study(under_conditions, ranked_under):
 
 def test_conditions_of_a_saved_table_are_submitted_alike(under_conditions, tmp_path):
     loaded = bln_search.load_ranked(under_conditions.save(tmp_path / "ranked"))
-    digests = {check_results(table.external_results("own")).sha256 for table in (under_conditions, loaded)}
+    digests = {check_results(table.to_external_results("own")).sha256 for table in (under_conditions, loaded)}
     assert len(digests) == 1
 
 
 def test_unknown_or_reserved_condition_is_one_clear_error(under_conditions):
     with pytest.raises(KeyError, match="there is no condition 'dark'"):
-        under_conditions.external_results("own", ranked_under="dark")
+        under_conditions.to_external_results("own", ranked_under="dark")
     reserved = bln_search.evaluate_configurations(trained(), TRAIN, {"clean": VALIDATION, "test": VALIDATION})
     with pytest.raises(ModelError, match="the name test is reserved"):
-        reserved.external_results("own")
+        reserved.to_external_results("own")
 
 
 def test_one_condition_is_submitted_alone(under_conditions):
-    results = under_conditions["large"].external_results("own")
+    results = under_conditions["large"].to_external_results("own")
     assert check_results(results).problems == ()
     assert (results.ranking_condition, results.conditions) == ("", {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.specs import list_planned_trials, parse_study, planned_rows
+from bln_search.specs import list_planned_trials, parse_study, planned_inference_rows
 
 STUDY = """
 name: planned
@@ -33,7 +33,7 @@ def test_arms_are_records_with_their_trials(file, in_every_format):
     ]
     assert sum(record["trials"] for record in printed.json) == len(planned)
     assert sum(record["evaluations"] for record in printed.json) == sum(
-        2 * len(planned_rows(trial)) for trial in planned
+        2 * len(planned_inference_rows(trial)) for trial in planned
     )
     assert [row["rows"] for row in printed.csv] == [str(record["rows"]) for record in printed.json]
 
@@ -45,7 +45,7 @@ def test_trials_of_sampled_points_are_unknown(file, records):
 
 def test_evaluations_that_conditions_add_are_printed(file, invoke):
     file.write_text(STUDY.replace("[1, 25]", "[1, 25], conditions: [fog, contrast-5]"))
-    planned = sum(2 * 3 * len(planned_rows(trial)) for trial in list_planned_trials(parse_study(STUDY)))
+    planned = sum(2 * 3 * len(planned_inference_rows(trial)) for trial in list_planned_trials(parse_study(STUDY)))
     printed = " ".join(invoke("validate", file).stdout.split())
     assert f"{planned} evaluations" in printed
     assert f"2 conditions add {planned * 2 // 3}" in printed

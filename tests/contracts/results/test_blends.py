@@ -8,7 +8,7 @@ import pytest
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
 from bln_search.core.states import EvaluationState
-from bln_search.specs import parse_study, planned_rows
+from bln_search.specs import parse_study, planned_inference_rows
 from bln_search.storage.pagination import Page
 from tests.contracts.trained_studies import finish_trial
 
@@ -30,7 +30,7 @@ def evaluations(trial):
             EvaluationKey(configuration, estimate, 25, split),
             Outcomes(rng.random(7).astype(np.float32), rng.random(7) < 0.5),
         )
-        for configuration, estimate in planned_rows(trial.spec)
+        for configuration, estimate in planned_inference_rows(trial.spec)
         for split in SPLITS
     )
 
@@ -56,7 +56,7 @@ def test_blended_evaluations_are_read_as_they_were_stored(ledger, study_id):
 def test_each_weight_is_a_row_of_the_leaderboard(ledger, study_id):
     board = ledger.results.rank_study(study_id, STUDY)
     trial = ledger.trials.list_trials(study_id)[0]
-    assert {(row.configuration, row.estimate) for row in board.rows} == set(planned_rows(trial.spec))
+    assert {(row.configuration, row.estimate) for row in board.rows} == set(planned_inference_rows(trial.spec))
     assert len(board.rows) == 1 + 3 * 2 * 5
     assert all(row.rank is not None for row in board.rows)
 

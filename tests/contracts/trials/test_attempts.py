@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from bln_search.core.errors import StaleAttemptError, StudyBusyError
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import AttemptState, EvaluationState, FailureClass, TrialState
-from bln_search.specs import planned_rows
+from bln_search.specs import planned_inference_rows
 from bln_search.storage.engine import read_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, EvaluationRow
@@ -68,7 +68,7 @@ def test_diverged_trial_counts_for_all_its_rows(ledger):
     trial = ledger.trials.list_open(study_id)[0]
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not finite")
     records = ledger.results.list_evaluations(study_id)
-    assert len(records) == 2 * len(planned_rows(trial.spec))
+    assert len(records) == 2 * len(planned_inference_rows(trial.spec))
     assert {record.evaluation.state for record in records} == {EvaluationState.DIVERGED}
     assert "the loss is not finite" in records[0].evaluation.reason
 

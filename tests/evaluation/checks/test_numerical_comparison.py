@@ -16,7 +16,7 @@ from bln_search.evaluation.checks.numerical_comparison import (
 )
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.norms import LN
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 INFINITY, NAN = float("inf"), float("nan")
 
@@ -24,7 +24,7 @@ INFINITY, NAN = float("inf"), float("nan")
 def evaluator_of(*layers):
     torch.manual_seed(0)
     network = nn.Sequential(*layers, LN(4)).eval()
-    return RowEvaluator(network, [RowSpec(InferenceConfiguration("--FF"), None)], {})
+    return RowEvaluator(network, [InferenceRow(InferenceConfiguration("--FF"), None)], {})
 
 
 class Uncopyable(nn.Linear):

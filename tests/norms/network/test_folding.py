@@ -12,7 +12,7 @@ from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms import make_norm
 from bln_search.norms.moment_collection import collect_moments
-from bln_search.norms.network.folding import AffineStep, fold_layer, fold_network, folding_obstacle
+from bln_search.norms.network.folding import AffineStep, fold_network, folding_obstacle, make_affine_step
 
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
 FOLDABLE = {"bln": "TTTT", "bn": "TT--", "brn": "TT--", "ln": "--TT", "mbn": "MM--"}
@@ -44,7 +44,7 @@ def trained_layer(method, semantics, shape, *, per_slot=False):
 def test_the_affine_step_equals_the_layer(method, semantics, shape):
     layer, population = trained_layer(method, semantics, shape)
     layer.configure(InferenceConfiguration(FOLDABLE[method]), population)
-    step = fold_layer(layer)
+    step = make_affine_step(layer)
     for n in (1, 5, 7):
         x = random_input((n, *shape[1:]), 99)
         assert step.scale.ndim == len(shape)
@@ -59,7 +59,7 @@ def test_memory_and_population_values_are_folded(code):
         statistic for statistic in layer.method.statistics if layer.configuration.source(statistic) == "M"
     )
     x = random_input((3, 4), 99)
-    torch.testing.assert_close(fold_layer(layer)(x), layer(x).detach(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(make_affine_step(layer)(x), layer(x).detach(), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", FOLDABLE)
@@ -71,26 +71,26 @@ def test_mini_batch_statistics_are_not_folded(method):
         layer.configure(configuration, population)
         assert "from the mini-batch" in folding_obstacle(layer)
         with pytest.raises(ModelError, match=f"cannot be folded .* {configuration}"):
-            fold_layer(layer)
+            make_affine_step(layer)
 
 
 def test_per_slot_values_are_not_folded():
     layer, population = trained_layer("bln", "paper", (5, 4), per_slot=True)
     layer.configure(InferenceConfiguration("TTTT"), population)
     with pytest.raises(ModelError, match="5 slots"):
-        fold_layer(layer)
+        make_affine_step(layer)
 
 
 def test_missing_values_and_batch_size_are_folding_errors():
     layer = make_norm("bln", 4, batch_size=5)
     layer.configure(InferenceConfiguration("TTTT"))
     with pytest.raises(ModelError, match=r"TTTT .* E_B"):
-        fold_layer(layer)
+        make_affine_step(layer)
     layer, population = trained_layer("bln", "paper", (5, 4))
     layer.configure(InferenceConfiguration("TTTT"), population)
     layer.batch_size = None
     with pytest.raises(ModelError, match="batch_size=m"):
-        fold_layer(layer)
+        make_affine_step(layer)
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (6, 4, 3)])
@@ -100,7 +100,7 @@ def test_a_converted_batch_norm_folds_for_every_shape(shape):
     batch_norm(random_input(shape, 0))
     converted = bln_search.convert(batch_norm, method="same").eval()
     x = random_input(shape, 1)
-    torch.testing.assert_close(fold_layer(converted)(x), batch_norm.eval()(x).detach(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(make_affine_step(converted)(x), batch_norm.eval()(x).detach(), rtol=1e-12, atol=1e-12)
 
 
 def test_a_network_is_folded_as_a_copy():

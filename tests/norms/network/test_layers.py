@@ -13,7 +13,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.norms import BLN, BN, BRN, LN
 from bln_search.norms.network.layers import find_norms, layer_estimates, row_matching_original_outputs
-from bln_search.norms.row_batching.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 MOVING = PopulationEstimate.MOVING
 
@@ -56,10 +56,13 @@ def test_layers_that_require_an_estimate_exclude_it_where_they_lack_it():
 @pytest.mark.parametrize(
     ("norms", "row"),
     [
-        ([nn.BatchNorm1d(4)], RowSpec(InferenceConfiguration("TT--"), MOVING)),
-        ([nn.BatchNorm1d(4), nn.LayerNorm(4)], RowSpec(InferenceConfiguration("TTFF"), MOVING)),
-        ([nn.LayerNorm(4)], RowSpec(InferenceConfiguration("--FF"), None)),
-        ([nn.BatchNorm1d(4, track_running_stats=False)], RowSpec(InferenceConfiguration("FF--"), None)),
+        ([nn.BatchNorm1d(4)], InferenceRow(InferenceConfiguration("TT--"), MOVING)),
+        ([nn.BatchNorm1d(4), nn.LayerNorm(4)], InferenceRow(InferenceConfiguration("TTFF"), MOVING)),
+        ([nn.LayerNorm(4)], InferenceRow(InferenceConfiguration("--FF"), None)),
+        (
+            [nn.BatchNorm1d(4, track_running_stats=False)],
+            InferenceRow(InferenceConfiguration("FF--"), None),
+        ),
     ],
 )
 def test_a_converted_network_has_the_row_of_the_original(norms, row):

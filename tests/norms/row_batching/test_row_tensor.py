@@ -9,13 +9,13 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
     EnumerationPlan,
+    InferenceRow,
     RowBatchingError,
-    RowSpec,
     tag_rows,
     untag,
 )
 
-ROWS = tuple(RowSpec(InferenceConfiguration(code), None) for code in ("--FF", "FF--", "FFFF"))
+ROWS = tuple(InferenceRow(InferenceConfiguration(code), None) for code in ("--FF", "FF--", "FFFF"))
 GROUPS, SIZE, FEATURES = 2, 4, 3
 EXAMPLES = GROUPS * SIZE
 

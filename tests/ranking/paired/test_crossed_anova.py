@@ -14,7 +14,7 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed_anova import _squared_half_widths, compare_with_zero, crossed_differences
+from bln_search.ranking.paired.crossed_anova import _squared_half_widths, crossed_differences, intervals_and_p_values
 from tests.ranking.tables import draw
 
 MODELS = {
@@ -110,7 +110,7 @@ def test_p_is_the_level_whose_interval_reaches_zero(level, seeds, examples, of_s
     p = np.array([10.0**level])
     parts = [(np.array([of_seed]), seeds - 1), (np.array([of_example]), examples - 1)]
     mean = np.sqrt(_squared_half_widths(p, parts) / (seeds * examples))
-    assert compare_with_zero(mean, parts, seeds * examples).p == pytest.approx(p, rel=1e-6)
+    assert intervals_and_p_values(mean, parts, seeds * examples).p == pytest.approx(p, rel=1e-6)
 
 
 @pytest.mark.parametrize("model", ["both", "seeds"])

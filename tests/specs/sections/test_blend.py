@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from bln_search.core.blend import Blend
-from bln_search.specs import list_planned_trials, parse_study, planned_rows
+from bln_search.specs import list_planned_trials, parse_study, planned_inference_rows
 from bln_search.specs.plan import plan_study
 from bln_search.specs.sections.evaluation import EvaluationSpec
 from bln_search.specs.study import StudySpec
@@ -24,7 +24,7 @@ def with_blends(blends, arms="[{method: bln}]", more=""):
 
 def rows_of(text):
     (trial,) = list_planned_trials(parse_study(text + "seeds: [0]\n"))
-    return [(str(configuration), estimate) for configuration, estimate in planned_rows(trial)]
+    return [(str(configuration), estimate) for configuration, estimate in planned_inference_rows(trial)]
 
 
 def test_blends_are_numbers_or_prior_weights():
@@ -79,7 +79,7 @@ def test_method_without_mini_batch_statistics_has_no_blends():
     study = parse_study(with_blends("[0.1]", "[{method: ln}, {method: bn}]"))
     layer, batch = (trial for trial in list_planned_trials(study) if trial.seed == 0)
     assert layer.blends == ()
-    assert not any(configuration.uses_blend for configuration, _ in planned_rows(layer))
+    assert not any(configuration.uses_blend for configuration, _ in planned_inference_rows(layer))
     assert batch.blends == (Blend(0.1),)
 
 
@@ -115,7 +115,7 @@ def test_blends_need_statistics_over_the_mini_batch():
 def test_arms_of_a_space_may_have_another_method():
     space = "space: {arm: {kind: choice, values: [{method: ln}, {method: bn}]}}\nseeds: [0]\n"
     trials = list_planned_trials(parse_study(with_blends("[0.1]", "[{method: ln}]") + space))
-    assert [len(planned_rows(trial)) for trial in trials] == [4, 7]
+    assert [len(planned_inference_rows(trial)) for trial in trials] == [4, 7]
 
 
 def test_blend_has_no_weight_in_training():

@@ -64,7 +64,7 @@ class RemainingTimeEstimator:
             epochs: Number of epochs of the trial.
             seconds: Duration of the finished epoch.
         """
-        record = self._update_running_trial(trial, epochs, self.clock() - seconds)
+        record = self._get_or_add_running_trial(trial, epochs, self.clock() - seconds)
         record.done += 1
         record.training_seconds += seconds
         self._epochs_done += 1
@@ -73,7 +73,7 @@ class RemainingTimeEstimator:
 
     def record_evaluation_progress(self, trial: str, epochs: int) -> None:
         """Count a message of a trial that is not an epoch: its evaluation."""
-        record = self._update_running_trial(trial, epochs, self.clock())
+        record = self._get_or_add_running_trial(trial, epochs, self.clock())
         record.done = record.epochs  # training has ended, or was not needed
 
     def end_trial(self, trial: str, *, has_result: bool = True) -> None:
@@ -94,7 +94,7 @@ class RemainingTimeEstimator:
         """Estimated remaining seconds; None before the first epoch has ended."""
         return None if self._predicted_end is None else max(0.0, self._predicted_end - self.clock())
 
-    def _update_running_trial(self, trial: str, epochs: int, started_at: float) -> _RunningTrial:
+    def _get_or_add_running_trial(self, trial: str, epochs: int, started_at: float) -> _RunningTrial:
         if self._started_at is None:
             self._started_at = started_at
         if trial not in self.running:

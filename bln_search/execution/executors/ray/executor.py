@@ -180,7 +180,7 @@ class _TuneRun:
     def _next_task(self) -> Task | None:
         self._tick()
         with self._deferred_exceptions():
-            if len(self.live) >= self._max_live_trials() or not self.cluster.responds():
+            if len(self.live) >= self._max_live_trials() or not self.cluster.check_response():
                 return None
             task = self.next_task()
         if task is not None:

@@ -79,10 +79,10 @@ class Cluster:
         if time.monotonic() - self.checked_at < _CHECK_INTERVAL:
             return
         self.checked_at = time.monotonic()
-        if self.address is not None and self.responds():
+        if self.address is not None and self.check_response():
             self._update_nodes()
 
-    def responds(self) -> bool:
+    def check_response(self) -> bool:
         """Does it respond now? Raises ClusterUnresponsiveError after _RESPONSE_TIMEOUT seconds without a response."""
         if self.address is None or _accepts_connections(self.address):
             self.unresponsive_since = None
