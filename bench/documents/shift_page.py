@@ -1,6 +1,6 @@
-"""Table of docs/shift.md, from bench/results/shift.json.
+"""Tables of docs/shift.md, from shift.json and shift_cifar10_small.json in bench/results.
 
-`python -m bench.documents.shift_page --write` writes it into the page.
+`python -m bench.documents.shift_page --write` writes them into the page.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench.documents import shift_study
 from bench.documents.marked_block import write_block
 from bench.support.reporting import read_result
 
@@ -131,6 +132,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table into the page")
     if parser.parse_args().write:
         write_block(PAGE, BLOCK, block())
+        write_block(PAGE, shift_study.BLOCK, shift_study.block())
     print(block())
 
 

@@ -20,6 +20,7 @@ from bench.documents import (
     plain_page,
     recipes_block,
     shift_page,
+    shift_study,
     survey_block,
     zoo_page,
 )
@@ -134,8 +135,9 @@ def test_figures_of_library_networks_come_from_their_file():
     assert shown == zoo_page.block(), "run python -m bench.documents.zoo_page --write"
 
 
-def test_table_of_shifts_comes_from_its_file():
-    assert read_block(shift_page.PAGE, shift_page.BLOCK) == shift_page.block(), (
+@pytest.mark.parametrize("module", [shift_page, shift_study])
+def test_tables_of_shifts_come_from_their_files(module):
+    assert read_block(shift_page.PAGE, module.BLOCK) == module.block(), (
         "run python -m bench.documents.shift_page --write"
     )
 
