@@ -42,9 +42,9 @@ def _arm_lines(rows: list[dict[str, Any]], conditions: Iterable[str]) -> Iterato
         measured = [row for row in rows if row["batch_size"] == size and row["state"] == "measured"]
         shown.append(min(measured, key=lambda row: row["conditions"]["mean"]["validation_loss_mean"]))
     for position, row in enumerate(shown):
-        size = row["batch_size"] if position else "any"
+        shown_size = row["batch_size"] if position else "any"
         cells = [_cell(row), *(_cell(row["conditions"][name]) for name in conditions)]
-        yield f"| {arm} | {size} | `{row['configuration']}` | {' | '.join(cells)} |"
+        yield f"| {arm} | {shown_size} | `{row['configuration']}` | {' | '.join(cells)} |"
 
 
 def _cell(values: dict[str, Any]) -> str:
