@@ -134,6 +134,9 @@ class Evaluation:
         return Evaluation(key, EvaluationState.MEASURED, n, loss, float(outcomes.correct.mean()), outcomes=outcomes)
 
 
+_ON_TEST = ("test_loss", "test_accuracy")
+
+
 @dataclass(frozen=True)
 class EpochRecord:
     """One epoch of training: mean losses (nats) and accuracies (fraction), and how long it took (seconds).
@@ -153,9 +156,9 @@ class EpochRecord:
     test_accuracy: float | None = None
 
     @property
-    def values(self) -> dict[str, float]:
-        """The values that the epoch has."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+    def values(self) -> dict[str, float | None]:
+        """The values of the epoch; those on the test split only where they exist."""
+        return {name: value for name, value in asdict(self).items() if value is not None or name not in _ON_TEST}
 
 
 DRIFT = "drift"

@@ -77,6 +77,7 @@ def test_conditions_and_blends_of_the_form_are_in_the_plan(visit):
     evaluation = sent[0]["evaluation"]
     assert [condition["name"] for condition in evaluation["conditions"]] == ["fog-3", "contrast-5"]
     assert (evaluation["blends"], evaluation["batch_sizes"]) == ([0.1, "N16"], [1, 4])
+    wait(page, lambda: any("ERR_FAILED" in complaint for complaint in visit.complaints))
     visit.complaints = [complaint for complaint in visit.complaints if "ERR_FAILED" not in complaint]
 
 

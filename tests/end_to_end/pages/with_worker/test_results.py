@@ -49,6 +49,9 @@ def test_every_chart_is_drawn_or_explained_and_can_be_downloaded(visit, done):
         "Parameter importance",
         "Points of the search",
         "Loss and inference time",
+        "Norm of the weights by epoch",
+        "Effective learning rate by epoch",
+        "Curvature by epoch",
     ]
     visit.until(f"document.querySelectorAll('.js-plotly-plot').length === {len(drawn)}")
     first = page.locator(".chart[data-name=configurations]")
