@@ -35,9 +35,8 @@ def study(search="pruner: none", **replacements):
 
 
 def optuna_trials(ledger):
-    url = ledger.make_optuna_url()
-    (name,) = optuna.study.get_all_study_names(url)
-    storage = optuna.storages.RDBStorage(url)
+    storage = optuna.storages.RDBStorage(ledger.make_optuna_url())
+    (name,) = optuna.study.get_all_study_names(storage)
     trials = optuna.load_study(study_name=name, storage=storage).trials
     storage.remove_session()
     storage.engine.dispose()
