@@ -1,7 +1,7 @@
 """Fetch the part of plotly.js that the charts of the pages use: `python .ci/plotly_bundle.py`. `make` calls it.
 
 The package `plotly` from PyPI contains the complete script, three times as large. The package
-`plotly.js-cartesian-dist-min` from npm contains scatter, bar and heat map. Version and SHA-512 are fixed here. The
+`plotly.js-basic-dist-min` from npm contains scatter and bar charts. Version and SHA-512 are fixed here. The
 script is stored compressed in `service/static`, which wheel and source distribution contain. If nothing answers, the
 service delivers the complete script instead, so this is no error.
 
@@ -24,11 +24,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 VERSION = "4.1.1"
-INTEGRITY = "sha512-o8GrFeusncwBIxbBynRJpY4pkgVB6caM+JLpwrLYbbsO7dZ8FJ+SVN2Fr+L7kiG/Z6w4P5O0Jus/Qr5EefHVeg=="
+INTEGRITY = "sha512-1oNF8PeQx2hv/y7tqEVWKD3JGwn/MGEMQ8mL9HUwsaqG9FGy/OU5FHUHvzqbqxN4mnwZGI9abTiE775C4kkjMQ=="
 """As the npm registry names it for this version."""
 
-PACKAGE = "plotly.js-cartesian-dist-min"
-MEMBER = "package/plotly-cartesian.min.js"
+PACKAGE = "plotly.js-basic-dist-min"
+MEMBER = "package/plotly-basic.min.js"
 FOLDER = Path(__file__).resolve().parents[1] / "service" / "static"
 _DEFAULT_REGISTRY = "https://registry.npmjs.org"
 _TIMEOUT = 60.0
@@ -37,7 +37,7 @@ _TIMEOUT = 60.0
 def main() -> int:
     """Store the compressed script unless it is there, and return the exit status."""
     suffixes = ("gz",) if find_spec("brotli") is None else ("gz", "br")
-    files = {suffix: FOLDER / f"plotly-cartesian-{VERSION}.min.js.{suffix}" for suffix in suffixes}
+    files = {suffix: FOLDER / f"plotly-basic-{VERSION}.min.js.{suffix}" for suffix in suffixes}
     missing = {suffix: file for suffix, file in files.items() if not file.exists()}
     if not missing:
         return 0
@@ -46,7 +46,7 @@ def main() -> int:
     except (OSError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
         print(f"the charts of the pages use the complete plotly.js: {PACKAGE} was not fetched ({error})")
         return 0
-    for old in FOLDER.glob("plotly-cartesian-*"):
+    for old in FOLDER.glob("plotly-*"):
         old.unlink()
     for suffix, file in files.items():
         file.write_bytes(compress(script, suffix))

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ class Run:
 
     def count_evaluations(self) -> Counter[tuple[Any, ...]]:
         """Return how often each evaluation is in the database."""
-        with sqlite3.connect(self.folder / "home" / "ledger.sqlite3") as database:
+        with closing(sqlite3.connect(self.folder / "home" / "ledger.sqlite3")) as database:
             rows = database.execute(
                 "SELECT t.arm, t.seed, e.configuration, e.estimate, e.batch_size, e.split FROM evaluation e"
                 " JOIN checkpoint c ON c.id = e.checkpoint_id JOIN trial t ON t.id = c.trial_id"
@@ -82,7 +82,7 @@ def killable_processes(driver: psutil.Process) -> dict[str, list[psutil.Process]
     for child in driver.children(recursive=True):
         with suppress(psutil.Error):
             line = " ".join(child.cmdline())
-            if child.name().startswith("ray::TaskTrain") or ("forkserver" in line and child.ppid() != driver.pid):
+            if child.name().startswith("ray::Sequential") or ("forkserver" in line and child.ppid() != driver.pid):
                 processes.setdefault("worker", []).append(child)
             elif child.name() == "raylet":
                 processes.setdefault("raylet", []).append(child)

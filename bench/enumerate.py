@@ -16,14 +16,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bench.support.reporting import finish, make_parser, spread
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
+from bln_search.core.method import Method
 from bln_search.evaluation import collect_frozen_moments, evaluate_rows
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import configure_layers_by_row
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
-from bln_search.norms.network.layers import find_norms, network_populations
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 
 BATCH = 25
@@ -68,15 +69,15 @@ def prepare_network(
     network = NETWORKS[name](norm).to(device, dtype).eval()
     inputs = torch.randn(examples, 3, 32, 32, dtype=dtype, device=device)
     targets = torch.randint(0, 10, (examples,), device=device)
-    sample = (x for x, _ in mini_batches(inputs[:500], targets[:500], BATCH))
+    sample = (x for x, _ in iter_mini_batches_with_fillers(inputs[:500], targets[:500], BATCH))
     gathered = {str(PopulationEstimate.FROZEN): collect_frozen_moments(network, sample)}
-    populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    populations = compute_populations_of_layers(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     return network, inputs, targets, populations
 
 
 def losses_in_one_pass(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations) -> list[float]:
     """Return mean losses of all rows, in one pass."""
-    outcomes = evaluate_rows(network, mini_batches(inputs, targets, BATCH), ROWS, populations)
+    outcomes = evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, BATCH), ROWS, populations)
     return [float(outcome.losses.mean(dtype="float64")) for outcome in outcomes]
 
 
@@ -86,7 +87,7 @@ def loss_of_row(
 ) -> float:
     """Return the mean loss of one row by plain forward passes."""
     total = torch.zeros((), dtype=torch.float64, device=inputs.device)
-    with configure_layers_by_row(row, populations):
+    with use_row_in_all_layers(row, populations):
         for start in range(0, len(inputs), BATCH):
             x, y = inputs[start : start + BATCH], targets[start : start + BATCH]
             total += F.cross_entropy(network(x), y, reduction="sum")

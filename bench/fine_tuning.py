@@ -21,14 +21,14 @@ from torch import Tensor
 import bln_search
 from bench.support.reporting import finish
 from bln_search.api.fine_tune import FineTuningResult
-from bln_search.core.configuration import InferenceConfiguration, mini_batch_configuration
+from bln_search.core.configuration import InferenceConfiguration, mini_batch_configuration_of
 from bln_search.core.enums import Split
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork, load_trained_network
-from bln_search.ranking.statistics.intervals import paired_t_p, t_interval
+from bln_search.ranking.statistics.intervals import mean_with_t_interval, paired_t_test_p_value
 from bln_search.settings import load_settings
 from bln_search.specs.records import TrialRecord
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.training.seeding import reproducible_torch
 
 _EPOCHS, _RATE_FACTOR = 3, 0.1
@@ -67,13 +67,13 @@ def summarize(runs: list[dict[str, Any]]) -> dict[str, Any]:
     summary: dict[str, Any] = {"seeds": len(runs), "diverged": sum(run["diverged"] is not None for run in runs)}
     for name in ("loss", "accuracy"):
         differences = [run[f"{name} after"] - run[f"{name} before"] for run in runs]
-        interval = t_interval(differences)
+        interval = mean_with_t_interval(differences)
         summary[name] = {
             "before": sum(run[f"{name} before"] for run in runs) / len(runs),
             "after": sum(run[f"{name} after"] for run in runs) / len(runs),
             "difference": interval.mean,
             "half_width": interval.half,
-            "p": paired_t_p(differences),
+            "p": paired_t_test_p_value(differences),
         }
     return summary
 
@@ -84,9 +84,9 @@ def tune_trial(
     """Name and figures of every fine-tuning of one network."""
     spec = trial.spec
     runs = []
-    with load_trained_network(spec, trial.require_checkpoint(), environment) as loaded:
+    with load_trained_network(spec, trial.get_checkpoint_record(), environment) as loaded:
         batches = {split: make_batches(loaded, split) for split in (Split.TRAIN, Split.VALIDATION)}
-        for name, code, refresh in variants(recommended, mini_batch_configuration(spec.arm.method)):
+        for name, code, refresh in variants(recommended, mini_batch_configuration_of(spec.arm.method)):
             with reproducible_torch(spec.seed, threads=environment.threads):
                 _, result = bln_search.fine_tune(
                     loaded.network,
@@ -115,10 +115,10 @@ def main() -> None:
     settings = load_settings()
     environment = ExecutionEnvironment(options.data or settings.data_folder, settings.cache, settings.checkpoint_store)
     epochs = 1 if options.quick else _EPOCHS
-    ledger = open_ledger(options.database or settings.database_url)
-    study = ledger.studies.find(options.study)
+    ledger = open_and_upgrade_ledger(options.database or settings.database_url)
+    study = ledger.studies.get_by_name_or_id(options.study)
     board = ledger.results.rank_study(study.id, study.spec)
-    trials = ledger.trials.list_finished(study.id)
+    trials = ledger.trials.list_finished_trials(study.id)
     ledger.close()
     recommended = {row.arm: row.configuration for row in reversed(board.rows) if row.rank is not None}
     seeds = study.spec.seeds[:1] if options.quick else study.spec.seeds

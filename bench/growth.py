@@ -30,7 +30,7 @@ from bln_search.execution.executors.base import Executor
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import EvaluationDone, Message
 from bln_search.specs import TrialSpec, parse_study
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
 
 STUDY = """
@@ -62,10 +62,10 @@ def measure_instant_trials(environment: ExecutionEnvironment, executor: Executor
     """Return wall and processor seconds per trial, from the first quarter of the trials to the last."""
     study = parse_study(STUDY.format(seeds=", ".join(str(seed) for seed in range(trials))))
     environment.cache.parent.mkdir(parents=True, exist_ok=True)
-    with closing(open_ledger(f"sqlite:///{environment.cache.parent / 'ledger.sqlite3'}")) as ledger:
+    with closing(open_and_upgrade_ledger(f"sqlite:///{environment.cache.parent / 'ledger.sqlite3'}")) as ledger:
         recorder = EndRecorder()
-        state = run_study(ledger, ledger.studies.accept(study), executor, recorder)
-        assert state is StudyState.COMPLETE, ledger.studies.find("instant")
+        state = run_study(ledger, ledger.studies.store_study_once(study), executor, recorder)
+        assert state is StudyState.COMPLETE, ledger.studies.get_by_name_or_id("instant")
     first, last = recorder.moments[trials // 4], recorder.moments[-1]
     timed_trials = trials - 1 - trials // 4
     return (last[0] - first[0]) / timed_trials, (last[1] - first[1]) / timed_trials

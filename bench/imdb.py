@@ -22,11 +22,11 @@ from bench.enumerate import BATCH, ROWS, loss_of_row, losses_in_one_pass, time_c
 from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import collect_frozen_moments
-from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
-from bln_search.norms.network.layers import find_norms, network_populations
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
 from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.training.sparse_adam import SparseRowAdam
 
@@ -64,9 +64,9 @@ def prepare_network(semantics: Semantics, device: str, examples: int) -> tuple[n
     network = make_network(semantics, device).eval()
     inputs = torch.randint(0, VOCABULARY, (examples, LENGTH), device=device)
     targets = torch.randint(0, 2, (examples,), device=device)
-    sample = (x for x, _ in mini_batches(inputs[:500], targets[:500], BATCH))
+    sample = (x for x, _ in iter_mini_batches_with_fillers(inputs[:500], targets[:500], BATCH))
     gathered = {str(PopulationEstimate.FROZEN): collect_frozen_moments(network, sample)}
-    populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    populations = compute_populations_of_layers(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     return network, inputs, targets, populations
 
 

@@ -16,21 +16,21 @@ import numpy as np
 
 from bench.support.loss_table import TableLossSource
 from bench.support.reporting import finish, make_parser, spread
-from bln_search.cli.environment import make_environment
+from bln_search.cli.environment import make_execution_environment
 from bln_search.core.enums import LayerSearch, Split
 from bln_search.core.layer_search_record import LayerSearchRecord
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.space import TreeOptions
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.search.layers.objective import BudgetedObjective, Improvement
-from bln_search.search.layers.strategies import SearchOptions, search_configurations
+from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.search.layers.objective import BestSoFar, BudgetedObjective
+from bln_search.search.layers.strategies import StrategyOptions, search_within_budget
 from bln_search.settings import load_settings
 from bln_search.specs.records import TrialRecord
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 
 STUDY = "bln_cifar10_20pct_per_layer"
 SEARCHES = (LayerSearch.BEAM, LayerSearch.COORDINATE, LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM)
@@ -43,11 +43,15 @@ CHECKPOINTS = tuple(sorted({round(10 ** (1.2 + 0.05 * step)) for step in range(3
 
 def tabulate_losses(trial: TrialRecord, environment: ExecutionEnvironment) -> TableLossSource:
     """Return every configuration's sum of losses in each validation mini-batch."""
-    with load_trained_network(trial.spec, trial.require_checkpoint(), environment) as loaded:
-        batches = list(mini_batches(*loaded.data.splits[Split.VALIDATION], trial.spec.training.batch_size))
-        tree_options = TreeOptions(estimate=trial.spec.estimates[0])
-        tree = TreeEvaluator(loaded.network, batches, loaded.populations, tree_options, folds=range(len(batches)))
-        sums = tree.evaluate_all_configurations()
+    with load_trained_network(trial.spec, trial.get_checkpoint_record(), environment) as loaded:
+        batches = list(
+            iter_mini_batches_with_fillers(*loaded.data.splits[Split.VALIDATION], trial.spec.training.batch_size)
+        )
+        tree_options = PerLayerEvaluatorOptions(estimate=trial.spec.population_estimates[0])
+        tree = TreePerLayerEvaluator(
+            loaded.network, batches, loaded.populations_by_estimate_and_layer, tree_options, folds=range(len(batches))
+        )
+        sums = tree.sum_scores_of_all_configurations()
     return TableLossSource(tree.space, sums.losses, sums.examples)
 
 
@@ -59,7 +63,7 @@ def find_tie_group(record: LayerSearchRecord) -> set[tuple[int, ...]]:
     p_values = []
     for index in range(1, len(losses)):
         pair = OutcomeTable(losses[None, [0, index]], np.stack([record.outcomes[0].correct] * 2)[None])
-        p_values.append((float(crossed_differences(pair, "loss").p[0]), index))
+        p_values.append((float(crossed_anova_differences(pair, "loss").p[0]), index))
     rejected = 0
     for rank, (p, _) in enumerate(sorted(p_values)):
         if p * (count - rank) >= 0.05:
@@ -69,9 +73,7 @@ def find_tie_group(record: LayerSearchRecord) -> set[tuple[int, ...]]:
     return tied | {tuple(int(digit) for digit in record.kept[index]) for index in not_rejected}
 
 
-def count_evaluations_until(
-    improvements: list[Improvement], targets: set[tuple[int, ...]], spent: float
-) -> float | None:
+def count_evaluations_until(improvements: list[BestSoFar], targets: set[tuple[int, ...]], spent: float) -> float | None:
     """Return the evaluations after which the best so far is one of these and remains one."""
     hits = [improvement.digits in targets for improvement in improvements]
     if not hits or not hits[-1]:
@@ -85,12 +87,12 @@ def count_evaluations_until(
 def run_searches(source: TableLossSource, record: LayerSearchRecord, seeds: int) -> dict[str, list[dict[str, Any]]]:
     """Run each search with each seed on one network."""
     best, tied_configurations = {record.best}, find_tie_group(record)
-    lowest_loss = float(record.sums.mean_loss.min())
+    lowest_loss = float(record.sums.mean_loss_per_configuration.min())
     runs: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in SEARCHES}
     for kind in SEARCHES:
         for seed in range(seeds):
             objective = BudgetedObjective(source, range(len(source.examples)), BUDGET)
-            search_configurations(kind, objective, SearchOptions(seed=seed))
+            search_within_budget(kind, objective, StrategyOptions(seed=seed))
             runs[str(kind)].append(
                 {
                     "best": count_evaluations_until(objective.improvements, best, objective.spent),
@@ -110,8 +112,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="random seeds on each network")
     options = parser.parse_args()
     settings = load_settings()
-    environment = make_environment(settings, options.data)
-    with closing(open_ledger(options.database or settings.database_url)) as ledger:
+    environment = make_execution_environment(settings, options.data)
+    with closing(open_and_upgrade_ledger(options.database or settings.database_url)) as ledger:
         networks = _networks(ledger, options.study)
         runs: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in SEARCHES}
         sizes = []
@@ -136,9 +138,11 @@ def main() -> None:
 
 
 def _networks(ledger: Ledger, name: str) -> list[tuple[TrialRecord, LayerSearchRecord]]:
-    study = ledger.studies.find(name)
-    records = {(trial.arm, trial.seed): trial.record for trial in ledger.layer_searches.iterate(study.id)}
-    return [(trial, records[trial.arm, trial.seed]) for trial in ledger.trials.list_finished(study.id, "bln")]
+    study = ledger.studies.get_by_name_or_id(name)
+    records = {
+        (trial.arm, trial.seed): trial.record for trial in ledger.layer_searches.iter_finished_searches(study.id)
+    }
+    return [(trial, records[trial.arm, trial.seed]) for trial in ledger.trials.list_finished_trials(study.id, "bln")]
 
 
 def _summarize_runs(runs: list[dict[str, Any]]) -> dict[str, Any]:

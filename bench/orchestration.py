@@ -25,10 +25,10 @@ import torch
 
 from bench.support.reporting import finish, make_parser, run_in_process, spread
 from bln_search.core.checkpoints import FolderStore
-from bln_search.data import load_data
+from bln_search.data import load_data_set
 from bln_search.data.prepared import PreparedData, prepare_data_set
-from bln_search.execution.loaded_network import build_network
-from bln_search.specs import StudySpec, TrialSpec, list_planned_trials, parse_study
+from bln_search.execution.loaded_network import build_initialized_network
+from bln_search.specs import StudySpec, TrialSpec, list_planned_trial_specs, parse_study
 from bln_search.training import TrainingRun
 
 STUDY = """
@@ -50,19 +50,19 @@ def make_study(epochs: int, trials: int) -> StudySpec:
 def train_bare(trial: TrialSpec, data: PreparedData) -> float:
     """Train without anything else; return the last validation loss."""
     torch.manual_seed(trial.seed)
-    run = TrainingRun(build_network(trial, data), data, trial.training, trial.arm, seed=trial.seed)
+    run = TrainingRun(build_initialized_network(trial, data), data, trial.training, trial.arm, seed=trial.seed)
     return [record.validation_loss for record in run.train_epochs()][-1]
 
 
 def prepare_data(trial: TrialSpec) -> PreparedData:
     """Return the data; torch uses one thread."""
     torch.set_num_threads(1)
-    return prepare_data_set(load_data(trial.data.name, Path(), None), trial.data)
+    return prepare_data_set(load_data_set(trial.data.name, Path(), None), trial.data)
 
 
 def calibrate_epochs(seconds: float) -> int:
     """Return the number of epochs that take this long."""
-    (trial,) = list_planned_trials(make_study(20, 1))
+    (trial,) = list_planned_trial_specs(make_study(20, 1))
     data = prepare_data(trial)
     train_bare(trial, data)
     start = time.perf_counter()
@@ -81,7 +81,7 @@ def run_bare_share(trials: list[TrialSpec], ends: Any) -> None:
 def run_bare(epochs: int, trials: int) -> dict[str, Any]:
     """Run half of the trials in each of two processes."""
     start = time.monotonic()
-    all_trials = list(list_planned_trials(make_study(epochs, trials)))
+    all_trials = list(list_planned_trial_specs(make_study(epochs, trials)))
     context = get_context("spawn")
     ends = context.Queue()
     shares = [context.Process(target=run_bare_share, args=(all_trials[core::CORES], ends)) for core in range(CORES)]
@@ -98,7 +98,7 @@ def run_ours(epochs: int, trials: int) -> dict[str, Any]:
     from bln_search.execution.environment import ExecutionEnvironment
     from bln_search.execution.executors.ray.executor import RayExecutor
     from bln_search.execution.messages import EvaluationDone, Message
-    from bln_search.storage.ledger import open_ledger
+    from bln_search.storage.ledger import open_and_upgrade_ledger
     from bln_search.worker import run_study
 
     ends: list[float] = []
@@ -116,10 +116,10 @@ def run_ours(epochs: int, trials: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         environment = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
-        ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+        ledger = open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
         with RayExecutor(environment, CORES) as executor:
             start_seconds = time.monotonic() - start
-            run_study(ledger, ledger.studies.accept(make_study(epochs, trials)), executor, Watcher())
+            run_study(ledger, ledger.studies.store_study_once(make_study(epochs, trials)), executor, Watcher())
             seconds = time.monotonic() - start - start_seconds
         ledger.close()
     return {"ends": ends, "seconds": seconds, "start": start_seconds}
@@ -131,7 +131,7 @@ def run_tune(epochs: int, trials: int) -> dict[str, Any]:
     from ray import tune
 
     def trainable(config: dict[str, Any]) -> None:
-        all_trials = list_planned_trials(make_study(epochs, trials))
+        all_trials = list_planned_trial_specs(make_study(epochs, trials))
         trial = all_trials[config["seed"]]
         tune.report({"loss": train_bare(trial, prepare_data(trial))})
 

@@ -32,7 +32,7 @@ from bln_search.settings import Settings
 from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
 from bln_search.storage.events import append_events
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, StudyRow, TrialRow
 
 SEEDS, DECAYS = 5, 40
@@ -68,9 +68,9 @@ def create_study(ledger: Ledger, trials: int) -> int:
     """Create a running study with all but a few trials finished; return its id."""
     rates = [round(0.001 * 1.05**index, 6) for index in range(trials // SEEDS // DECAYS)]
     decays = [round(1e-3 * 1.1**index, 8) for index in range(DECAYS)]
-    study_id = ledger.queue.submit(parse_study(STUDY.format(rates=rates, decays=decays)), "bench").study_id
-    ledger.studies.start(study_id, lambda _: True, RUNNER)
-    finished = [trial.id for trial in ledger.trials.list_open(study_id)][:-REPORTING_TRIALS]
+    study_id = ledger.queue.submit_study(parse_study(STUDY.format(rates=rates, decays=decays)), "bench").study_id
+    ledger.studies.lease_and_start(study_id, lambda _: True, RUNNER)
+    finished = [trial.id for trial in ledger.trials.list_open_trials(study_id)][:-REPORTING_TRIALS]
     rng, now = random.Random(0), ledger.now()
     with write_session(ledger.database.engine) as session:
         session.execute(insert(CheckpointRow), [_checkpoint(trial_id, now) for trial_id in finished])
@@ -87,7 +87,7 @@ def create_list(ledger: Ledger, studies: int) -> None:
     """Create waiting, paused and cancelled studies, as many of each."""
     changes: tuple[Callable[[int], None] | None, ...] = (None, ledger.queue.pause, ledger.queue.cancel)
     for number in range(studies):
-        study_id = ledger.queue.submit(parse_study(SMALL_STUDY.format(number=number)), "bench").study_id
+        study_id = ledger.queue.submit_study(parse_study(SMALL_STUDY.format(number=number)), "bench").study_id
         change = changes[number % len(changes)]
         if change is not None:
             change(study_id)
@@ -129,7 +129,7 @@ class EventReporter(threading.Thread):
     def run(self) -> None:
         """Report until the end of the measurement."""
         end = time.monotonic() + self.seconds
-        trials = iter(self.ledger.trials.list_open(self.study_id))
+        trials = iter(self.ledger.trials.list_open_trials(self.study_id))
         token, epoch, switch = 0, 0, 0.0
         while time.monotonic() < end:
             if time.monotonic() >= switch:
@@ -213,10 +213,10 @@ def run(trials: int, studies: int, runs: int, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         home = Path(folder)
         url = Settings(home=home).database_url
-        ledger = open_ledger(url)
+        ledger = open_and_upgrade_ledger(url)
         study_id = create_study(ledger, trials)
         create_list(ledger, studies)
-        secret, _ = ledger.tokens.create("bench", Scope.READ)
+        secret, _ = ledger.tokens.create_token("bench", Scope.READ)
         board = f"/studies/{study_id}/leaderboard"
         browser = play.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         cold, warm, listed = [], [], []

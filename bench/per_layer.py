@@ -21,28 +21,30 @@ from bench.enumerate import BATCH, prepare_network, time_call
 from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.enums import Semantics
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.evaluation.tree.verification import configure_layers_in_context, plain_pass_losses
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
+from bln_search.evaluation.tree.verification import compute_plain_pass_losses, use_per_layer_configuration
 from bln_search.norms.network.layers import evaluation_mode
 
 SINGLE_EVALUATIONS = 240
 """Configurations measured one by one."""
 
 
-def make_evaluator(name: str, semantics: Semantics, dtype: torch.dtype, device: str, examples: int) -> TreeEvaluator:
+def make_evaluator(
+    name: str, semantics: Semantics, dtype: torch.dtype, device: str, examples: int
+) -> TreePerLayerEvaluator:
     """Return a network with random weights, random data with the shape of CIFAR-10, and frozen population values."""
     network, inputs, targets, populations = prepare_network(name, semantics, dtype, device, examples)
-    return TreeEvaluator(network, list(mini_batches(inputs, targets, BATCH)), populations)
+    return TreePerLayerEvaluator(network, list(iter_mini_batches_with_fillers(inputs, targets, BATCH)), populations)
 
 
 @torch.inference_mode()
-def measure_loss(tree: TreeEvaluator, configuration: PerLayerConfiguration) -> float:
+def measure_loss(tree: TreePerLayerEvaluator, configuration: PerLayerConfiguration) -> float:
     """Return the mean loss under one configuration by a plain loop over the mini-batches."""
     total = torch.zeros((), dtype=torch.float64, device=tree.batches[0][0].device)
     with (
         evaluation_mode(tree.network),
-        configure_layers_in_context(tree.segmented, configuration, tree.populations, tree.options.estimate),
+        use_per_layer_configuration(tree.segmented, configuration, tree.populations, tree.options.estimate),
     ):
         for inputs, targets in tree.batches:
             total += F.cross_entropy(tree.network(inputs), targets, reduction="sum")
@@ -55,26 +57,38 @@ def largest_difference(dtype: torch.dtype, device: str, count: int) -> float:
     for name in ("lenet", "mlp", "residual"):
         for semantics in Semantics:
             tree = make_evaluator(name, semantics, dtype, device, 50)
-            digits = np.stack([rng.integers(radix, size=count) for radix in tree.space.radices], 1).astype(np.uint8)
-            for row, outcome in zip(digits, tree.per_example_outcomes(digits), strict=True):
-                expected = float(plain_pass_losses(tree, tree.space.configuration(row), tree.batches).double().mean())
+            digits = np.stack(
+                [rng.integers(radix, size=count) for radix in tree.space.num_options_per_choice], 1
+            ).astype(np.uint8)
+            for row, outcome in zip(digits, tree.evaluate_per_example(digits), strict=True):
+                expected = float(
+                    compute_plain_pass_losses(tree, tree.space.configuration_of_digits(row), tree.batches)
+                    .double()
+                    .mean()
+                )
                 largest = max(largest, abs(float(outcome.losses.mean(dtype="float64")) - expected) / abs(expected))
     return largest
 
 
-def measure_levels(tree: TreeEvaluator, device: str, runs: int) -> dict[str, dict[str, float]]:
+def measure_levels(tree: TreePerLayerEvaluator, device: str, runs: int) -> dict[str, dict[str, float]]:
     """Return seconds per configuration with the last layers free and the others at their first option."""
     choices, seconds = tree.space.choices, {}
     for free in range(1, len(choices) + 1):
         fixed = len(choices) - free
         restricted = (*(replace(choice, options=choice.options[:1]) for choice in choices[:fixed]), *choices[fixed:])
         space = ConfigurationSpace(tree.space.layers, restricted)
-        evaluator = TreeEvaluator(tree.network, tree.batches, tree.populations, space=space)
-        time_call(evaluator.evaluate_all_configurations, device)
+        evaluator = TreePerLayerEvaluator(tree.network, tree.batches, tree.populations, space=space)
+        time_call(evaluator.sum_scores_of_all_configurations, device)
         seconds[str(free)] = spread(
-            [time_call(evaluator.evaluate_all_configurations, device) / space.size for _ in range(runs)]
+            [
+                time_call(evaluator.sum_scores_of_all_configurations, device) / space.num_configurations
+                for _ in range(runs)
+            ]
         )
-        print(f"{free} levels, {space.size:6} configurations: {seconds[str(free)]['median'] * 1e6:9.1f} µs each")
+        print(
+            f"{free} levels, {space.num_configurations:6} configurations: "
+            f"{seconds[str(free)]['median'] * 1e6:9.1f} µs each"
+        )
     return seconds
 
 
@@ -82,16 +96,18 @@ def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict
     """Measure traversals and single evaluations alternately."""
     tree = make_evaluator("lenet", semantics, torch.float32, device, examples)
     rng = np.random.default_rng(1)
-    time_call(tree.evaluate_all_configurations, device)
-    time_call(partial(measure_loss, tree, tree.space.configuration(tree.space.digits_at(0))), device)
+    time_call(tree.sum_scores_of_all_configurations, device)
+    time_call(partial(measure_loss, tree, tree.space.configuration_of_digits(tree.space.digits_at_index(0))), device)
     seconds, single_seconds, speedups = [], [], []
     for _ in range(runs):
-        seconds.append(time_call(tree.evaluate_all_configurations, device))
+        seconds.append(time_call(tree.sum_scores_of_all_configurations, device))
         single_seconds_of_run = []
         for _ in range(SINGLE_EVALUATIONS // runs):
-            configuration = tree.space.configuration(tree.space.digits_at(int(rng.integers(tree.space.size))))
+            configuration = tree.space.configuration_of_digits(
+                tree.space.digits_at_index(int(rng.integers(tree.space.num_configurations)))
+            )
             single_seconds_of_run.append(time_call(partial(measure_loss, tree, configuration), device))
-        speedups.append(statistics.median(single_seconds_of_run) * tree.space.size / seconds[-1])
+        speedups.append(statistics.median(single_seconds_of_run) * tree.space.num_configurations / seconds[-1])
         single_seconds += single_seconds_of_run
     result = {
         "seconds": spread(seconds),

@@ -19,7 +19,7 @@ from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import Message
 from bln_search.specs import StudySpec, TrialSpec, load_study
 from bln_search.specs.sections.search import Pruner, Sampler
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
 
 STUDY = Path(__file__).parents[1] / "studies" / "mbn_lambda_tpe_small.yaml"
@@ -41,10 +41,10 @@ def run_search(study: StudySpec) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         environment = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
-        ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
-        study_id = ledger.studies.accept(study)
+        ledger = open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+        study_id = ledger.studies.store_study_once(study)
         run_study(ledger, study_id, LocalExecutor(environment), SilentWatcher())
-        trials = [trial for point in ledger.trials.list_trials_by_point(study_id) for trial in point]
+        trials = [trial for point in ledger.trials.list_sampled_trials_by_point(study_id) for trial in point]
         ledger.close()
     finished = [min(trial.losses.values()) for trial in trials if trial.state is TrialState.FINISHED]
     return {

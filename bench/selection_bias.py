@@ -1,8 +1,8 @@
 """Reported selection bias against the true one, in simulated studies of eight rows and 120 examples.
 
-Reported: the mean of `selection_bias` over the studies of a case. True: how far the lowest of the eight means is below
-the expected loss of its row, on average over many more draws of the means. Effects of seeds are normal; those of
-examples, and the rest, are exponential.
+Reported: the mean of `estimate_selection_bias` over the studies of a case. True: how far the lowest of the eight means
+is below the expected loss of its row, on average over many more draws of the means. Effects of seeds are normal; those
+of examples, and the rest, are exponential.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bench.support.reporting import finish, make_parser, spread
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
+from bln_search.ranking.paired.bootstrap_selection_bias import estimate_selection_bias
 
 EXAMPLES = 120
 SEEDS = (1, 2, 3, 5, 10)
@@ -56,7 +56,9 @@ def reported_bias(
     """Return the selection bias that a study reports. random: seed of studies and draws."""
     rng = np.random.default_rng([random, seeds])
     tables = (_simulate_study(rng, losses, seeds, effects) for _ in range(studies))
-    return _estimate(np.array([selection_bias(table, draws=draws, random=index) for index, table in enumerate(tables)]))
+    return _estimate(
+        np.array([estimate_selection_bias(table, draws=draws, random=index) for index, table in enumerate(tables)])
+    )
 
 
 def true_bias(losses: tuple[float, ...], seeds: int, effects: Effects, *, studies: int, random: int = 1) -> Estimate:

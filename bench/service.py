@@ -26,7 +26,7 @@ from bench.support.service_process import serve
 from bench.support.synthetic_studies import EVALUATIONS_PER_STUDY, create_studies
 from bln_search.core.enums import Scope
 from bln_search.settings import Settings
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
 CLIENTS = 16
 
@@ -87,9 +87,9 @@ def run(database: str | None, rows: int, seconds: float, rounds: int) -> dict[st
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         url = database or Settings(home=home).database_url
-        ledger = open_ledger(url)
+        ledger = open_and_upgrade_ledger(url)
         study_ids = create_studies(ledger, rows)
-        secret, _ = ledger.tokens.create("bench", Scope.READ)
+        secret, _ = ledger.tokens.create_token("bench", Scope.READ)
         ledger.close()
         start = time.monotonic()
         with serve(home, url) as address:

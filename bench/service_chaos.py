@@ -35,7 +35,7 @@ from bench.support.service_process import PROGRAM
 from bln_search.client import Client, ServiceError
 from bln_search.core.enums import Scope
 from bln_search.specs import parse_study
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
 RESTART_DELAYS = (0, 5, 20)
 PORT = 8765
@@ -155,8 +155,8 @@ def run_series(kind: str, kills: int, rng: random.Random) -> dict[str, Any]:
         folder = Path(name)
         expected = run_undisturbed(folder)
         processes = ServiceProcesses(folder, kind)
-        ledger = open_ledger(processes.url)
-        secret, _ = ledger.tokens.create("chaos", Scope.WRITE)
+        ledger = open_and_upgrade_ledger(processes.url)
+        secret, _ = ledger.tokens.create_token("chaos", Scope.WRITE)
         ledger.close()
         for process_name in ("service", "worker"):
             processes.start(process_name)
@@ -222,11 +222,11 @@ def run_forkserver_series(kills: int, rng: random.Random) -> dict[str, Any]:
     """Kill the worker's forkserver repeatedly, soon after each start, while a queue of studies runs."""
     with tempfile.TemporaryDirectory() as name:
         processes = ServiceProcesses(Path(name), "sqlite")
-        ledger = open_ledger(processes.url)
-        ledger.tokens.create("chaos", Scope.WRITE)
+        ledger = open_and_upgrade_ledger(processes.url)
+        ledger.tokens.create_token("chaos", Scope.WRITE)
         queue, spec = ledger.queue, yaml.safe_load(STUDY)
         ids = [
-            queue.submit(parse_study(yaml.safe_dump({**spec, "name": f"chaos{number}"})), "chaos").study_id
+            queue.submit_study(parse_study(yaml.safe_dump({**spec, "name": f"chaos{number}"})), "chaos").study_id
             for number in range(max(2, kills // 5))
         ]
         processes.start("worker")

@@ -34,7 +34,7 @@ from bench.support.service_process import serve
 from bench.support.synthetic_studies import create_studies
 from bln_search.core.enums import Scope
 from bln_search.settings import Settings
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
 Address = tuple[str, int]
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -195,9 +195,9 @@ def run(rows: int, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         url = Settings(home=home).database_url
-        with closing(open_ledger(url)) as ledger:
+        with closing(open_and_upgrade_ledger(url)) as ledger:
             study_ids = create_studies(ledger, rows)
-            secret, _ = ledger.tokens.create("bench", Scope.READ)
+            secret, _ = ledger.tokens.create_token("bench", Scope.READ)
         paths = ["/api/v1/studies", *(f"/api/v1/studies/{number}/leaderboard" for number in study_ids)]
         latencies = {}
         for name, files in (("endless_header", None), ("half_open", FEW_FILES), ("half_open", None), ("clients", None)):

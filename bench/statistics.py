@@ -13,10 +13,11 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from bench.support.reporting import finish, make_parser, spread
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.method import Method
 from bln_search.core.records import RowKey
-from bln_search.ranking.paired import OutcomeTable, compare_rows
+from bln_search.ranking.paired import OutcomeTable, compare_all_pairs_of_rows
 
 ROWS: list[RowKey] = [
     RowKey("bln", "", configuration, PopulationEstimate.FROZEN if configuration.uses_population else None, 25)
@@ -46,10 +47,10 @@ def main() -> None:
     seconds, processor = [], []
     pairs = letters = 0
     with threadpool_limits(1):
-        compare_rows(ROWS, table, Split.VALIDATION)
+        compare_all_pairs_of_rows(ROWS, table, Split.VALIDATION)
         for _ in range(runs):
             start, processor_start = time.perf_counter(), time.process_time()
-            comparison = compare_rows(ROWS, table, Split.VALIDATION)
+            comparison = compare_all_pairs_of_rows(ROWS, table, Split.VALIDATION)
             seconds.append(time.perf_counter() - start)
             processor.append(time.process_time() - processor_start)
             pairs, letters = len(comparison.pairs), len(set("".join(row.letters or "" for row in comparison.rows)))

@@ -27,14 +27,15 @@ import torch
 
 from bench.orchestration import CORES, prepare_data
 from bench.support.reporting import finish, make_parser, run_in_process, spread
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Split
+from bln_search.core.method import Method
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation import collect_frozen_moments
-from bln_search.evaluation.batches import mini_batches
-from bln_search.execution.loaded_network import build_network
-from bln_search.norms.network.layers import find_norms, network_populations
-from bln_search.specs import TrialSpec, list_planned_trials, parse_study
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.execution.loaded_network import build_initialized_network
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.specs import TrialSpec, list_planned_trial_specs, parse_study
 from bln_search.training import TrainingRun
 from bln_search.training.checkpoint import load_weights
 
@@ -54,7 +55,7 @@ def evaluate_cell(epochs: int, configuration: str, seed: int) -> dict[str, float
     """Compute one cell of the grid: train, estimate the population, evaluate the validation split."""
     trial = next(
         candidate
-        for candidate in list_planned_trials(parse_study(STUDY.format(epochs=epochs)))
+        for candidate in list_planned_trial_specs(parse_study(STUDY.format(epochs=epochs)))
         if candidate.seed == seed
     )
     data = prepare_data(trial)
@@ -64,15 +65,15 @@ def evaluate_cell(epochs: int, configuration: str, seed: int) -> dict[str, float
     layers = find_norms(network)
     inputs, targets = data.splits[Split.TRAIN]
     complete = len(inputs) // size * size
-    batches = (x for x, _ in mini_batches(inputs[:complete], targets[:complete], size))
+    batches = (x for x, _ in iter_mini_batches_with_fillers(inputs[:complete], targets[:complete], size))
     gathered = {str(PopulationEstimate.FROZEN): collect_frozen_moments(network, batches)}
-    populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
+    populations = compute_populations_of_layers(layers, gathered, Correction.BESSEL, per_slot=False)
     for layer, estimates in populations.items():
         layer.configure(InferenceConfiguration(configuration), estimates[PopulationEstimate.FROZEN])
     network.eval()
     loss, n = 0.0, 0
     with torch.no_grad():
-        for x, y in mini_batches(*data.splits[Split.VALIDATION], size):
+        for x, y in iter_mini_batches_with_fillers(*data.splits[Split.VALIDATION], size):
             logits = network(x)[: len(y)]
             loss += torch.nn.functional.cross_entropy(logits, y, reduction="sum").item()
             n += len(y)
@@ -81,7 +82,7 @@ def evaluate_cell(epochs: int, configuration: str, seed: int) -> dict[str, float
 
 def _train(trial: TrialSpec, data: PreparedData) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
     torch.manual_seed(trial.seed)
-    network = build_network(trial, data)
+    network = build_initialized_network(trial, data)
     run = TrainingRun(network, data, trial.training, trial.arm, seed=trial.seed)
     for _ in run.train_epochs():
         pass
@@ -177,7 +178,7 @@ KINDS = {"ours": run_ours, "tune": run_tune, "optuna": run_optuna}
 
 def calibrate_epochs(seconds: float) -> int:
     """Return the number of epochs that take this long on one core."""
-    trial = list_planned_trials(parse_study(STUDY.format(epochs=10)))[0]
+    trial = list_planned_trial_specs(parse_study(STUDY.format(epochs=10)))[0]
     data = prepare_data(trial)
     _train(trial, data)
     start = time.perf_counter()

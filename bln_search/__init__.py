@@ -13,6 +13,8 @@
 
     tuned, result = bln_search.fine_tune(model, "TTFF", train_loader, validation_loader, learning_rate=2e-4)
 
+    model = bln_search.initialize(model, inputs)           # scaled first weights, before training
+
     bln_search.export(model, "folder", example_inputs=inputs)                   # weights, torch.export, ONNX
 
     model = bln_search.load("folder")                      # what `export` or `bln-search export` wrote
@@ -44,14 +46,17 @@ if TYPE_CHECKING:
         evaluate_configurations,
         export,
         fine_tune,
+        initialize,
         load,
         load_ranked,
         register_norm_layer,
         search_layers,
     )
     from bln_search.client import Client, ServiceError
-    from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+    from bln_search.core.configuration import InferenceConfiguration, all_configurations
     from bln_search.core.enums import PopulationEstimate, Split
+    from bln_search.core.method import Method
+    from bln_search.models.analytic import estimate_from_weights
     from bln_search.norms import BLN, BN, BRN, LN, MBN
     from bln_search.norms.replacement import NormFactory, NormWithActivation
 
@@ -84,9 +89,11 @@ __all__ = [
     "apply_configuration",
     "convert",
     "corrupt",
+    "estimate_from_weights",
     "evaluate_configurations",
     "export",
     "fine_tune",
+    "initialize",
     "load",
     "load_ranked",
     "register_norm_layer",
@@ -102,7 +109,7 @@ _HOMES = {
     "Client": "bln_search.client",
     "ExportReport": "bln_search.api",
     "InferenceConfiguration": "bln_search.core.configuration",
-    "Method": "bln_search.core.configuration",
+    "Method": "bln_search.core.method",
     "Metric": "bln_search.api",
     "NormFactory": "bln_search.norms.replacement",
     "NormWithActivation": "bln_search.norms.replacement",
@@ -116,9 +123,11 @@ _HOMES = {
     "apply_configuration": "bln_search.api",
     "convert": "bln_search.api",
     "corrupt": "bln_search.api",
+    "estimate_from_weights": "bln_search.models.analytic",
     "evaluate_configurations": "bln_search.api",
     "export": "bln_search.api",
     "fine_tune": "bln_search.api",
+    "initialize": "bln_search.api",
     "load": "bln_search.api",
     "load_ranked": "bln_search.api",
     "register_norm_layer": "bln_search.api",
@@ -126,6 +135,7 @@ _HOMES = {
 }
 _EXTRAS = {
     "bln_search.api": "train",
+    "bln_search.models.analytic": "train",
     "bln_search.norms": "train",
     "bln_search.norms.replacement": "train",
     "bln_search.client": "client",

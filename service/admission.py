@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from bln_search.core.files.disk import disk_space_problem
+from bln_search.core.files.disk import find_disk_space_problem
 from bln_search.settings import Settings
-from bln_search.specs.plan import StudyPlan, plan_study
-from bln_search.specs.problems import Problem, name_problems, oversized_batch_problems, space_problems
+from bln_search.specs.problems import (
+    Problem,
+    find_data_and_model_problems,
+    find_oversized_batch_problems,
+    find_space_problems,
+)
 from bln_search.specs.study import StudySpec
+from bln_search.specs.study_size import StudySize, compute_study_size
 from bln_search.specs.trial import count_planned_trials
-from service.http.problems import ProblemException, invalid_body
+from service.http.problems import ProblemException, make_invalid_body_problem
 
 _TRIALS = "arms, points and seeds make trials:"
 
 
-def plan_accepted_study(study: StudySpec, settings: Settings) -> StudyPlan:
+def plan_study_within_limits(study: StudySpec, settings: Settings) -> StudySize:
     """Return the plan of a study that the service accepts.
 
     Raises:
         ProblemException: 422 with every reason why the service rejects the study.
     """
-    problems = name_problems(study)
+    problems = find_data_and_model_problems(study)
     if not problems and count_planned_trials(study) <= settings.most_trials:
-        problems = space_problems(study) or oversized_batch_problems(study)
+        problems = find_space_problems(study) or find_oversized_batch_problems(study)
     elif not problems:
-        problems = [_limit_problem("seeds", _TRIALS, count_planned_trials(study), settings.most_trials)]
+        problems = [_make_over_limit_problem("seeds", _TRIALS, count_planned_trials(study), settings.most_trials)]
     if problems:
-        raise invalid_body(problems)
-    plan = plan_study(study)
+        raise make_invalid_body_problem(problems)
+    plan = compute_study_size(study)
     problems = [
-        _limit_problem(section, quantity, count, limit)
+        _make_over_limit_problem(section, quantity, count, limit)
         for section, quantity, count, limit in (
             ("seeds", _TRIALS, plan.trials, settings.most_trials),
             ("training", "epochs of all trials:", plan.epochs, settings.most_epochs),
@@ -38,16 +43,16 @@ def plan_accepted_study(study: StudySpec, settings: Settings) -> StudyPlan:
         if count > limit
     ]
     if problems:
-        raise invalid_body(problems)
+        raise make_invalid_body_problem(problems)
     return plan
 
 
-def _limit_problem(section: str, quantity: str, count: int, limit: int) -> Problem:
+def _make_over_limit_problem(section: str, quantity: str, count: int, limit: int) -> Problem:
     return Problem((section,), f"{quantity} {count:,}; the limit of this service is {limit:,}")
 
 
-def check_free_space(settings: Settings, subject: str = "study") -> None:
+def check_free_disk_space(settings: Settings, subject: str = "study") -> None:
     """Raise ProblemException (507) if the disk is nearly full. subject: what is not accepted."""
-    reason = disk_space_problem(settings.result_folders, settings.free_bytes)
+    reason = find_disk_space_problem(settings.result_folders, settings.free_bytes)
     if reason is not None:
         raise ProblemException(507, "storage-full", f"{reason}: no {subject} is accepted until disk space is free")

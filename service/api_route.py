@@ -12,11 +12,11 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 
-from bln_search.specs.load import parse_yaml
+from bln_search.specs.load import parse_yaml_nodes_and_values
 from bln_search.specs.problems import Problem
 from bln_search.specs.study import StudySpec
-from service.http.problems import ProblemException, invalid_body
-from service.security import authenticate
+from service.http.problems import ProblemException, make_invalid_body_problem
+from service.security import check_request_token
 
 JSON = "application/json"
 YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml", "text/x-yaml")
@@ -29,44 +29,44 @@ class ApiRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler, which checks query parameters and the type of the body first."""
         handle = super().get_route_handler()
-        known_parameters = set(_query_parameters(self.dependant))
+        known_parameters = set(_iter_query_parameter_names(self.dependant))
         body_model = None if self.body_field is None else self.body_field.field_info.annotation
 
         async def handle_checked(request: Request) -> Response:
-            _check_parameters(request, known_parameters)
+            _check_query_parameters_known(request, known_parameters)
             if body_model is not None:
-                request = await _read_body(request, takes_yaml=body_model is StudySpec)
+                request = await _make_request_with_json_body(request, takes_yaml=body_model is StudySpec)
             return await handle(request)
 
         return handle_checked
 
 
-def _query_parameters(dependant: Dependant) -> Iterator[str]:
+def _iter_query_parameter_names(dependant: Dependant) -> Iterator[str]:
     """Yield the names of the query parameters of a route and its dependencies."""
     yield from (parameter.alias for parameter in dependant.query_params)
     for dependency in dependant.dependencies:
-        yield from _query_parameters(dependency)
+        yield from _iter_query_parameter_names(dependency)
 
 
-def _check_parameters(request: Request, known: set[str]) -> None:
+def _check_query_parameters_known(request: Request, known: set[str]) -> None:
     """Raise ProblemException (422) for a query parameter that the route does not have."""
     problems = [
-        Problem((name,), f"unknown parameter{_suggest(name, known)}")
+        Problem((name,), f"unknown parameter{_format_parameter_suggestion(name, known)}")
         for name in dict.fromkeys(request.query_params)
         if name not in known
     ]
     if problems:
-        raise invalid_body(problems)
+        raise make_invalid_body_problem(problems)
 
 
-def _suggest(name: str, known: set[str]) -> str:
+def _format_parameter_suggestion(name: str, known: set[str]) -> str:
     similar = get_close_matches(name, known, n=1)
     if similar:
         return f"; did you mean `{similar[0]}`?"
     return f"; known here: {', '.join(sorted(known))}" if known else "; remove it, this path has none"
 
 
-async def _read_body(request: Request, *, takes_yaml: bool) -> Request:
+async def _make_request_with_json_body(request: Request, *, takes_yaml: bool) -> Request:
     """Return the request with a body that FastAPI reads as JSON.
 
     Raises:
@@ -78,8 +78,8 @@ async def _read_body(request: Request, *, takes_yaml: bool) -> Request:
     if not body or media_type == JSON or (media_type.startswith("application/") and media_type.endswith("+json")):
         return request
     if takes_yaml and media_type in YAML_TYPES:
-        await authenticate(request)
-        return _ParsedRequest(request, body, await run_in_threadpool(_parse_yaml, body))
+        await check_request_token(request)
+        return _RequestWithParsedBody(request, body, await run_in_threadpool(_parse_yaml_study_body, body))
     accepted = f"{JSON} or {YAML_TYPES[0]}" if takes_yaml else JSON
     raise ProblemException(
         415,
@@ -88,16 +88,18 @@ async def _read_body(request: Request, *, takes_yaml: bool) -> Request:
     )
 
 
-def _parse_yaml(body: bytes) -> dict[Any, Any]:
+def _parse_yaml_study_body(body: bytes) -> dict[Any, Any]:
     """Return the values of a study in YAML. Raises SpecError if they cannot be read."""
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        raise invalid_body([Problem((), f"the body is not UTF-8 text: {error.reason} at byte {error.start}")]) from None
-    return parse_yaml(text)[1]
+        raise make_invalid_body_problem(
+            [Problem((), f"the body is not UTF-8 text: {error.reason} at byte {error.start}")]
+        ) from None
+    return parse_yaml_nodes_and_values(text)[1]
 
 
-class _ParsedRequest(Request):
+class _RequestWithParsedBody(Request):
     """A request whose body has been parsed; FastAPI reads it as JSON."""
 
     def __init__(self, request: Request, body: bytes, value: object) -> None:

@@ -15,15 +15,15 @@ from bln_search.storage.ledger import Ledger
 from service.caching.analysis_cache import AnalysisCache
 from service.caching.leaderboard_cache import LeaderboardCache
 from service.caching.response_cache import ResponseCache
-from service.context import Context
+from service.context import AppContext
 from service.event_feed import EventFeed
 from service.exception_handlers import add_exception_handlers
 from service.http.rate_limiter import RateLimiter
 from service.middleware import API, RequestMiddleware
 from service.monitoring.ledger_collector import LedgerCollector
-from service.monitoring.metrics import Metrics
-from service.monitoring.readiness import readiness_cache
-from service.openapi import openapi_document
+from service.monitoring.metrics import ServiceMetrics
+from service.monitoring.readiness import make_readiness_cache
+from service.openapi import get_openapi_document
 from service.pages import (
     access,
     charts,
@@ -42,8 +42,8 @@ from service.pages import studies as studies_page
 from service.pages.editor import page as editor
 from service.pages.leaderboard import page as leaderboard_page
 from service.pages.rendering.assets import StaticAssets
-from service.pages.rendering.documentation import Documentation, documentation_folder
-from service.pages.rendering.templates import compile_templates
+from service.pages.rendering.documentation import DocumentationFiles, find_documentation_folder
+from service.pages.rendering.templates import compile_all_templates
 from service.routes import (
     analysis,
     checkpoints,
@@ -71,7 +71,7 @@ _DESCRIPTION = (
 )
 
 
-def make_app(context: Context | None) -> FastAPI:
+def make_app(context: AppContext | None) -> FastAPI:
     """Return the application.
 
     Args:
@@ -81,7 +81,7 @@ def make_app(context: Context | None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = _REQUEST_THREADS
-        compiling = asyncio.create_task(asyncio.to_thread(compile_templates))  # beside the first requests
+        compiling = asyncio.create_task(asyncio.to_thread(compile_all_templates))  # beside the first requests
         yield
         await compiling
         if context is not None:
@@ -128,27 +128,27 @@ def make_app(context: Context | None) -> FastAPI:
     for page in (access, studies_page, editor, *pages_of_study, compare, compare_charts):
         app.include_router(page.router)
     app.mount("/static", StaticAssets(), name="static")
-    folder = documentation_folder()
+    folder = find_documentation_folder()
     if folder is not None:
-        app.mount("/docs", Documentation(folder), name="docs")
+        app.mount("/docs", DocumentationFiles(folder), name="docs")
     add_exception_handlers(app)
-    app.openapi = lambda: openapi_document(app)  # type: ignore[method-assign]
+    app.openapi = lambda: get_openapi_document(app)  # type: ignore[method-assign]
     if context is not None:
         app.state.context = context
         app.add_middleware(RequestMiddleware, context=context)
     return app
 
 
-def make_context(settings: Settings, ledger: Ledger) -> Context:
+def make_app_context(settings: Settings, ledger: Ledger) -> AppContext:
     """Return the objects that the request handlers share."""
-    return Context(
+    return AppContext(
         settings=settings,
         ledger=ledger,
         leaderboards=LeaderboardCache(ledger),
         analyses=AnalysisCache(ledger.analyses),
         responses=ResponseCache(),
         rate_limiter=RateLimiter(settings.requests_a_minute),
-        metrics=Metrics(LedgerCollector(ledger.monitoring, settings)),
+        metrics=ServiceMetrics(LedgerCollector(ledger.monitoring, settings)),
         event_feed=EventFeed(ledger),
-        readiness=readiness_cache(ledger),
+        readiness=make_readiness_cache(ledger),
     )

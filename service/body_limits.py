@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import Request
 
 from bln_search.settings import Settings
-from service.security import authenticate
+from service.security import check_request_token
 
 RESULTS_PATH = "/api/v1/studies/results"
 """Path whose bodies contain per-example results, which are larger than others."""
 
 
-async def find_body_limit(request: Request, settings: Settings) -> int:
+async def get_body_limit_in_bytes(request: Request, settings: Settings) -> int:
     """Return the largest body in bytes.
 
     A large body is read for a valid token only, because nobody else may occupy so much memory.
@@ -24,5 +24,5 @@ async def find_body_limit(request: Request, settings: Settings) -> int:
     length = int(request.headers.get("content-length", settings.largest_body + 1))
     if length <= settings.largest_body:
         return settings.largest_body
-    await authenticate(request)
+    await check_request_token(request)
     return max(settings.largest_body, settings.largest_results)

@@ -16,12 +16,12 @@ from service.caching.response_cache import ResponseCache
 from service.caching.ttl_cache import TtlCache
 from service.event_feed import EventFeed
 from service.http.rate_limiter import RateLimiter
-from service.monitoring.metrics import Metrics
+from service.monitoring.metrics import ServiceMetrics
 from service.schemas.operations import Readiness
 
 
 @dataclass
-class Context:
+class AppContext:
     """Ledger, settings and caches of one application.
 
     Attributes:
@@ -34,16 +34,16 @@ class Context:
     analyses: AnalysisCache
     responses: ResponseCache
     rate_limiter: RateLimiter
-    metrics: Metrics
+    metrics: ServiceMetrics
     event_feed: EventFeed
     readiness: TtlCache[Readiness]
     streams: Counter[str] = field(default_factory=Counter)
 
 
-async def get_context(request: Request) -> Context:
+async def get_app_context(request: Request) -> AppContext:
     """Return the context of the request's application."""
-    context: Context = request.app.state.context
+    context: AppContext = request.app.state.context
     return context
 
 
-ContextDep = Annotated[Context, Depends(get_context)]
+ContextDep = Annotated[AppContext, Depends(get_app_context)]

@@ -48,7 +48,7 @@ class StudySubscription:
         self.last_event, self.has_ended, self.is_closed = 0, False, False
         self._changed = asyncio.Event()
 
-    async def wait(self, after: int, timeout: float) -> None:
+    async def wait_for_event(self, after: int, timeout: float) -> None:
         """Return when the study has an event after number `after` or has ended, or after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while not (self.is_closed or self.has_ended or self.last_event > after) and time.monotonic() < deadline:
@@ -58,7 +58,7 @@ class StudySubscription:
             except TimeoutError:
                 return
 
-    def set_state(self, last_event: int, *, has_ended: bool) -> None:
+    def update_study_state(self, last_event: int, *, has_ended: bool) -> None:
         """Set the present state of the study."""
         if (last_event, has_ended) != (self.last_event, self.has_ended):
             self.last_event, self.has_ended = last_event, has_ended
@@ -100,47 +100,51 @@ class EventFeed:
         finally:
             self._subscriptions.discard(subscription)
 
-    async def events(self, study_id: int, after: int) -> Sequence[EventRecord]:
+    async def list_next_events(self, study_id: int, after: int) -> Sequence[EventRecord]:
         """Return the next events of a study."""
-        return await self._read(lambda: self._ledger.events.list_events(study_id, after, _MAX_EVENTS_PER_READ))
+        return await self._run_in_reader_thread(
+            lambda: self._ledger.events.list_events(study_id, after, _MAX_EVENTS_PER_READ)
+        )
 
     async def _poll_while_subscribed(self) -> None:
         try:
             while self._subscriptions and not self.closing:
                 self._subscribed.clear()
-                await self._poll()
-                await self._sleep()
+                await self._poll_database_once()
+                await self._sleep_until_next_poll()
         except (BlnSearchError, SQLAlchemyError) as error:
             _log.warning("the database cannot be read, event streams end: %s", error)
         finally:
             for subscription in self._subscriptions:
                 subscription.close()
 
-    async def _poll(self) -> None:
+    async def _poll_database_once(self) -> None:
         subscriptions = list(self._subscriptions)
-        last_events = await self._read(
-            lambda: self._ledger.events.find_last_number_and_state(
+        last_events = await self._run_in_reader_thread(
+            lambda: self._ledger.events.read_last_numbers_and_states(
                 {subscription.study_id for subscription in subscriptions}
             )
         )
         for subscription in subscriptions:
             last_event, state = last_events.get(subscription.study_id, (subscription.last_event, None))
-            subscription.set_state(last_event, has_ended=state is None or state in _ENDED_STATES)
+            subscription.update_study_state(last_event, has_ended=state is None or state in _ENDED_STATES)
         if time.monotonic() - self._tokens_checked_at > _TOKEN_CHECK_SECONDS:
-            valid_tokens = await self._read(
-                lambda: self._ledger.tokens.filter_valid({subscription.token_id for subscription in subscriptions})
+            valid_tokens = await self._run_in_reader_thread(
+                lambda: self._ledger.tokens.filter_valid_token_ids(
+                    {subscription.token_id for subscription in subscriptions}
+                )
             )
             self._tokens_checked_at = time.monotonic()
             for subscription in subscriptions:
                 if subscription.token_id not in valid_tokens:
                     subscription.close()
 
-    async def _sleep(self) -> None:
+    async def _sleep_until_next_poll(self) -> None:
         """Sleep until the next poll; a new subscription is polled for at once."""
         try:
             await asyncio.wait_for(self._subscribed.wait(), _POLL_SECONDS)
         except TimeoutError:
             return
 
-    async def _read(self, read: Callable[[], T]) -> T:
+    async def _run_in_reader_thread(self, read: Callable[[], T]) -> T:
         return await to_thread.run_sync(read, limiter=self._limiter)

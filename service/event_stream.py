@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from bln_search.storage.events import EventRecord
-from service.context import Context
+from service.context import AppContext
 from service.http.problems import ProblemException
 from service.security import StudyAccess
 
@@ -28,8 +28,8 @@ RenderEvents = Callable[[Sequence[EventRecord]], Awaitable[str]]
 """Returns the messages of a stream for some events."""
 
 
-def stream_events(
-    context: Context, study: StudyAccess, after: int, last_event_id: str | None, render: RenderEvents
+def make_event_stream_response(
+    context: AppContext, study: StudyAccess, after: int, last_event_id: str | None, render: RenderEvents
 ) -> StreamingResponse:
     """Return a stream of the events of a study that ends with the study.
 
@@ -45,14 +45,16 @@ def stream_events(
     """
     last_id = last_event_id if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else None
     start = after if last_id is None else min(int(last_id), _MAX_EVENT_NUMBER)
-    _count_stream(context, study.bearer.rate_limit_key)
-    return _EventStream(context, study.bearer.rate_limit_key, _follow(context, study, start, render))
+    _count_stream_within_limits(context, study.bearer.rate_limit_key)
+    return _CountedEventStreamResponse(
+        context, study.bearer.rate_limit_key, _iter_event_stream_text(context, study, start, render)
+    )
 
 
-class _EventStream(StreamingResponse):
+class _CountedEventStreamResponse(StreamingResponse):
     """A stream; it counts among the client's open streams until it ends."""
 
-    def __init__(self, context: Context, client: str, content: AsyncIterator[str]) -> None:
+    def __init__(self, context: AppContext, client: str, content: AsyncIterator[str]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(content, media_type="text/event-stream", headers=headers)
         self.context, self.client = context, client
@@ -65,7 +67,7 @@ class _EventStream(StreamingResponse):
             self.context.streams[self.client] -= 1
 
 
-def _count_stream(context: Context, client: str) -> None:
+def _count_stream_within_limits(context: AppContext, client: str) -> None:
     """Count a new stream. Raises ProblemException if the client (429) or the service (503) has too many."""
     if context.streams[client] >= _MAX_STREAMS:
         detail = f"{_MAX_STREAMS} streams are open already; close one"
@@ -77,15 +79,19 @@ def _count_stream(context: Context, client: str) -> None:
     context.streams[client] += 1
 
 
-async def _follow(context: Context, study: StudyAccess, last: int, render: RenderEvents) -> AsyncIterator[str]:
+async def _iter_event_stream_text(
+    context: AppContext, study: StudyAccess, last: int, render: RenderEvents
+) -> AsyncIterator[str]:
     """Yield the events after `last` as text, then new ones, until the study ends or the token expires."""
     yield "retry: 1000\n\n"
     with context.event_feed.subscribe(study.id, study.bearer.token_id) as subscription:
         while True:
-            await subscription.wait(last, _KEEP_ALIVE_SECONDS)
+            await subscription.wait_for_event(last, _KEEP_ALIVE_SECONDS)
             if subscription.is_closed:
                 return
-            records = await context.event_feed.events(study.id, last) if subscription.last_event > last else ()
+            records = (
+                await context.event_feed.list_next_events(study.id, last) if subscription.last_event > last else ()
+            )
             if records:
                 yield await render(records)
                 last = records[-1].number

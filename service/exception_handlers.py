@@ -24,16 +24,22 @@ from bln_search.core.errors import (
     ShareLinkLimitError,
     SpecError,
     StaleRevisionError,
+    StateTransitionError,
     StorageFullError,
     StudyBusyError,
     TagError,
     TokenError,
-    TransitionError,
     UnknownStudyError,
 )
-from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemError, ProblemException, invalid_request_problem
-from service.http.request_ids import request_id
-from service.pages.rendering.error_page import error_page, wants_page
+from service.http.problems import (
+    MEDIA_TYPE,
+    ProblemDocument,
+    ProblemError,
+    ProblemException,
+    make_invalid_request_problem,
+)
+from service.http.request_ids import get_request_id
+from service.pages.rendering.error_page import make_error_page_response, requests_html_page
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +51,7 @@ _PROBLEM_BY_ERROR: tuple[tuple[type[BlnSearchError], int, str], ...] = (
     (ShareLinkLimitError, 409, "busy"),
     (ExportLimitError, 409, "busy"),
     (StaleRevisionError, 412, "changed"),
-    (TransitionError, 409, "not-now"),
+    (StateTransitionError, 409, "not-now"),
     (IdempotencyConflictError, 422, "key-reused"),
     (SpecError, 422, "invalid"),
     (TagError, 422, "invalid"),
@@ -76,21 +82,21 @@ def add_exception_handlers(app: FastAPI) -> None:
 
     async def handle_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, ProblemException)
-        return problem_response(request, error)
+        return make_problem_response(request, error)
 
     async def handle_bln_search_error(request: Request, error: Exception) -> Response:
         status, kind = next(
             (status, kind) for error_type, status, kind in _PROBLEM_BY_ERROR if isinstance(error, error_type)
         )
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            _log.error("%s", error, extra={"request_id": request_id(request)})
+            _log.error("%s", error, extra={"request_id": get_request_id(request)})
         detail = _PUBLIC_DETAILS.get(kind, str(error))
         headers = {"Retry-After": "5"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
-        return problem_response(request, ProblemException(status, kind, detail, headers=headers))
+        return make_problem_response(request, ProblemException(status, kind, detail, headers=headers))
 
     async def handle_validation_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem_response(request, invalid_request_problem(error, _body_model(request)))
+        return make_problem_response(request, make_invalid_request_problem(error, _find_body_model(request)))
 
     async def handle_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -98,11 +104,11 @@ def add_exception_handlers(app: FastAPI) -> None:
         headers = dict(error.headers or {})
         detail = str(error.detail)
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers["Allow"] = ", ".join(allowed_methods(app, request.url.path))
+            headers["Allow"] = ", ".join(list_allowed_methods(app, request.url.path))
             detail = f"this address does not take {request.method}; it takes {headers['Allow'] or 'another method'}"
         elif error.status_code == HTTPStatus.NOT_FOUND:
             detail = _unknown_path_hint(request.url.path)
-        return problem_response(request, ProblemException(error.status_code, kind, detail, headers=headers))
+        return make_problem_response(request, ProblemException(error.status_code, kind, detail, headers=headers))
 
     app.add_exception_handler(ProblemException, handle_problem)
     app.add_exception_handler(BlnSearchError, handle_bln_search_error)
@@ -110,7 +116,7 @@ def add_exception_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, handle_http_exception)
 
 
-def _body_model(request: Request) -> type[BaseModel] | None:
+def _find_body_model(request: Request) -> type[BaseModel] | None:
     """Return the model of the body of the request's route; None without one."""
     field = getattr(request.scope.get("route"), "body_field", None)
     annotation = None if field is None else field.field_info.annotation
@@ -125,7 +131,7 @@ def _unknown_path_hint(path: str) -> str:
     return f"the id of a study is a number: find it with /api/v1/studies?name={name['name']}"
 
 
-def allowed_methods(app: FastAPI, path: str) -> list[str]:
+def list_allowed_methods(app: FastAPI, path: str) -> list[str]:
     """Return the methods of a path according to the OpenAPI document."""
     for template, operations in app.openapi()["paths"].items():
         if re.fullmatch(re.sub(r"\\{.*?\\}", "[0-9]+", re.escape(template)), path):
@@ -133,20 +139,22 @@ def allowed_methods(app: FastAPI, path: str) -> list[str]:
     return []
 
 
-def problem_response(request: Request, problem: ProblemException) -> Response:
+def make_problem_response(request: Request, problem: ProblemException) -> Response:
     """Return the response: a problem document, or an error page if a browser requests a page."""
-    if wants_page(request):
+    if requests_html_page(request):
         title = HTTPStatus(problem.status).phrase
-        return error_page(request, problem.status, title, _replace_surrogates(problem.detail), problem.headers)
+        return make_error_page_response(
+            request, problem.status, title, _replace_surrogates(problem.detail), problem.headers
+        )
     document = ProblemDocument(
         type=f"urn:bln-search:problem:{problem.kind}",
         title=HTTPStatus(problem.status).phrase,
         status=problem.status,
         detail=_replace_surrogates(problem.detail),
         instance=_replace_surrogates(request.url.path),
-        request_id=request_id(request),
+        request_id=get_request_id(request),
         errors=[
-            ProblemError(pointer=_replace_surrogates(error.pointer), detail=_replace_surrogates(error.message))
+            ProblemError(pointer=_replace_surrogates(error.json_pointer), detail=_replace_surrogates(error.message))
             for error in problem.errors
         ],
     )
@@ -158,8 +166,8 @@ def _replace_surrogates(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def internal_error_response(request: Request, error: BaseException) -> Any:
+def log_and_make_internal_error_response(request: Request, error: BaseException) -> Any:
     """Log an unexpected exception and return a response that reveals nothing of it."""
-    _log.error("unexpected error", exc_info=error, extra={"request_id": request_id(request)})
+    _log.error("unexpected error", exc_info=error, extra={"request_id": get_request_id(request)})
     detail = "an unexpected error occurred; the log has its reason under the request id"
-    return problem_response(request, ProblemException(500, "error", detail))
+    return make_problem_response(request, ProblemException(500, "error", detail))

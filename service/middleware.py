@@ -16,10 +16,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.body_limits import find_body_limit
-from service.context import Context
-from service.exception_handlers import internal_error_response, problem_response
-from service.http.page_compression import PageCompression
+from service.body_limits import get_body_limit_in_bytes
+from service.context import AppContext
+from service.exception_handlers import log_and_make_internal_error_response, make_problem_response
+from service.http.page_compression import PageCompressionMiddleware
 from service.http.problems import ProblemException
 from service.http.request_ids import choose_request_id
 from service.http.throttle import THROTTLE_DELAY, Throttle
@@ -58,8 +58,8 @@ _NO_DOCUMENT = ("text/javascript", "text/css", "application/json")
 class RequestMiddleware:
     """The outermost middleware of the application."""
 
-    def __init__(self, app: ASGIApp, context: Context) -> None:
-        self.app = PageCompression(app, API)
+    def __init__(self, app: ASGIApp, context: AppContext) -> None:
+        self.app = PageCompressionMiddleware(app, API)
         self.context = context
         self._pending_requests = 0
         self._throttle = Throttle(_UNLIMITED_PER_SECOND)
@@ -74,21 +74,21 @@ class RequestMiddleware:
         response = _ResponseInterceptor(scope, send)
         start = time.perf_counter()
         try:
-            body = await self._check_and_read(request, receive)
-            async with self._count_pending(request, response):
-                await self.app(scope, _buffered_receive(body, receive), response.send)
+            body = await self._check_headers_and_read_body(request, receive)
+            async with self._count_as_pending(request, response):
+                await self.app(scope, _make_buffered_receive(body, receive), response.send)
         except ProblemException as problem:  # the application handles those that it raises itself
-            await problem_response(request, problem)(scope, receive, response.send)
+            await make_problem_response(request, problem)(scope, receive, response.send)
         except ClientDisconnect:
             pass  # the request is incomplete: the application did nothing, and no client waits for a response
         except Exception as error:  # noqa: BLE001 - every error gets a response and a log entry
-            error_response = internal_error_response(request, error)
+            error_response = log_and_make_internal_error_response(request, error)
             if response.status is None:
                 await error_response(scope, receive, response.send)
         finally:
-            self._record(scope, response.status or 0, time.perf_counter() - start)
+            self._record_in_metrics_and_log(scope, response.status or 0, time.perf_counter() - start)
 
-    async def _check_and_read(self, request: Request, receive: Receive) -> bytes:
+    async def _check_headers_and_read_body(self, request: Request, receive: Receive) -> bytes:
         """Check the headers and return the body.
 
         Starlette's `TrustedHostMiddleware` splits the host at the first colon, which is wrong for `[::1]`.
@@ -108,17 +108,17 @@ class RequestMiddleware:
         length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
             raise ProblemException(400, "not-http", "Content-Length is not a number")
-        return await _read_body(receive, await find_body_limit(request, self.context.settings))
+        return await _read_whole_body(receive, await get_body_limit_in_bytes(request, self.context.settings))
 
     @asynccontextmanager
-    async def _count_pending(self, request: Request, response: _ResponseInterceptor) -> AsyncIterator[None]:
+    async def _count_as_pending(self, request: Request, response: _ResponseInterceptor) -> AsyncIterator[None]:
         """Count the request as pending until its response starts.
 
         Raises:
             ProblemException: 503 if too many requests are pending.
         """
         if request.scope["path"] in _UNLIMITED_PATHS:
-            await self._throttle.wait()
+            await self._throttle.wait_if_over_limit()
             yield
             return
         if self._pending_requests >= MAX_PENDING_REQUESTS:
@@ -139,15 +139,15 @@ class RequestMiddleware:
         finally:
             release()
 
-    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record_in_metrics_and_log(self, scope: Scope, status: int, seconds: float) -> None:
         """Write the request to metrics and access log."""
-        template = _path_template(scope)
+        template = _route_path_template(scope)
         self.context.metrics.observe_request(_method_label(scope), template, status, seconds)
         bearer = scope["state"].get("bearer")
         _log.info(
             "%s %s %s",
             scope["method"],
-            _encoded_path(scope),
+            _path_without_secrets_for_log(scope),
             status,
             extra={
                 "request_id": scope["state"]["request_id"],
@@ -160,7 +160,7 @@ class RequestMiddleware:
         )
 
 
-def _encoded_path(scope: MutableMapping[str, Any]) -> str:
+def _path_without_secrets_for_log(scope: MutableMapping[str, Any]) -> str:
     """Return the path of the request for the log, without query and without tokens.
 
     It is percent-encoded, so that no path adds a line to the log.
@@ -170,7 +170,7 @@ def _encoded_path(scope: MutableMapping[str, Any]) -> str:
     return _SECRET.sub("bln_(secret)", encoded)
 
 
-def _path_template(scope: MutableMapping[str, Any]) -> str:
+def _route_path_template(scope: MutableMapping[str, Any]) -> str:
     """Return the route's path template from the root; for static files their mount path; else `unknown`."""
     template = getattr(scope.get("route"), "path", None)
     if template is None:
@@ -210,7 +210,7 @@ class _ResponseInterceptor:
         await self._send(message)
 
 
-async def _read_body(receive: Receive, max_bytes: int) -> bytes:
+async def _read_whole_body(receive: Receive, max_bytes: int) -> bytes:
     """Return the whole body. Raises ProblemException (413) if it is too large, ClientDisconnect if it is incomplete."""
     chunks: list[bytes] = []
     size = 0
@@ -226,7 +226,7 @@ async def _read_body(receive: Receive, max_bytes: int) -> bytes:
             return b"".join(chunks)
 
 
-def _buffered_receive(body: bytes, receive: Receive) -> Receive:
+def _make_buffered_receive(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that yields the body first, then what `receive` yields."""
     is_sent = False
 

@@ -48,7 +48,7 @@ _SERVERS = (
 _SECURITY: tuple[dict[str, list[str]], ...] = ({"token": []}, {"session": []})
 
 
-def openapi_document(app: FastAPI) -> dict[str, Any]:
+def get_openapi_document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document, with every problem that an operation may return."""
     if app.openapi_schema is None:
         document = get_openapi(
@@ -61,21 +61,21 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
         )
         document["security"] = list(_SECURITY)
         schemas = document["components"]["schemas"]
-        schemas.update(_problem_schemas())
+        schemas.update(_make_problem_schemas())
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
         for path in document["paths"].values():
             for method, operation in path.items():
                 if method in _METHODS:
-                    _add_problems(operation)
+                    _add_problem_responses(operation)
                     operation["summary"] = operation["operationId"].replace("_", " ").capitalize()
                     operation.setdefault("security", [])
-        _move_defaults(schemas)
+        _move_object_defaults_to_descriptions(schemas)
         app.openapi_schema = document
     return app.openapi_schema
 
 
-def _move_defaults(schemas: dict[str, Any]) -> None:
+def _move_object_defaults_to_descriptions(schemas: dict[str, Any]) -> None:
     """Move defaults that are objects into the description: code generators cannot use them for unions of models."""
     for schema in schemas.values():
         for field in schema.get("properties", {}).values():
@@ -84,13 +84,13 @@ def _move_defaults(schemas: dict[str, Any]) -> None:
                 field["description"] = "; ".join(filter(None, (field.get("description"), text)))
 
 
-def _problem_schemas() -> dict[str, Any]:
+def _make_problem_schemas() -> dict[str, Any]:
     schema = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
     definitions = schema.pop("$defs")
     return {"ProblemDocument": schema, **definitions}
 
 
-def _add_problems(operation: dict[str, Any]) -> None:
+def _add_problem_responses(operation: dict[str, Any]) -> None:
     for status, description in _PROBLEMS.items():
         existing = operation["responses"].get(str(status))
         if existing is not None and status != 422:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from bln_search.core.enums import Split
-from bln_search.specs.plan import StudyPlan
-from bln_search.specs.sections.evaluation import TrainExamples
-from bln_search.specs.sizes import EXAMPLES, count_validation_examples, split_sizes
+from bln_search.specs.sections.evaluation import TrainSplitSelection
+from bln_search.specs.split_sizes import EXAMPLES, count_validation_examples, find_known_split_sizes
 from bln_search.specs.study import StudySpec
+from bln_search.specs.study_size import StudySize
 from bln_search.storage.ledger import Ledger
 from service.schemas.studies import PlanOut, UndefinedEvaluation
 
@@ -16,13 +16,10 @@ _BYTES_PER_EXAMPLE = 4 + 1 / 8
 """An example's stored outcome: a float32 loss and one bit for whether the prediction is correct."""
 
 
-def plan_with_estimates(study: StudySpec, plan: StudyPlan, ledger: Ledger) -> PlanOut:
+def add_estimates_to_plan(study: StudySpec, plan: StudySize, ledger: Ledger) -> PlanOut:
     """Add estimates to a plan: time from earlier epochs of similar networks, bytes of the per-example outcomes."""
-    epoch_seconds = ledger.listing.measure_epoch_seconds(
-        study.model.name,
-        study.data.name,
-        fraction=study.data.fraction,
-        batch_size=study.training.batch_size,
+    epoch_seconds = ledger.listing.find_median_epoch_seconds(
+        study.model.name, study.data.name, fraction=study.data.fraction, batch_size=study.training.batch_size
     )
     return PlanOut(
         trials=plan.trials,
@@ -32,13 +29,13 @@ def plan_with_estimates(study: StudySpec, plan: StudyPlan, ledger: Ledger) -> Pl
         undefined=[UndefinedEvaluation.model_validate(cell) for cell in plan.undefined],
         seconds=None if epoch_seconds is None else round(epoch_seconds[0] * plan.epochs, 1),
         sample_epochs=0 if epoch_seconds is None else epoch_seconds[1],
-        bytes=_outcome_bytes(study, plan.evaluations),
+        bytes=_estimate_outcome_bytes(study, plan.evaluations),
         digest=study.digest,
         study=json.loads(study.canonical_json()),
     )
 
 
-def _outcome_bytes(study: StudySpec, evaluations: int) -> int | None:
+def _estimate_outcome_bytes(study: StudySpec, evaluations: int) -> int | None:
     """Bytes of the outcomes; None if the size of the data set is unknown."""
     data, evaluation = study.data, study.evaluation
     examples = EXAMPLES.get(data.name)
@@ -46,14 +43,14 @@ def _outcome_bytes(study: StudySpec, evaluations: int) -> int | None:
         return None
     validation = count_validation_examples(data, examples[Split.TRAIN]) * data.fraction
     clean = evaluations / (1 + len(evaluation.conditions))
-    train = _train_examples(study, validation) * clean
+    train = _count_evaluated_train_examples(study, validation) * clean
     return round((evaluations * (validation + examples[Split.TEST]) + train) * _BYTES_PER_EXAMPLE)
 
 
-def _train_examples(study: StudySpec, validation: float) -> float:
+def _count_evaluated_train_examples(study: StudySpec, validation: float) -> float:
     """The training examples on which each network is evaluated, given the number of validation examples."""
     evaluation = study.evaluation
     if Split.TRAIN not in evaluation.evaluated_splits:
         return 0
-    train = split_sizes(study.data).get(Split.TRAIN, 0)
-    return train if evaluation.train_examples is TrainExamples.ALL else min(train, validation)
+    train = find_known_split_sizes(study.data).get(Split.TRAIN, 0)
+    return train if evaluation.train_examples is TrainSplitSelection.ALL else min(train, validation)

@@ -13,7 +13,7 @@ from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.storage.studies.lookup import StudyHeader
 from bln_search.storage.tokens import Bearer, TokenKind
-from service.context import Context, ContextDep
+from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
 
 COOKIE = "bln_search_session"
@@ -29,7 +29,7 @@ _bearer_token = HTTPBearer(
 _session = APIKeyCookie(name=COOKIE, auto_error=False, scheme_name="session", description="a browser that signed in")
 
 
-def get_bearer(
+def get_account_bearer(
     request: Request,
     context: ContextDep,
     header: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer_token)],
@@ -41,14 +41,14 @@ def get_bearer(
         ProblemException: 401 without a valid token, 403 if a page of another site made the browser send the request or
             for a share link.
     """
-    bearer = _find_bearer(request, context, header, cookie)
+    bearer = _get_bearer(request, context, header, cookie)
     if bearer.kind is TokenKind.SHARE:
         raise ProblemException(403, "scope", "this link shows one study and nothing else")
     return bearer
 
 
-def _find_bearer(
-    request: Request, context: Context, header: HTTPAuthorizationCredentials | None, cookie: str | None
+def _get_bearer(
+    request: Request, context: AppContext, header: HTTPAuthorizationCredentials | None, cookie: str | None
 ) -> Bearer:
     """Return the bearer of the request's token or session; a token may be that of a share link."""
     known = getattr(request.state, "bearer", None)
@@ -56,12 +56,12 @@ def _find_bearer(
         return known
     secret = header.credentials if header is not None else cookie
     if not secret:
-        raise _unauthorized_problem("this needs an access token: `Authorization: Bearer ...`")
+        raise _make_unauthorized_problem("this needs an access token: `Authorization: Bearer ...`")
     bearer = context.ledger.tokens.find_bearer(secret)
     if bearer is None or (bearer.kind is TokenKind.SESSION) != (header is None):
         count_failed_login(request, context)
-        raise _unauthorized_problem("this token is unknown, revoked or expired")
-    context.rate_limiter.count(bearer.rate_limit_key)
+        raise _make_unauthorized_problem("this token is unknown, revoked or expired")
+    context.rate_limiter.count_request_within_limit(bearer.rate_limit_key)
     if header is None and request.method not in _SAFE_METHODS:
         check_same_site(request)
     request.state.bearer = bearer
@@ -79,56 +79,56 @@ def get_study_bearer(
     """Return the bearer who reads a study: an account, or a share link where no account may read the study.
 
     Raises:
-        ProblemException: The problems of `get_bearer`; 410 if the share link has ended.
+        ProblemException: The problems of `get_account_bearer`; 410 if the share link has ended.
     """
     if share is None:
-        return _find_bearer(request, context, header, cookie)
+        return _get_bearer(request, context, header, cookie)
     if header is not None or cookie is not None:
         try:
-            bearer = _find_bearer(request, context, header, cookie)
+            bearer = _get_bearer(request, context, header, cookie)
         except ProblemException as problem:
             if problem.status != 401:
                 raise
         else:
-            if _find_readable(context, study_id, bearer) is not None:
+            if _find_readable_study_header(context, study_id, bearer) is not None:
                 return bearer
-    bearer = find_share_bearer(request, context, share)
+    bearer = get_share_link_bearer(request, context, share)
     request.state.bearer = bearer
     return bearer
 
 
-def find_share_bearer(request: Request, context: Context, secret: str) -> Bearer:
+def get_share_link_bearer(request: Request, context: AppContext, secret: str) -> Bearer:
     """Return the bearer of a share link. Raises ProblemException: 410 if it has ended."""
     bearer = context.ledger.tokens.find_bearer(secret)
     if bearer is None or bearer.kind is not TokenKind.SHARE:
         count_failed_login(request, context)
         raise ProblemException(410, "share-ended", "this link has expired, was revoked, or is incomplete")
-    context.rate_limiter.count(bearer.rate_limit_key)
+    context.rate_limiter.count_request_within_limit(bearer.rate_limit_key)
     return bearer
 
 
-def _find_readable(context: Context, study_id: int, bearer: Bearer) -> StudyHeader | None:
+def _find_readable_study_header(context: AppContext, study_id: int, bearer: Bearer) -> StudyHeader | None:
     """Return the header of a study that the bearer may read; None if there is no such study."""
     header = context.ledger.studies.find_header(study_id) if 0 < study_id < 2**31 else None
     if header is None or bearer.kind is TokenKind.SHARE:
         return header if bearer.study_id == study_id else None
-    owner = visible_owner(bearer)
+    owner = visible_owner_or_none_for_admin(bearer)
     return header if owner is None or header.owner == owner else None
 
 
-async def authenticate(request: Request) -> None:
-    """Check the token before the dependencies of a route do. Raises the problems of `get_bearer`."""
+async def check_request_token(request: Request) -> None:
+    """Check the token before the dependencies of a route do. Raises the problems of `get_account_bearer`."""
     header, cookie = await _bearer_token(request), await _session(request)
-    await run_in_threadpool(get_bearer, request, request.app.state.context, header, cookie)
+    await run_in_threadpool(get_account_bearer, request, request.app.state.context, header, cookie)
 
 
-def count_failed_login(request: Request, context: Context) -> None:
+def count_failed_login(request: Request, context: AppContext) -> None:
     """Count a wrong token. Raises ProblemException (429) after a few, so that guessing is slow."""
     client = request.client.host if request.client else "unknown"
-    context.rate_limiter.count(f"wrong {client}", _FAILED_LOGIN_WEIGHT)
+    context.rate_limiter.count_request_within_limit(f"wrong {client}", _FAILED_LOGIN_WEIGHT)
 
 
-def _unauthorized_problem(detail: str) -> ProblemException:
+def _make_unauthorized_problem(detail: str) -> ProblemException:
     return ProblemException(401, "no-token", detail, headers={"WWW-Authenticate": "Bearer"})
 
 
@@ -144,10 +144,10 @@ def check_same_site(request: Request) -> None:
         raise ProblemException(403, "other-site", "a page of another site sent this request; nothing was done")
 
 
-Reader = Annotated[Bearer, Depends(get_bearer)]
+Reader = Annotated[Bearer, Depends(get_account_bearer)]
 
 
-def _require_scope(scope: Scope) -> object:
+def _make_scope_dependency(scope: Scope) -> object:
     async def check(bearer: Reader) -> Bearer:
         if not bearer.scope.allows(scope):
             raise ProblemException(403, "scope", f"this needs a token with the scope {scope}, yours has {bearer.scope}")
@@ -156,11 +156,11 @@ def _require_scope(scope: Scope) -> object:
     return Depends(check)
 
 
-Writer = Annotated[Bearer, _require_scope(Scope.WRITE)]
-Admin = Annotated[Bearer, _require_scope(Scope.ADMIN)]
+Writer = Annotated[Bearer, _make_scope_dependency(Scope.WRITE)]
+Admin = Annotated[Bearer, _make_scope_dependency(Scope.ADMIN)]
 
 
-def visible_owner(bearer: Bearer) -> str | None:
+def visible_owner_or_none_for_admin(bearer: Bearer) -> str | None:
     """Return the account whose studies the bearer may see; None for an admin, who sees all."""
     return None if bearer.scope is Scope.ADMIN else bearer.account
 
@@ -171,7 +171,7 @@ class StudyAccess:
     def __init__(
         self, study_id: StudyId, context: ContextDep, bearer: Annotated[Bearer, Depends(get_study_bearer)]
     ) -> None:
-        header = _find_readable(context, study_id, bearer)
+        header = _find_readable_study_header(context, study_id, bearer)
         if header is None:
             raise ProblemException(404, "not-found", f"there is no study {study_id}")
         self.id = study_id
@@ -185,7 +185,7 @@ class StudyAccess:
         return self.state in (StudyState.ACCEPTED, StudyState.RUNNING)
 
 
-def missing_analysis_problem(study: StudyAccess) -> ProblemException:
+def make_missing_analysis_problem(study: StudyAccess) -> ProblemException:
     """Return the problem of a study without an analysis: `Retry-After` if there will be one without a request."""
     if study.state == StudyState.COMPLETE:
         detail = "a worker computes the analysis of a complete study: try again in a second"
@@ -196,11 +196,11 @@ def missing_analysis_problem(study: StudyAccess) -> ProblemException:
     return ProblemException(404, "no-analysis", f"{detail}: it continues after POST /api/v1/studies/{study.id}/resume")
 
 
-async def _writable_study(study: Annotated[StudyAccess, Depends()], _writer: Writer) -> StudyAccess:
+async def _get_writable_study(study: Annotated[StudyAccess, Depends()], _writer: Writer) -> StudyAccess:
     if study.bearer.kind is TokenKind.SHARE:  # of a browser that is signed in to another account
         raise ProblemException(403, "scope", "this link lets you read the study, not change it")
     return study
 
 
 ReadableStudy = Annotated[StudyAccess, Depends()]
-WritableStudy = Annotated[StudyAccess, Depends(_writable_study)]
+WritableStudy = Annotated[StudyAccess, Depends(_get_writable_study)]

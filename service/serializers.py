@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from bln_search.core.configuration import InferenceConfiguration, Method, Statistic
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.method import Method, StatisticSource
 from bln_search.core.states import StudyState, TrialState
-from bln_search.ranking.selection.recommendation import is_deterministic
+from bln_search.ranking.selection.recommendation import is_deterministic_configuration
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.events import EventRecord
-from bln_search.storage.listing.studies import StudyItemWithSpec, StudyListItem
+from bln_search.storage.listing.studies import StudyListItem, StudyListItemWithSpec
 from bln_search.storage.listing.trial_activity import TrialActivity
 from bln_search.storage.results.evaluations import EvaluationRecord
 from service.schemas.results import Attempt, Checkpoint, ConfigurationOut, EvaluationOut, EventOut, Trial
@@ -31,35 +32,35 @@ def serialize_study(item: StudyListItem) -> Study:
         **{name: getattr(item, name) for name in _STUDY_FIELDS},
         progress=Progress(
             trials=trials,
-            ended=item.num_ended_trials,
+            ended=item.num_trials_with_result,
             running=running,
             failed=item.trials.get(TrialState.FAILED, 0),
-            fraction=_fraction(item, trials),
+            fraction=_finished_fraction(item, trials),
         ),
-        eta_seconds=_eta_seconds(item, trials),
+        eta_seconds=_estimate_remaining_seconds(item, trials),
     )
 
 
-def _eta_seconds(item: StudyListItem, trials: int) -> float | None:
+def _estimate_remaining_seconds(item: StudyListItem, trials: int) -> float | None:
     """Seconds from the throughput; None before the first epoch."""
     if item.state == StudyState.COMPLETE:
         return 0.0
     if item.throughput is None:
         return None
-    started = item.num_ended_trials + item.trials.get(TrialState.FAILED, 0) + len(item.throughput.running)
-    seconds = item.throughput.remaining_seconds(max(0, trials - started), datetime.now(UTC))
+    started = item.num_trials_with_result + item.trials.get(TrialState.FAILED, 0) + len(item.throughput.running)
+    seconds = item.throughput.estimate_remaining_seconds(max(0, trials - started), datetime.now(UTC))
     return None if seconds is None else round(seconds, 1)
 
 
-def _fraction(item: StudyListItem, trials: int) -> float:
+def _finished_fraction(item: StudyListItem, trials: int) -> float:
     """The finished part of a study: its ended trials, and of its running trials the finished epochs."""
     if not trials:
         return 0.0
-    running = item.throughput.running_fractions_sum if item.throughput is not None else 0.0
-    return min(1.0, (item.num_ended_trials + running) / trials)
+    running = item.throughput.sum_of_running_fractions if item.throughput is not None else 0.0
+    return min(1.0, (item.num_trials_with_result + running) / trials)
 
 
-def serialize_study_detail(item: StudyItemWithSpec) -> StudyDetail:
+def serialize_study_detail(item: StudyListItemWithSpec) -> StudyDetail:
     """Convert a study with its specification."""
     return StudyDetail(**serialize_study(item).model_dump(), spec=json.loads(item.spec_json))
 
@@ -76,13 +77,13 @@ def serialize_trial(trial: TrialRecord, activity: TrialActivity, now: datetime) 
         None if trial.checkpoint is None else Checkpoint.model_validate(trial.checkpoint, from_attributes=True)
     )
     names = ("id", "position", "arm", "method", "seed", "parameters", "state", "reason")
-    seconds = activity.seconds(now)
+    seconds = activity.total_attempt_seconds(now)
     return Trial(
         **{name: getattr(trial, name) for name in names},
         checkpoint=checkpoint_out,
         attempts=[Attempt.model_validate(attempt) for attempt in activity.attempts],
         epoch=activity.epoch,
-        planned_epochs=trial.spec.training.epochs,
+        planned_epochs=trial.spec.epochs,
         seconds=None if seconds is None else round(seconds, 2),
     )
 
@@ -114,10 +115,13 @@ def serialize_event(row: EventRecord) -> EventOut:
 
 
 _SOURCES = {
-    "T": "from the population",
-    "F": "from the data at hand",
-    "M": "from the memory of recent training mini-batches",
-    "B": "from a blend of the population and the data at hand",
+    StatisticSource.POPULATION: "from the population",
+    StatisticSource.MINI_BATCH: "from the data at hand",
+    StatisticSource.MEMORY: "from the memory of recent training mini-batches",
+    StatisticSource.LAST_STEP: "from the last training step",
+    StatisticSource.WITH_MINI_BATCH: "from the memory and the data at hand together",
+    StatisticSource.ANALYTIC: "from the weights",
+    StatisticSource.BLEND: "from a blend of the population and the data at hand",
 }
 
 
@@ -131,12 +135,16 @@ def serialize_configuration(
         method: Method of the normalization layers.
         per_slot: Whether the population has a value for each position in the mini-batch.
     """
-    sources = {statistic.value: source.value for statistic, source in configuration.sources.items()}
-    meaning = "; ".join(f"{Statistic(name).label} {_SOURCES[code]}" for name, code in sources.items() if code != "-")
+    sources = {statistic.value: source.value for statistic, source in configuration.source_by_statistic.items()}
+    meaning = "; ".join(
+        f"{statistic.label} {_SOURCES[source]}"
+        for statistic, source in configuration.source_by_statistic.items()
+        if source is not StatisticSource.ABSENT
+    )
     return ConfigurationOut(
         code=str(configuration),
         method=method.value,
         sources=sources,
-        deterministic=is_deterministic(configuration, per_slot=per_slot),
+        deterministic=is_deterministic_configuration(configuration, per_slot=per_slot),
         meaning=meaning,
     )

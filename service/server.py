@@ -14,12 +14,12 @@ from fastapi import FastAPI
 
 from bln_search.core.errors import BlnSearchError
 from bln_search.settings import Settings
-from bln_search.storage.ledger import open_ledger
-from service.app import make_app, make_context
-from service.context import Context
+from bln_search.storage.ledger import open_and_upgrade_ledger
+from service.app import make_app, make_app_context
+from service.context import AppContext
 from service.http.connection_limits import ConnectionLimits, default_max_connections
 from service.http.connections import make_connection_class
-from service.worker_process import WorkerProcess
+from service.worker_process import RestartedWorkerProcess
 
 _FIRST_ACCOUNT = "admin"
 _BACKLOG = 2048
@@ -43,24 +43,27 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
     Raises:
         ServiceError: The process cannot listen on the address.
     """
-    with closing(open_ledger(settings.database_url)) as ledger, closing(_listen(host, port)) as listener:
-        url = f"http://{_url_host(host)}:{listener.getsockname()[1]}"
-        names = (*settings.hosts, _url_host(host), *_LOOPBACK_NAMES)
+    with (
+        closing(open_and_upgrade_ledger(settings.database_url)) as ledger,
+        closing(_open_listening_socket(host, port)) as listener,
+    ):
+        url = f"http://{_format_url_host(host)}:{listener.getsockname()[1]}"
+        names = dict.fromkeys((*settings.hosts, _format_url_host(host), *_LOOPBACK_NAMES))
         connections = settings.most_connections or default_max_connections()
         updates = {"hosts": tuple(name.lower() for name in names), "most_connections": connections}
         settings = settings.model_copy(update=updates)
-        context = make_context(settings, ledger)
-        _print_url(context, url, with_token=_is_loopback(host))
-        worker = WorkerProcess(settings) if with_worker else None
+        context = make_app_context(settings, ledger)
+        _print_url_and_create_first_token(context, url, with_token=_is_loopback(host))
+        worker = RestartedWorkerProcess(settings) if with_worker else None
         try:
             with _ignore_reraised_signals():
-                _Server(make_app(context), context).run(sockets=[listener])
+                _StreamClosingServer(make_app(context), context).run(sockets=[listener])
         finally:
             if worker is not None:
                 worker.stop()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _open_listening_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -75,7 +78,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _url_host(host: str) -> str:
+def _format_url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
@@ -86,7 +89,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _print_url(context: Context, url: str, *, with_token: bool) -> None:
+def _print_url_and_create_first_token(context: AppContext, url: str, *, with_token: bool) -> None:
     """Print the URL. On the first start create a token for the first visit and write it to the home folder.
 
     Args:
@@ -95,7 +98,7 @@ def _print_url(context: Context, url: str, *, with_token: bool) -> None:
         with_token: Print a link that contains the token. A service for other machines must not: its standard output
             may be a container's log, and the link would not lead to the service.
     """
-    secret = context.ledger.tokens.create_first(_FIRST_ACCOUNT)
+    secret = context.ledger.tokens.create_first_token(_FIRST_ACCOUNT)
     if secret is None:
         print(f"bln-search: {url}", flush=True)
         return
@@ -111,10 +114,10 @@ def _print_url(context: Context, url: str, *, with_token: bool) -> None:
         print(f"bln-search: {url}\n  an access token for the first visit is in {file}", flush=True)
 
 
-class _Server(uvicorn.Server):
+class _StreamClosingServer(uvicorn.Server):
     """Ends open event streams when it stops, so that they do not delay the shutdown."""
 
-    def __init__(self, app: FastAPI, context: Context) -> None:
+    def __init__(self, app: FastAPI, context: AppContext) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -124,7 +127,7 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=10,
                 proxy_headers=False,
                 lifespan="on",
-                http=make_connection_class(_connection_limits(context.settings), _make_refusal_counter(context)),
+                http=make_connection_class(_make_connection_limits(context.settings), _make_refusal_counter(context)),
                 ws="none",  # a connection upgraded to WebSocket would bypass the limits
             )
         )
@@ -136,7 +139,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def _connection_limits(settings: Settings) -> ConnectionLimits:
+def _make_connection_limits(settings: Settings) -> ConnectionLimits:
     return ConnectionLimits(
         connections=settings.most_connections or default_max_connections(),
         header_seconds=settings.header_seconds,
@@ -145,7 +148,7 @@ def _connection_limits(settings: Settings) -> ConnectionLimits:
     )
 
 
-def _make_refusal_counter(context: Context) -> Callable[[int], None]:
+def _make_refusal_counter(context: AppContext) -> Callable[[int], None]:
     return lambda status: context.metrics.observe_request("other", "unknown", status, 0.0)
 
 

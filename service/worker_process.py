@@ -19,7 +19,7 @@ _MAX_RESTART_DELAY = 30.0
 """Seconds. The delay doubles with each restart of a worker that ran for less than this time."""
 
 
-def worker_environment(settings: Settings) -> dict[str, str]:
+def make_worker_environment(settings: Settings) -> dict[str, str]:
     """Return the environment of the worker: the same database.
 
     A password that is in a file is not put into the environment; the worker reads the file itself.
@@ -28,23 +28,23 @@ def worker_environment(settings: Settings) -> dict[str, str]:
     return dict(os.environ) if database is None else {**os.environ, "BLN_SEARCH_DATABASE": database}
 
 
-class WorkerProcess:
+class RestartedWorkerProcess:
     """A worker that is restarted when it dies, and that ends when this process ends, for whatever reason."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self.process = self._start()
+        self.process = self._start_process()
         self._thread = threading.Thread(target=self._restart_when_dead, daemon=True, name="worker process")
         self._thread.start()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start_process(self) -> subprocess.Popen[bytes]:
         program = "from bln_search.cli.main import main; main()"
         return subprocess.Popen(  # noqa: S603 - this program itself
             [sys.executable, "-c", program, "worker", "--with-parent"],
             stdin=subprocess.PIPE,  # it closes with this process, which ends the worker
-            env=worker_environment(self.settings),
+            env=make_worker_environment(self.settings),
         )
 
     def _restart_when_dead(self) -> None:
@@ -62,7 +62,7 @@ class WorkerProcess:
             with self._lock:
                 if self._stopping.is_set():
                     return
-                self.process = self._start()
+                self.process = self._start_process()
 
     def stop(self) -> None:
         """Terminate the worker; it releases its study first. Kill it after `STOP_TIMEOUT`."""

@@ -53,13 +53,7 @@ def check_groups(session):
 
 @pytest.fixture(scope="session", autouse=True)
 def closed_connections():
-    """With TEST_CONNECTIONS=1: no test leaves a SQLite connection open; the tests that do are named at the end.
-
-    Not by default yet: the event stream of tests/service/pages/test_live.py leaves one open now and then.
-    """
-    if os.environ.get("TEST_CONNECTIONS") != "1":
-        yield
-        return
+    """No test leaves a SQLite connection open; at the end of the session the tests that do are named."""
     with record_open_connections() as left_open:
         yield
     assert sorted(set(left_open)) == [], "these tests left connections to SQLite open"

@@ -6,32 +6,24 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from bench.documents.curves import COLOURS
+from bench.documents.curves_command import COLOURS, MAX_CURVES, add_mean_line, run_curves_command
 from bench.documents.experiments import CIFAR10
-from bench.documents.marked_block import write_block
-from bench.documents.pictures import draw
-from bench.support.reporting import RESULTS, provenance, read_result
+from bench.support.reporting import read_result
 from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.states import TrialState
-from bln_search.ranking.leaderboard import LeaderboardRow, rank_results
-from bln_search.ranking.statistics.intervals import t_interval
-from bln_search.settings import load_settings
+from bln_search.ranking.leaderboard import LeaderboardRow, rank_results_by_row
+from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.records import StudyRecord
-from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.pagination import Page
+from bln_search.storage.ledger import Ledger
 
 PAGE = CIFAR10.page
-BLOCK = "curves"
 PUBLISHED = {
     "bln_cifar10_20pct_b25": {"bln": 0.87, "bn": 0.78, "ln": 0.73},
     "bln_cifar10_20pct_b1": {"bln": 0.61, "bn": 0.09, "ln": 0.34},
@@ -39,19 +31,18 @@ PUBLISHED = {
 """Training accuracies of Figure 4b (Ziaee & Çano 2022, section 4.1), by study and arm."""
 
 _KEYS = ("training_loss", "validation_loss", "training_accuracy", "validation_accuracy")
-_MAX_CURVES = 1000
 _LINES = {"training": "solid", "validation": "dot"}
 
 
 def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
     """Return the epochs and the losses on all splits of every arm; None without a seed that all arms have finished."""
     try:
-        study = ledger.studies.find(name)
+        study = ledger.studies.get_by_name_or_id(name)
     except UnknownStudyError:
         return None
     curves = [
         curve
-        for curve in ledger.listing.list_curves(study.id, Page(_MAX_CURVES, "position"), {})
+        for curve in ledger.listing.list_charted_learning_curves(study.id, MAX_CURVES)
         if curve.trial.state is TrialState.FINISHED
     ]
     seeds = [
@@ -75,7 +66,7 @@ def summarize_epochs(seeds: Sequence[Sequence[Mapping[str, Any]]], key: str) -> 
     summaries = []
     for epochs in zip(*seeds, strict=True):
         values = [record[key] for record in epochs]
-        interval = t_interval(values)
+        interval = mean_with_t_interval(values)
         band = None if interval.half is None else [interval.low, interval.high]
         summaries.append({"epoch": epochs[0]["epoch"], "seeds": values, "mean": interval.mean, "band": band})
     return summaries
@@ -85,10 +76,10 @@ def _rows(ledger: Ledger, study: StudyRecord, arm: str, seeds: Sequence[int]) ->
     """Losses of the rows of an arm over these seeds, best on validation first."""
     results = {
         key: [result for result in of_row if result.seed in seeds]
-        for key, of_row in ledger.results.read_row_results(study.id).items()
+        for key, of_row in ledger.results.read_results_by_leaderboard_row(study.id).items()
         if key.arm == arm
     }
-    board = rank_results({key: of_row for key, of_row in results.items() if of_row}, seeds=len(seeds))
+    board = rank_results_by_row({key: of_row for key, of_row in results.items() if of_row}, seeds=len(seeds))
     return [_row_losses(row) for row in board.rows if row.rank]
 
 
@@ -166,41 +157,14 @@ def curves_chart(saved: Mapping[str, Any]) -> go.Figure:
         for column, metric in enumerate(("loss", "accuracy"), start=1):
             for part, dash in _LINES.items():
                 summaries = values[f"{part}_{metric}"]
-                chart.add_scatter(
-                    x=[summary["epoch"] for summary in summaries],
-                    y=[summary["mean"] for summary in summaries],
-                    mode="lines",
-                    name=f"{arm}, {part}",
-                    line={"color": COLOURS[arm], "dash": dash, "width": 2.2},
-                    showlegend=column == 1,
-                    row=1,
-                    col=column,
-                )
+                add_mean_line(chart, column, summaries, f"{arm}, {part}", colour=COLOURS[arm], dash=dash)
             chart.update_yaxes(title=metric, row=1, col=column)
             chart.update_xaxes(title="epoch", row=1, col=column)
     return chart
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--save", action="store_true", help="read the studies from the ledger")
-    parser.add_argument("--database", help="database URL")
-    parser.add_argument("--write", action="store_true", help="write tables and pictures into the page")
-    options = parser.parse_args()
-    if options.save:
-        with closing(open_ledger(options.database or load_settings().database_url)) as ledger:
-            for name in PUBLISHED:
-                study = collect_study(ledger, name)
-                if study is not None:
-                    saved = {**study, "provenance": provenance()}
-                    (RESULTS / f"{name}_curves.json").write_text(json.dumps(saved, indent=1, allow_nan=False) + "\n")
-    if options.write:
-        write_block(PAGE, BLOCK, block())
-        for name in PUBLISHED:
-            measured = read_result(f"{name}_curves")
-            if measured is not None:
-                draw(name, curves_chart(measured))
-    print(block())
+    run_curves_command(__doc__, tuple(PUBLISHED), collect_study, {PAGE: block}, curves_chart)
 
 
 if __name__ == "__main__":

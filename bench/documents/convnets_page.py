@@ -6,15 +6,19 @@ its usual row: BN with moving averages, LN with the statistics of the example.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.documents.marked_block import write_block
+from bench.documents.marked_block import run_block_command
 from bench.documents.plain_page import interval_text, loss_differences, row_values
 from bench.support.reporting import read_result
-from bln_search.ranking.statistics.intervals import ALPHA, holm, paired_t_p, t_interval
+from bln_search.ranking.statistics.intervals import (
+    ALPHA,
+    adjust_p_values_by_holm,
+    mean_with_t_interval,
+    paired_t_test_p_value,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "ln_convnets.md"
 BLOCK = "claims"
@@ -53,7 +57,7 @@ def verdict(differences: Sequence[float], adjusted_p: float) -> str:
     """
     if adjusted_p > ALPHA:
         return UNKNOWN
-    return HOLDS if t_interval(differences).mean < 0 else FAILS
+    return HOLDS if mean_with_t_interval(differences).mean < 0 else FAILS
 
 
 def differences_of(study: Mapping[str, Any], curves: Mapping[str, Any]) -> list[tuple[list[float], list[float]]]:
@@ -76,11 +80,13 @@ def study_lines(name: str, label: str) -> list[str]:
     if study is None or curves is None:
         return [f"| {label} | not measured yet | | | | |"]
     measured = differences_of(study, curves)
-    adjusted = [holm([paired_t_p(claim[kind]) or 1.0 for claim in measured]) for kind in (0, 1)]
+    adjusted = [
+        adjust_p_values_by_holm([paired_t_test_p_value(claim[kind]) or 1.0 for claim in measured]) for kind in (0, 1)
+    ]
     lines = []
     for index, (better, worse) in enumerate(CLAIMS):
         early, final = measured[index]
-        interval = t_interval(early)
+        interval = mean_with_t_interval(early)
         lines.append(
             f"| {label} | {better} better than {worse} | {interval.mean:+.2f} ± {interval.half or 0:.2f} | "
             f"{verdict(early, adjusted[0][index])} | {interval_text(final)}, p = {adjusted[1][index]:.2g} | "
@@ -103,12 +109,7 @@ def block() -> str:
 
 def main() -> None:
     """Print the table, or write it into the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the table into the page")
-    if parser.parse_args().write:
-        write_block(PAGE, BLOCK, block())
-    else:
-        print(block())
+    run_block_command(__doc__, PAGE, BLOCK, block)
 
 
 if __name__ == "__main__":

@@ -6,29 +6,24 @@ docs/ln_mnist.md, docs/ln_convnets.md and docs/bln_imdb.md, from bench/results.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from plotly import graph_objects as go
 
+from bench.documents.curves_command import COLOURS, read_epochs, run_curves_command
 from bench.documents.experiments import finished_study
-from bench.documents.marked_block import write_block
-from bench.documents.pictures import draw
-from bench.support.reporting import RESULTS, provenance, read_result
+from bench.support.reporting import read_result
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow
-from bln_search.ranking.leaderboard import LeaderboardRow, rank_rows
-from bln_search.ranking.statistics.intervals import t_interval
-from bln_search.settings import load_settings
+from bln_search.ranking.leaderboard import LeaderboardRow, rank_evaluations
+from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.records import StudyRecord
-from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.pagination import Page
-from bln_search.worker.analysis import compare_best_rows
+from bln_search.storage.ledger import Ledger
+from bln_search.worker.analysis import find_comparison_of_best_rows
 
 _DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
@@ -51,17 +46,6 @@ PAGES = {
 """Pages that show the studies."""
 
 STUDIES = tuple(name for studies in PAGES.values() for name in studies)
-BLOCK = "curves"
-COLOURS = {
-    "bn": "#c44e52",
-    "ln": "#4c72b0",
-    "bln": "#55a868",
-    "none": "#8c8c8c",
-    "ln-position": "#4c72b0",
-    "ln-layer": "#8172b2",
-}
-"""The colour of each arm."""
-_MAX_CURVES = 1000
 
 
 def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
@@ -69,18 +53,18 @@ def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
     study = finished_study(ledger, name)
     if study is None:
         return None
-    by_arm: dict[str, list[list[dict[str, Any]]]] = {}
-    for curve in ledger.listing.list_curves(study.id, Page(_MAX_CURVES, "position"), {}):
-        by_arm.setdefault(curve.trial.arm, []).append(curve.epochs)
+    by_arm = read_epochs(ledger, study.id)
     board = ledger.results.rank_study(study.id, study.spec, on=Split.VALIDATION)
     arms = {}
     keys: list[RowKey] = []
     for spec in study.spec.arms:
         arm, seeds = spec.label, by_arm[spec.label]
         rows = [row for row in board.rows if row.arm == arm and row.rank]
-        estimate = PopulationEstimate.MOVING if spec.selection_configuration.uses_population else None
+        estimate = PopulationEstimate.MOVING if spec.checkpoint_selection_configuration.uses_population else None
         usual_row = next(
-            row for row in rows if (row.configuration, row.estimate) == (spec.selection_configuration, estimate)
+            row
+            for row in rows
+            if (row.configuration, row.estimate) == (spec.checkpoint_selection_configuration, estimate)
         )
         keys += [usual_row.key, rows[0].key]
         arms[arm] = {
@@ -106,11 +90,11 @@ def _test_by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, An
 
 def compare_rows(ledger: Ledger, study: StudyRecord, keys: Sequence[RowKey]) -> dict[str, Any] | None:
     """Return the comparison of every pair of these rows, the better one first; None if the analysis has none."""
-    records = ledger.results.list_evaluations(study.id)
-    board = rank_rows(
+    records = ledger.results.list_clean_evaluations(study.id)
+    board = rank_evaluations(
         (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
     )
-    comparison, _ = compare_best_rows(ledger.results, records, board)
+    comparison, _ = find_comparison_of_best_rows(ledger.results, records, board)
     if comparison is None:
         return None
     pairs = []
@@ -144,7 +128,7 @@ def values_by_epoch(seeds: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
     """Return for every epoch the values of all seeds, their mean and its 95 % confidence interval."""
     summaries = []
     for epoch, values in enumerate(zip(*seeds, strict=True), start=1):
-        interval = t_interval(values)
+        interval = mean_with_t_interval(values)
         summaries.append(
             {"epoch": epoch, "seeds": [*values], "mean": interval.mean, "band": [interval.low, interval.high]}
         )
@@ -294,26 +278,7 @@ def error_chart(saved: dict[str, Any]) -> go.Figure:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--save", action="store_true", help="read the studies from the ledger")
-    parser.add_argument("--database", help="database URL")
-    parser.add_argument("--write", action="store_true", help="write tables and pictures into the pages")
-    options = parser.parse_args()
-    if options.save:
-        with closing(open_ledger(options.database or load_settings().database_url)) as ledger:
-            for name in STUDIES:
-                study_result = collect_study(ledger, name)
-                if study_result is not None:
-                    saved = {**study_result, "provenance": provenance()}
-                    (RESULTS / f"{name}_curves.json").write_text(json.dumps(saved, indent=1, allow_nan=False) + "\n")
-    if options.write:
-        for page in PAGES:
-            write_block(page, BLOCK, block(page))
-        for name in STUDIES:
-            measured = read_result(f"{name}_curves")
-            if measured is not None:
-                draw(name, error_chart(measured))
-    print("\n".join(block(page) for page in PAGES))
+    run_curves_command(__doc__, STUDIES, collect_study, {page: partial(block, page) for page in PAGES}, error_chart)
 
 
 if __name__ == "__main__":

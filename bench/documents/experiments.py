@@ -85,7 +85,7 @@ IMDB = Experiment(
 def finished_study(ledger: Ledger, name: str) -> StudyRecord | None:
     """Return the newest study with this name; None if there is none or it is not complete."""
     try:
-        study = ledger.studies.find(name)
+        study = ledger.studies.get_by_name_or_id(name)
     except UnknownStudyError:
         return None
     return study if study.state is StudyState.COMPLETE else None

@@ -30,7 +30,16 @@ class Row:
 
 def benchmark_rows() -> list[Row]:
     """Return the rows of all benchmarks with a result."""
-    return [*_one_pass(), *_training(), *_orchestration(), *_service(), *_pages(), *_statistics(), *_recurrent()]
+    return [
+        *_one_pass(),
+        *_training(),
+        *_orchestration(),
+        *_service(),
+        *_pages(),
+        *_statistics(),
+        *_recurrent(),
+        *_time_estimate(),
+    ]
 
 
 def _one_pass() -> list[Row]:
@@ -155,6 +164,16 @@ def _recurrent() -> list[Row]:
         Row(step, _spread(trained["step"]), file),
         Row("the same as it runs, with Adam over rows", _spread(trained["step_with_row_adam"]), file),
     ]
+
+
+def _time_estimate() -> list[Row]:
+    """Return the row of estimated times."""
+    if (saved := read_result("time_estimate")) is None:
+        return []
+    studies = saved["result"]["studies"]
+    names = ", ".join(studies)
+    what = f"Estimated over actual seconds of the processor, all trials of small studies ({names})"
+    return [Row(what, _spread(saved["result"]["ratio"]), "time_estimate")]
 
 
 def _service() -> list[Row]:

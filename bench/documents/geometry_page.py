@@ -21,10 +21,10 @@ from bench.documents.experiments import finished_study
 from bench.documents.marked_block import write_block
 from bench.documents.pictures import draw
 from bench.support.reporting import RESULTS, provenance, write_document
-from bln_search.core.records import LayerGeometry
-from bln_search.ranking.statistics.intervals import t_interval
+from bln_search.core.records import LayerWeightNormAndCurvature
+from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.settings import load_settings
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "geometry.md"
@@ -46,14 +46,16 @@ def collect(ledger: Ledger) -> dict[str, Any] | None:
     if study is None:
         return None
     arms: dict[str, dict[str, dict[str, list[list[float | None]]]]] = {}
-    for (arm, _), by_seed in ledger.results.list_layer_geometries(study.id).items():
+    for (arm, _), by_seed in ledger.results.read_layer_geometries_by_network(study.id).items():
         arms[arm] = {}
         for layer in dict.fromkeys(record.layer for records in by_seed.values() for record in records):
             arms[arm][layer] = {measure: _by_epoch(by_seed, layer, measure) for measure in MEASURES}
     return {"spec": study.spec.model_dump(mode="json"), "arms": arms}
 
 
-def _by_epoch(by_seed: Mapping[int, Sequence[LayerGeometry]], layer: str, measure: str) -> list[list[float | None]]:
+def _by_epoch(
+    by_seed: Mapping[int, Sequence[LayerWeightNormAndCurvature]], layer: str, measure: str
+) -> list[list[float | None]]:
     """Return for each epoch the values of the seeds."""
     seeds = [[getattr(record, measure) for record in records if record.layer == layer] for records in by_seed.values()]
     return [list(values) for values in zip(*seeds, strict=True)]
@@ -88,7 +90,7 @@ def _row(arm: str, position: int, name: str, by_epoch: Sequence[Sequence[float |
 
 
 def _interval(values: Sequence[float | None]) -> str:
-    interval = t_interval([value for value in values if value is not None])
+    interval = mean_with_t_interval([value for value in values if value is not None])
     return f"{interval.mean:.3g}" if interval.half is None else f"{interval.mean:.3g} ± {interval.half:.1g}"
 
 
@@ -115,7 +117,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write table and chart into the page")
     options = parser.parse_args()
     if options.save:
-        with closing(open_ledger(load_settings().database_url)) as ledger:
+        with closing(open_and_upgrade_ledger(load_settings().database_url)) as ledger:
             result = collect(ledger)
         if result is None:
             raise SystemExit(f"the study {STUDY} is not finished: bln-search run studies/{STUDY}.yaml")

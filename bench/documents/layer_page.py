@@ -21,7 +21,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.sentences.per_layer import per_layer_sentences
 from bln_search.settings import load_settings
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "per_layer.md"
@@ -34,10 +34,10 @@ _MAX_ROWS = 5
 
 def save(names: list[str], database: str | None) -> None:
     """Write the per-layer results of analysed studies to bench/results/STUDY_layers.json."""
-    with closing(open_ledger(database or load_settings().database_url)) as ledger:
+    with closing(open_and_upgrade_ledger(database or load_settings().database_url)) as ledger:
         for name in names:
-            study = ledger.studies.find(name)
-            stored = ledger.analyses.find(study.id)
+            study = ledger.studies.get_by_name_or_id(name)
+            stored = ledger.analyses.find_current_analysis(study.id)
             analysis = Analysis() if stored is None else stored.analysis
             if not analysis.layers:
                 raise SystemExit(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -14,6 +16,24 @@ def write_block(page: Path, name: str, text: str) -> None:
 def read_block(page: Path, name: str) -> str:
     """Return the text between the comments `<!-- NAME -->` and `<!-- /NAME -->` of a page."""
     return _split(page, name)[1]
+
+
+def run_block_command(
+    description: str | None,
+    page: Path,
+    name: str,
+    block: Callable[[], str],
+    draw_pictures: Callable[[], None] | None = None,
+) -> None:
+    """Print a block, or write it into its page with `--write` and draw its pictures."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--write", action="store_true", help="write the block into the page")
+    if parser.parse_args().write:
+        write_block(page, name, block())
+        if draw_pictures is not None:
+            draw_pictures()
+    else:
+        print(block())
 
 
 def _split(page: Path, name: str) -> tuple[str, str, str]:

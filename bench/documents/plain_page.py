@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from bench.documents.marked_block import write_block
+from bench.documents.marked_block import run_block_command
 from bench.support.reporting import RESULTS
-from bln_search.ranking.statistics.intervals import holm, paired_t_p, t_interval
+from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, mean_with_t_interval, paired_t_test_p_value
 
 PAGE = Path(__file__).parents[2] / "docs" / "without_normalization.md"
 BLOCK = "plain"
@@ -51,7 +50,13 @@ def _arms_table(study: dict[str, Any]) -> list[str]:
     values = {row["arm"]: row_values(study, row) for row in rows}
     others = [arm for arm in values if arm != "none"]
     differences = {arm: loss_differences(values[arm], values["none"]) for arm in others}
-    adjusted = dict(zip(others, holm([paired_t_p(differences[arm]) or 1.0 for arm in others]), strict=True))
+    adjusted = dict(
+        zip(
+            others,
+            adjust_p_values_by_holm([paired_t_test_p_value(differences[arm]) or 1.0 for arm in others]),
+            strict=True,
+        )
+    )
     lines = [
         f"| {' | '.join(_ARM_COLUMNS)} |",
         f"|{' --- |' * len(_ARM_COLUMNS)}",
@@ -109,7 +114,7 @@ def loss_differences(values: dict[str, list[list[float]]], base: dict[str, list[
 
 
 def interval_text(differences: list[float]) -> str:
-    interval = t_interval(differences)
+    interval = mean_with_t_interval(differences)
     return f"{interval.mean:+.4f}" if interval.half is None else f"{interval.mean:+.4f} ± {interval.half:.4f}"
 
 
@@ -119,12 +124,7 @@ def _spread(values: list[float], digits: int) -> str:
 
 def main() -> None:
     """Print the tables, or write them into the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the tables into the page")
-    if parser.parse_args().write:
-        write_block(PAGE, BLOCK, block())
-    else:
-        print(block())
+    run_block_command(__doc__, PAGE, BLOCK, block)
 
 
 if __name__ == "__main__":

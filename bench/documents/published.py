@@ -25,14 +25,14 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.grouping import LossBySeed, losses_by_row
-from bln_search.ranking.leaderboard import rank_rows
-from bln_search.ranking.statistics.factorial_effects import factorial_effects
-from bln_search.ranking.statistics.intervals import t_interval
+from bln_search.ranking.grouping import LossBySeed, group_losses_by_row
+from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
+from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.settings import load_settings
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 from bln_search.storage.results.evaluations import EvaluationRecord
-from bln_search.worker.analysis import compare_best_rows
+from bln_search.worker.analysis import find_comparison_of_best_rows
 
 _BASELINES = {"bn": ("TT--", (PopulationEstimate.MOVING, PopulationEstimate.FROZEN)), "ln": ("--FF", (None,))}
 
@@ -42,13 +42,15 @@ def compare_condition(
 ) -> dict[str, Any]:
     """Compare the rows with a value under one population estimate with the published order, if there is one."""
     study = ledger.studies.get(study_id)
-    records = ledger.results.list_evaluations(study_id)
-    board = rank_rows((record.as_trial_evaluation for record in records), Split.TEST, seeds=len(study.spec.seeds))
+    records = ledger.results.list_clean_evaluations(study_id)
+    board = rank_evaluations(
+        (record.as_trial_evaluation for record in records), Split.TEST, seeds=len(study.spec.seeds)
+    )
     rows = [row.key for row in board.rows if row.arm == "bln" and row.estimate in (estimate, None) and row.rank]
-    comparison, reason = compare_best_rows(ledger.results, records, board, rows)
+    comparison, reason = find_comparison_of_best_rows(ledger.results, records, board, rows)
     if comparison is None:
         raise SystemExit(f"{study.name}, {estimate}: {reason}")
-    losses = losses_by_row((record.as_trial_evaluation for record in records), Split.TEST)
+    losses = group_losses_by_row((record.as_trial_evaluation for record in records), Split.TEST)
     by_configuration = {row.configuration.code: losses[row] for row in rows}
     return {
         "population": str(estimate),
@@ -79,7 +81,7 @@ def compare_condition(
                 "low": effect.loss_effect.low,
                 "high": effect.loss_effect.high,
             }
-            for effect in factorial_effects(
+            for effect in compute_factorial_effects(
                 {InferenceConfiguration(code): values for code, values in by_configuration.items()}
             )
             or []
@@ -127,7 +129,7 @@ def by_seed(records: Sequence[EvaluationRecord], rows: Sequence[RowKey]) -> list
     for record in records:
         scored, key = record.as_trial_evaluation, record.as_trial_evaluation.evaluation.key
         loss, accuracy = scored.evaluation.loss, scored.evaluation.accuracy
-        row = RowKey.of(scored.arm, scored.point, key)
+        row = RowKey.of_evaluation(scored.arm, scored.point, key)
         if key.split is Split.TEST and row in rows and loss is not None and accuracy is not None:
             results_by_seed.setdefault(scored.seed, []).append((loss, accuracy, key.configuration.code))
     first_rows = []
@@ -158,7 +160,7 @@ def pair_groups(by_configuration: dict[str, LossBySeed]) -> dict[str, Any]:
         means = [
             statistics.fmean(by_configuration[code][seed] for code in words) for seed in by_configuration[words[0]]
         ]
-        interval = t_interval(means)
+        interval = mean_with_t_interval(means)
         groups[start] = {"loss": interval.mean, "low": interval.low, "high": interval.high}
     return groups
 
@@ -167,8 +169,8 @@ def compare_with_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     """Return test results of each arm's best row on validation, and BLN's difference to the others, by seed."""
     study = ledger.studies.get(study_id)
     board = ledger.results.rank_study(study_id, study.spec, on=Split.VALIDATION)
-    scored = ledger.results.list_ranking_inputs(study_id)
-    losses = losses_by_row(scored, Split.TEST)
+    scored = ledger.results.list_evaluations_for_ranking(study_id)
+    losses = group_losses_by_row(scored, Split.TEST)
     best = next(row for row in board.rows if row.arm == "bln" and row.rank)
     usual = {"bln": best}
     for arm, (code, estimates) in _BASELINES.items():
@@ -192,7 +194,7 @@ def compare_with_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
         }
         if arm != "bln":
             ours, theirs = losses[best.key], losses[row.key]
-            difference = t_interval([ours[seed] - theirs[seed] for seed in sorted(ours)])
+            difference = mean_with_t_interval([ours[seed] - theirs[seed] for seed in sorted(ours)])
             results[arm]["bln_less_this"] = [difference.mean, difference.low, difference.high]
     return results
 
@@ -230,7 +232,7 @@ def main() -> None:
     parser.add_argument("--database", help="database URL")
     parser.add_argument("--experiment", choices=EXPERIMENTS, default="cifar10")
     options = parser.parse_args()
-    ledger = open_ledger(options.database or load_settings().database_url)
+    ledger = open_and_upgrade_ledger(options.database or load_settings().database_url)
     experiment = EXPERIMENTS[options.experiment]
     results = {name: study_result(ledger, name, experiment) for name in experiment.studies}
     result = {name: study for name, study in results.items() if study is not None}

@@ -10,23 +10,25 @@ from typing import Any
 
 from bench.support.reporting import RESULTS, make_parser, provenance
 from bln_search.core.enums import Split
-from bln_search.reports.export import flat_row
+from bln_search.reports.export import flatten_row
 from bln_search.settings import load_settings
 from bln_search.specs.sections.space import format_point
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 
 
 def read_leaderboard(ledger: Ledger, name: str, trained_at: str | None = None) -> dict[str, Any]:
     """Return the leaderboard of a study as JSON values. trained_at: git revision of the training."""
     environment = provenance()
-    study = ledger.studies.find(name)
+    study = ledger.studies.get_by_name_or_id(name)
     board = ledger.results.rank_study(study.id, study.spec)
     by_seed: dict[str, dict[str, Any]] = {}
-    for record in ledger.results.list_evaluations(study.id):
+    by_condition: dict[str, dict[str, dict[str, Any]]] = {}
+    for record in ledger.results.list_evaluations_for_ranking(study.id):
         key = record.evaluation.key
         point_label = " ".join(part for part in (record.arm, format_point(json.loads(record.point or "{}"))) if part)
         row = f"{point_label} {key.configuration} {key.estimate or '-'} {key.batch_size}"
-        by_seed.setdefault(row, {})[f"{key.split} seed {record.seed}"] = [
+        rows = by_condition.setdefault(key.condition, {}) if key.condition else by_seed
+        rows.setdefault(row, {})[f"{key.split} seed {record.seed}"] = [
             record.evaluation.loss,
             record.evaluation.accuracy,
         ]
@@ -37,8 +39,9 @@ def read_leaderboard(ledger: Ledger, name: str, trained_at: str | None = None) -
         "state": study.state,
         "ranked_on": board.ranked_on,
         "spec": study.spec.model_dump(mode="json"),
-        "rows": [flat_row(row) for row in board.rows],
+        "rows": [flatten_row(row) for row in board.rows],
         "loss_and_accuracy_by_seed": by_seed,
+        **({"loss_and_accuracy_by_condition": by_condition} if by_condition else {}),
         "kept_epochs": {
             " ".join(
                 part for part in (trial.arm, trial.point_label, f"seed {trial.seed}") if part
@@ -58,7 +61,7 @@ def main() -> None:
     parser.add_argument("--database", help="database URL")
     parser.add_argument("--trained-at", help="git revision the networks were trained with, if another than this one")
     options = parser.parse_args()
-    ledger = open_ledger(options.database or load_settings().database_url)
+    ledger = open_and_upgrade_ledger(options.database or load_settings().database_url)
     result = {}
     for name in options.studies:
         saved = read_leaderboard(ledger, name, options.trained_at)

@@ -18,11 +18,11 @@ from bench.support.reporting import spread
 from bench.support.synthetic_studies import CONFIGURATIONS, evaluation_rows
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, ExampleOutcomes
 from bln_search.core.states import EvaluationState
 from bln_search.specs import parse_study
 from bln_search.storage.engine import make_engine, write_session
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 from bln_search.storage.tables import CheckpointRow, EvaluationRow
 
 KINDS = ("sqlite", "postgres")
@@ -55,8 +55,8 @@ def database(kind: str) -> Iterator[str]:
 def create_study(ledger: Ledger, points: int) -> int:
     """Return a study with this number of points and five seeds for each."""
     learning_rates = [round(1e-4 * 1.0005**index, 10) for index in range(points)]
-    study_id = ledger.queue.submit(parse_study(STUDY.format(rates=learning_rates)), "bench").study_id
-    ledger.studies.start(study_id, lambda _: True, RUNNER)
+    study_id = ledger.queue.submit_study(parse_study(STUDY.format(rates=learning_rates)), "bench").study_id
+    ledger.studies.lease_and_start(study_id, lambda _: True, RUNNER)
     return study_id
 
 
@@ -65,9 +65,9 @@ def measure_leaderboard(rows: int, runs: int) -> dict[str, Any]:
     points = max(1, round(rows / (SEEDS * 2 * len(CONFIGURATIONS))))
     rng = random.Random(0)
     with database("sqlite") as url:
-        ledger = open_ledger(url)
+        ledger = open_and_upgrade_ledger(url)
         study_id = create_study(ledger, points)
-        trials = [trial.id for trial in ledger.trials.list_open(study_id)]
+        trials = [trial.id for trial in ledger.trials.list_open_trials(study_id)]
         for start in range(0, len(trials), 1000):
             batch = trials[start : start + 1000]
             with write_session(ledger.database.engine) as session:
@@ -94,11 +94,11 @@ def measure_trial_results(kind: str, trials: int) -> dict[str, Any]:
     """Return seconds and bytes of a trial's results: 32 evaluations with the outcomes of 10,000 examples each."""
     rng = np.random.default_rng(0)
     with database(kind) as url:
-        ledger = open_ledger(url)
+        ledger = open_and_upgrade_ledger(url)
         study_id = create_study(ledger, -(-trials // SEEDS))
         size_before = _database_size(ledger)
         seconds = []
-        for trial in ledger.trials.list_open(study_id)[:trials]:
+        for trial in ledger.trials.list_open_trials(study_id)[:trials]:
             token = ledger.attempts.claim_trial(trial.id, RUNNER)
             ledger.attempts.record_checkpoint(token, CheckpointRecord("x.safetensors", "0" * 64, 1, "FFFF", 0.5, {}))
             evaluations_of_trial = tuple(
@@ -115,7 +115,7 @@ def measure_trial_results(kind: str, trials: int) -> dict[str, Any]:
 def _make_evaluation(code: str, split: Split, rng: np.random.Generator) -> Evaluation:
     estimate = PopulationEstimate.FROZEN if "T" in code else None
     losses = rng.exponential(0.5, EXAMPLES).astype(np.float32)
-    outcomes = Outcomes(losses, losses < 0.7)
+    outcomes = ExampleOutcomes(losses, losses < 0.7)
     key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split)
     return Evaluation(key, EvaluationState.MEASURED, EXAMPLES, 0.5, 0.75, outcomes=outcomes)
 
@@ -128,7 +128,7 @@ def _time_call(operation: Callable[[], object]) -> float:
 
 def _database_size(ledger: Ledger) -> int:
     """Return the size of the database on disk."""
-    return ledger.monitoring.measure().size
+    return ledger.monitoring.measure_ledger_metrics().size
 
 
 class WorkerOperations:
@@ -141,15 +141,15 @@ class WorkerOperations:
 
     def heartbeat(self) -> None:
         """Send the heartbeat of the study and its attempts."""
-        self.ledger.attempts.record_heartbeat([self.token], self.study_id, RUNNER)
+        self.ledger.attempts.record_heartbeats([self.token], self.study_id, RUNNER)
 
     def claim(self) -> None:
         """Try to claim a study from an empty queue."""
-        assert self.queue.claim(self.name, lambda _: True, 4) is None
+        assert self.queue.claim_next_study(self.name, lambda _: True, 4) is None
 
     def look(self) -> None:
         """Check for a stop request."""
-        self.ledger.studies.read_stop_request(self.study_id, RUNNER)
+        self.ledger.studies.find_stop_request(self.study_id, RUNNER)
 
     def append(self) -> None:
         """Store one epoch of a trial."""
@@ -169,7 +169,7 @@ def run_operations(arguments: tuple[str, int, int, int], seconds: float, barrier
     for name in OPERATIONS:
         operation = getattr(worker, name)
         operation()
-        worker.ledger.attempts.record_heartbeat([worker.token], worker.study_id, RUNNER)
+        worker.ledger.attempts.record_heartbeats([worker.token], worker.study_id, RUNNER)
         barrier.wait()
         count, until = 0, time.monotonic() + seconds
         while time.monotonic() < until:
@@ -183,15 +183,15 @@ def measure_rates(kind: str, processes: int, seconds: float, rounds: int) -> dic
     """Return the operations per second of this number of processes together."""
     rates_by_operation: dict[str, list[float]] = {operation: [] for operation in OPERATIONS}
     with database(kind) as url:
-        ledger = open_ledger(url)
+        ledger = open_and_upgrade_ledger(url)
         study_id = create_study(ledger, 1 + processes // SEEDS)
-        trials = ledger.trials.list_open(study_id)[:processes]
+        trials = ledger.trials.list_open_trials(study_id)[:processes]
         workers = [
             (url, number, study_id, ledger.attempts.claim_trial(trial.id, RUNNER))
             for number, trial in enumerate(trials)
         ]
         for _ in range(rounds):
-            ledger.attempts.record_heartbeat([token for *_, token in workers], study_id, RUNNER)
+            ledger.attempts.record_heartbeats([token for *_, token in workers], study_id, RUNNER)
             for operation, rate in _run_round(workers, seconds).items():
                 rates_by_operation[operation].append(rate)
         ledger.close()

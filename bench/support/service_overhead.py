@@ -15,7 +15,7 @@ from bench.support.service_process import PROGRAM, run_service
 from bln_search.client import Client
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
 OVERHEAD_STUDY = """
 name: minute
@@ -78,7 +78,7 @@ def _is_ready(host: str, port: int) -> bool:
 
 def _study_seconds(home: Path) -> float:
     """Return the seconds from acceptance to completion."""
-    ledger = open_ledger(Settings(home=home).database_url)
+    ledger = open_and_upgrade_ledger(Settings(home=home).database_url)
     (study,) = ledger.studies.list_studies()
     ledger.close()
     assert study.ended_at is not None

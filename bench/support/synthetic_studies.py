@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
+from bln_search.core.method import Method
 from bln_search.core.records import CheckpointRecord
 from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
@@ -35,9 +36,9 @@ def create_studies(ledger: Ledger, rows: int) -> list[int]:
     study_ids = []
     for number in range(-(-rows // EVALUATIONS_PER_STUDY)):
         study = parse_study(STUDY.format(number=number, seeds=", ".join(str(seed) for seed in range(SEEDS))))
-        study_id = queue.submit(study, "bench").study_id
-        ledger.studies.start(study_id, lambda _: True, "bench/1/0")
-        trials = ledger.trials.list_open(study_id)
+        study_id = queue.submit_study(study, "bench").study_id
+        ledger.studies.lease_and_start(study_id, lambda _: True, "bench/1/0")
+        trials = ledger.trials.list_open_trials(study_id)
         for trial in trials:
             attempt = ledger.attempts.claim_trial(trial.id, "bench/1/0")
             ledger.attempts.record_checkpoint(attempt, _checkpoint(trial.id))
@@ -45,7 +46,7 @@ def create_studies(ledger: Ledger, rows: int) -> list[int]:
                 row = session.scalars(select(CheckpointRow).where(CheckpointRow.trial_id == trial.id)).one()
                 session.execute(insert(EvaluationRow), list(evaluation_rows(row.id, rng)))
             ledger.attempts.finish_trial(attempt, [])
-        ledger.studies.finish(study_id, runner="bench/1/0")
+        ledger.studies.finish_run(study_id, runner="bench/1/0")
         study_ids.append(study_id)
     return study_ids
 

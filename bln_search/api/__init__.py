@@ -1,6 +1,6 @@
-"""Python interface: convert, evaluate, search and configure a network; corrupt images; export and load a network."""
+"""Python interface: convert, initialize, evaluate, search, configure, export and load a network; corrupt images."""
 
-from bln_search.api.apply import LayeredConfiguration, apply_configuration
+from bln_search.api.apply import PerLayerConfigurationWithPopulations, apply_configuration
 from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.convert import convert
 from bln_search.api.corrupt import corrupt
@@ -8,9 +8,10 @@ from bln_search.api.evaluate import evaluate_configurations
 from bln_search.api.export.exported import ExportedNetwork
 from bln_search.api.export.loading import load
 from bln_search.api.export.own_export import ExportReport, export
-from bln_search.api.export.study_export import export_network
+from bln_search.api.export.study_export import export_trained_row
 from bln_search.api.export.trained_export import TrainedRow
 from bln_search.api.fine_tune import FineTuningResult, fine_tune
+from bln_search.api.initialize import initialize
 from bln_search.api.inputs.metrics import Metric
 from bln_search.api.layer_search import search_layers
 from bln_search.api.ranked.row import RankedConfiguration
@@ -23,8 +24,8 @@ __all__ = [
     "ExportReport",
     "ExportedNetwork",
     "FineTuningResult",
-    "LayeredConfiguration",
     "Metric",
+    "PerLayerConfigurationWithPopulations",
     "RankedConditions",
     "RankedConfiguration",
     "RankedConfigurations",
@@ -35,8 +36,9 @@ __all__ = [
     "corrupt",
     "evaluate_configurations",
     "export",
-    "export_network",
+    "export_trained_row",
     "fine_tune",
+    "initialize",
     "load",
     "load_ranked",
     "register_norm_layer",

@@ -10,7 +10,7 @@ from torch import nn
 
 from bln_search.api.arguments import check_network
 from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
-from bln_search.core.blend import Blend
+from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import BatchDependenceWarning, ModelError
 from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
@@ -18,12 +18,12 @@ from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import evaluation_mode, find_norms
-from bln_search.norms.network.stored_values import missing_statistics
+from bln_search.norms.network.stored_values import missing_stored_statistics
 from bln_search.norms.statistics import LayerPopulation
 
 
 @dataclass(frozen=True, repr=False)
-class LayeredConfiguration:
+class PerLayerConfigurationWithPopulations:
     """A per-layer configuration with the names of the layers and the population values that each layer reads.
 
     Attributes:
@@ -36,7 +36,7 @@ class LayeredConfiguration:
     configuration: PerLayerConfiguration
     layers: tuple[str, ...]
     populations: Mapping[str, LayerPopulation]
-    blends: Mapping[str, Blend] = field(default_factory=dict)
+    blends: Mapping[str, PopulationWeight] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return str(self.configuration)
@@ -45,7 +45,9 @@ class LayeredConfiguration:
         return f"<{type(self).__name__}: {self}>"
 
 
-Choice = RankedConfiguration | LayeredConfiguration | PerLayerConfiguration | InferenceConfiguration | str
+Choice = (
+    RankedConfiguration | PerLayerConfigurationWithPopulations | PerLayerConfiguration | InferenceConfiguration | str
+)
 
 
 def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
@@ -74,24 +76,24 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     check_network(network, "apply_configuration(network, choice)")
     layers = find_norms(network)
     if isinstance(choice, RankedConfiguration):
-        choice = choice.for_network(network)
-    configurations, populations = _configurations_by_layer(choice, network, list(layers))
-    blends = _population_weights_by_layer(choice, layers)
+        choice = choice.with_populations_of_network(network)
+    configurations, populations = _configurations_and_populations_by_layer(choice, network, list(layers))
+    blends = _blend_weights_by_layer(choice, layers)
     unknown_layers = sorted((configurations.keys() | populations.keys()) - layers.keys())
     if unknown_layers:
         raise ModelError(
             f"this is not the network that was evaluated: the layer {unknown_layers[0]} is not in this one"
         )
-    snapshots = {layer: layer.layer_state() for layer in layers.values()}
+    snapshots = {layer: layer.configured_state() for layer in layers.values()}
     try:
         for name, configuration in configurations.items():
             layers[name].configure(configuration, populations.get(name), blends.get(name))
-        _check_population_values(layers.values())
+        _check_any_layer_has_its_populations(layers.values())
     except BaseException:
         for layer, snapshot in snapshots.items():
-            layer.restore(snapshot)
+            layer.restore_configured_state(snapshot)
         raise
-    if _depends_on_batch(choice, layers, configurations):
+    if _outputs_depend_on_batch(choice, layers, configurations):
         warnings.warn(
             f"{choice} depends on the mini-batch: the output for an example changes with the other examples. The best "
             "row without this dependence is best_independent of the table",
@@ -101,29 +103,29 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     return network
 
 
-def _population_weights_by_layer(choice: Choice, names: Iterable[str]) -> Mapping[str, Blend]:
+def _blend_weights_by_layer(choice: Choice, names: Iterable[str]) -> Mapping[str, PopulationWeight]:
     """The weights of the population in blended statistics, by layer."""
-    if isinstance(choice, LayeredConfiguration):
+    if isinstance(choice, PerLayerConfigurationWithPopulations):
         return choice.blends
     blend = choice.blend if isinstance(choice, RankedConfiguration) else None
     return {} if blend is None else dict.fromkeys(names, blend)
 
 
-def _depends_on_batch(
+def _outputs_depend_on_batch(
     choice: Choice, layers: Mapping[str, Normalization], configurations: Mapping[str, InferenceConfiguration]
 ) -> bool:
     """Whether the output for an example depends on the other examples; layers that evaluation skips do not count."""
     if isinstance(choice, RankedConfiguration) and choice.is_independent:
         return False
     return any(
-        not configuration.restricted_to(layers[name].method).is_deterministic
+        not configuration.restricted_to_statistics_of(layers[name].method).is_deterministic
         for name, configuration in configurations.items()
     )
 
 
-def _check_population_values(layers: Iterable[Normalization]) -> None:
+def _check_any_layer_has_its_populations(layers: Iterable[Normalization]) -> None:
     """Raise ModelError if no layer has the population values that it reads."""
-    readers = [(layer, missing) for layer in layers if (missing := _missing_population_values(layer)) is not None]
+    readers = [(layer, missing) for layer in layers if (missing := _find_missing_population_values(layer)) is not None]
     if readers and all(missing for _, missing in readers):
         layer, missing = readers[0]
         raise ModelError(
@@ -132,17 +134,19 @@ def _check_population_values(layers: Iterable[Normalization]) -> None:
         )
 
 
-def _missing_population_values(layer: Normalization) -> list[str] | None:
+def _find_missing_population_values(layer: Normalization) -> list[str] | None:
     """The population values that a layer reads and does not have; None if it reads none."""
-    reads_population = any(layer.configuration.source(statistic).is_stored for statistic in layer.method.statistics)
-    return [str(statistic) for statistic in missing_statistics(layer)] if reads_population else None
+    reads_population = any(
+        layer.configuration.source_of(statistic).reads_stored_value for statistic in layer.method.statistics
+    )
+    return [str(statistic) for statistic in missing_stored_statistics(layer)] if reads_population else None
 
 
-def _configurations_by_layer(
+def _configurations_and_populations_by_layer(
     choice: Choice, network: nn.Module, names: Sequence[str]
 ) -> tuple[dict[str, InferenceConfiguration], LayerPopulationsByName]:
     """The configuration of each layer, and the population values of the choice."""
-    if isinstance(choice, LayeredConfiguration):
+    if isinstance(choice, PerLayerConfigurationWithPopulations):
         return dict(zip(choice.layers, choice.configuration.configurations, strict=True)), choice.populations
     if isinstance(choice, RankedConfiguration):
         return {name: choice.configuration_of_layer(name) for name in names}, choice.populations
@@ -151,10 +155,10 @@ def _configurations_by_layer(
             f"a {type(choice).__name__} is not a configuration: give a row of a table, as in ranked.recommended or "
             'ranked[0], or a configuration, as in "FFFF"'
         )
-    parsed = _parse(choice) if isinstance(choice, str) else choice
+    parsed = _parse_configuration_code(choice) if isinstance(choice, str) else choice
     if isinstance(parsed, InferenceConfiguration):
         return dict.fromkeys(names, parsed), {}
-    names = _execution_order(network, names, parsed)
+    names = _layer_names_in_execution_order(network, names, parsed)
     if len(parsed.configurations) != len(names):
         raise ModelError(
             f"{parsed} has configurations for {len(parsed.configurations)} layers, the network has {len(names)} "
@@ -163,7 +167,9 @@ def _configurations_by_layer(
     return dict(zip(names, parsed.configurations, strict=True)), {}
 
 
-def _execution_order(network: nn.Module, names: Sequence[str], configuration: PerLayerConfiguration) -> Sequence[str]:
+def _layer_names_in_execution_order(
+    network: nn.Module, names: Sequence[str], configuration: PerLayerConfiguration
+) -> Sequence[str]:
     """The layers in the order in which the network reaches them; any order if all layers have the same configuration.
 
     Raises ModelError if the order matters and cannot be determined without a forward pass.
@@ -177,13 +183,14 @@ def _execution_order(network: nn.Module, names: Sequence[str], configuration: Pe
         raise ModelError(
             f"the order in which this {type(network).__name__} reaches its normalization layers is unknown, so "
             f"{configuration} cannot be applied: apply the result of search_layers, as in "
-            f"apply_configuration(network, layered.best) or layered.of(configuration), which name the layers ({error})"
+            "apply_configuration(network, layered.best) or layered.with_populations(configuration), which name the "
+            f"layers ({error})"
         ) from error
     except ModelError:
         return names
 
 
-def _parse(code: str) -> PerLayerConfiguration | InferenceConfiguration:
+def _parse_configuration_code(code: str) -> PerLayerConfiguration | InferenceConfiguration:
     try:
         return PerLayerConfiguration.parse(code) if SEPARATOR in code else InferenceConfiguration(code)
     except ValueError as error:

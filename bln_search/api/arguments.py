@@ -12,7 +12,7 @@ from torch import nn
 from bln_search.core.errors import ModelError
 from bln_search.norms.network.layers import MomentsByEstimate
 
-MethodName = Literal["bln", "bn", "ln", "mbn", "brn", "none", "same"]
+MethodName = Literal["bln", "bn", "ln", "mbn", "brn", "wn", "normprop", "ap2", "none", "same"]
 SemanticsName = Literal["paper", "reference"]
 CorrectionName = Literal["bessel", "total"]
 ExportFormatName = Literal["safetensors", "torch_export", "onnx"]
@@ -31,7 +31,7 @@ def check_network(network: object, call: str) -> None:
     raise ModelError(f"the network has the type {type(network).__name__}, which is not an nn.Module: call {call}")
 
 
-def device_of(network: nn.Module) -> torch.device:
+def get_network_device(network: nn.Module) -> torch.device:
     """The device of a network with normalization layers. Raises ModelError for the device meta, without values."""
     parameter = next(network.parameters())
     if parameter.is_meta:
@@ -53,21 +53,21 @@ def parse_batch_sizes(batch_sizes: Sequence[int] | None) -> tuple[int, ...] | No
     return tuple(dict.fromkeys(int(size) for size in sizes))
 
 
-def check_memory_limit(memory_limit: int) -> int:
+def parse_memory_limit(memory_limit: int) -> int:
     """A size in bytes. Raises ValueError unless it is a whole number of at least 1."""
     if not _is_whole_number(memory_limit) or memory_limit < 1:
         raise ValueError(f"memory_limit is a number of bytes of at least 1, not {memory_limit!r}")
     return int(memory_limit)
 
 
-def check_flag(name: str, value: bool) -> bool:  # noqa: FBT001 - it is the value to check
+def parse_flag(name: str, value: bool) -> bool:  # noqa: FBT001 - it is the value to check
     """The value of a flag. Raises TypeError unless it is True or False: a text would be true by mistake."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} is True or False, not {value!r}")
     return value
 
 
-def check_gathered(gathered: MomentsByEstimate | None) -> MomentsByEstimate | None:
+def parse_gathered_moments(gathered: MomentsByEstimate | None) -> MomentsByEstimate | None:
     """Collected moments. Raises TypeError unless each estimate, by name, has moments of each layer by name."""
     if gathered is None:
         return None

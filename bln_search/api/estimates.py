@@ -7,18 +7,22 @@ from collections.abc import Container, Mapping, Sequence
 
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader
-from bln_search.core.blend import POPULATION_NAME, Blend, blend_label
+from bln_search.core.blend import POPULATION_NAME, PopulationWeight, blended_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, parse_enum
 from bln_search.core.errors import DataError
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.network.layers import MomentsByEstimate, layer_estimates, network_configurations
+from bln_search.norms.network.layers import (
+    MomentsByEstimate,
+    estimates_from_training_history,
+    list_configurations_of_layers,
+)
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 
-def population_loaders_by_name(loader: Loader | Mapping[str, Loader]) -> Mapping[str, Loader]:
+def parse_population_loaders(loader: Loader | Mapping[str, Loader]) -> Mapping[str, Loader]:
     """The loaders of the populations by name; a single loader is `frozen`.
 
     Raises:
@@ -39,7 +43,7 @@ def population_loaders_by_name(loader: Loader | Mapping[str, Loader]) -> Mapping
     return loader
 
 
-def parse_blends(blends: Sequence[float | str]) -> tuple[Blend, ...]:
+def parse_blends(blends: Sequence[float | str]) -> tuple[PopulationWeight, ...]:
     """The weights of `blends`, each once.
 
     Raises:
@@ -48,11 +52,11 @@ def parse_blends(blends: Sequence[float | str]) -> tuple[Blend, ...]:
     """
     if isinstance(blends, str) or not isinstance(blends, Sequence):
         raise TypeError(f'blends is a list of weights, as in [0.1, "N16"], not {blends!r}')
-    return tuple(dict.fromkeys(Blend.parse(blend) for blend in blends))
+    return tuple(dict.fromkeys(PopulationWeight.parse(blend) for blend in blends))
 
 
-def possible_rows(
-    layers: Mapping[str, Normalization], estimates: MomentsByEstimate, blends: Sequence[Blend] = ()
+def list_possible_inference_rows(
+    layers: Mapping[str, Normalization], estimates: MomentsByEstimate, blends: Sequence[PopulationWeight] = ()
 ) -> list[InferenceRow]:
     """Every configuration, under each estimate of the statistics that it takes from the population, and blended.
 
@@ -64,31 +68,41 @@ def possible_rows(
     statistics_by_estimate = {
         estimate: {statistic for name in moments for statistic in layers[name].method.statistics}
         for estimate, moments in estimates.items()
-        if estimate != PopulationEstimate.MEMORY
+        if not _has_configuration_letter(estimate)
     }
     rows = []
-    for configuration in network_configurations(layers):
-        if configuration.uses_memory and PopulationEstimate.MEMORY not in estimates:
+    for configuration in list_configurations_of_layers(layers, from_weights=PopulationEstimate.ANALYTIC in estimates):
+        if not estimates.keys() >= set(configuration.estimates_named_by_letters):
             continue
         if not configuration.uses_population:
             rows.append(InferenceRow(configuration, None))
             continue
-        from_population = {statistic for statistic, source in configuration.sources.items() if source.reads_population}
+        from_population = {
+            statistic for statistic, source in configuration.source_by_statistic.items() if source.reads_population
+        }
         for estimate, estimated in statistics_by_estimate.items():
             if from_population <= estimated:
                 rows += _population_and_blend_rows(configuration, estimate, blends)
     return rows
 
 
+def _has_configuration_letter(estimate: str) -> bool:
+    """Do configurations read this estimate by a letter of its own?"""
+    return any(estimate == own and own.has_own_source_letter for own in PopulationEstimate)
+
+
 def _population_and_blend_rows(
-    configuration: InferenceConfiguration, estimate: str, blends: Sequence[Blend]
+    configuration: InferenceConfiguration, estimate: str, blends: Sequence[PopulationWeight]
 ) -> list[InferenceRow]:
     """The row that takes values from a population, and those that blend them with the mini-batch."""
-    blended = [InferenceRow(configuration.with_blended_population, blend_label(estimate, blend)) for blend in blends]
+    blended = [
+        InferenceRow(configuration.with_blend_for_population, blended_estimate_label(estimate, blend))
+        for blend in blends
+    ]
     return [InferenceRow(configuration, estimate), *blended]
 
 
-def collect_estimates(
+def collect_all_population_estimates(
     adapter: BatchAdapter,
     layers: Mapping[str, Normalization],
     loaders: Mapping[str, PeekedLoader],
@@ -102,10 +116,10 @@ def collect_estimates(
 
     Raises DataError if `gathered` belongs to other layers.
     """
-    collected = {name: _collect_population(adapter, layers, loader, kept) for name, loader in loaders.items()}
+    collected = {name: _collect_moments_over_loader(adapter, layers, loader, kept) for name, loader in loaders.items()}
     estimates: dict[str, Mapping[str, LayerMoments]] = {**collected, **(gathered or {})}
-    _check_estimates(estimates, loaders, layers)
-    return {**layer_estimates(layers, moments_of_reached_layers(estimates)), **estimates}
+    _check_estimates_match_layers(estimates, loaders, layers)
+    return {**estimates_from_training_history(layers, moments_of_reached_layers(estimates)), **estimates}
 
 
 def moments_of_reached_layers(estimates: MomentsByEstimate) -> Mapping[str, LayerMoments]:
@@ -116,18 +130,15 @@ def moments_of_reached_layers(estimates: MomentsByEstimate) -> Mapping[str, Laye
     return next(moments for name, moments in estimates.items() if name not in list(PopulationEstimate))
 
 
-def _collect_population(
-    adapter: BatchAdapter,
-    layers: Mapping[str, Normalization],
-    loader: PeekedLoader,
-    kept: Container[str],
+def _collect_moments_over_loader(
+    adapter: BatchAdapter, layers: Mapping[str, Normalization], loader: PeekedLoader, kept: Container[str]
 ) -> dict[str, LayerMoments]:
     """The population over mini-batches of a loader; layers without a batch_size get the largest mini-batch size.
 
     Without a batch_size a layer uses the weights of the present mini-batch, and smaller mini-batches are excluded.
     Warns (UserWarning) if no mini-batch reaches a layer.
     """
-    gathered = collect_frozen_moments(adapter.network, adapter.population_inputs(loader, loader.name), kept=kept)
+    gathered = collect_frozen_moments(adapter.network, adapter.iter_population_inputs(loader, loader.name), kept=kept)
     size = max((moments.batch_size for moments in gathered.values()), default=None)
     for layer in layers.values():
         layer.batch_size = layer.batch_size or size
@@ -142,7 +153,7 @@ def _collect_population(
     return gathered
 
 
-def _check_estimates(
+def _check_estimates_match_layers(
     estimates: MomentsByEstimate, loaders: Mapping[str, PeekedLoader], layers: Mapping[str, Normalization]
 ) -> None:
     """Raise DataError if an estimate belongs to other layers or lacks a layer, ValueError for unknown estimates."""

@@ -9,21 +9,21 @@ from torch import nn
 
 from bln_search.api.arguments import (
     CorrectionName,
-    check_flag,
-    check_gathered,
-    check_memory_limit,
     parse_batch_sizes,
+    parse_flag,
+    parse_gathered_moments,
+    parse_memory_limit,
 )
 from bln_search.api.conditions.tables import RankedConditions
-from bln_search.api.estimates import parse_blends, population_loaders_by_name
+from bln_search.api.estimates import parse_blends, parse_population_loaders
 from bln_search.api.inputs.batch_forms import Target
-from bln_search.api.inputs.condition_loaders import parse_condition_loaders
+from bln_search.api.inputs.condition_loaders import parse_loaders_by_condition
 from bln_search.api.inputs.evaluation_data import EvaluationData
-from bln_search.api.inputs.metrics import UserMetric, resolve_metrics
+from bln_search.api.inputs.metrics import UserMetric, parse_metrics
 from bln_search.api.inputs.peeked_loader import Loader
-from bln_search.api.inputs.score import UserScore, resolve_score
+from bln_search.api.inputs.score import UserScore, parse_score
 from bln_search.api.network_evaluation import EvaluationSettings, NetworkEvaluation
-from bln_search.api.network_list import network_fingerprints, parse_networks
+from bln_search.api.network_list import compute_distinct_fingerprints, parse_networks
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.several_tables import combine_tables
 from bln_search.core.enums import Correction, parse_enum
@@ -150,22 +150,22 @@ def evaluate_configurations(
         print(ranked.recommended, ranked["TTTT"])
     """
     networks = parse_networks(network, "evaluate_configurations(network, train_loader, validation_loader)")
-    conditions = parse_condition_loaders(validation_loader, test_loader)
+    conditions = parse_loaders_by_condition(validation_loader, test_loader)
     settings = EvaluationSettings(
-        scoring=resolve_score(score),
+        scoring=parse_score(score),
         correction=parse_enum(Correction, correction, "correction"),
         blends=parse_blends(blends),
         batch_sizes=parse_batch_sizes(batch_sizes),
         forward=forward,
         target=target,
-        metrics=resolve_metrics(metrics),
-        gathered=check_gathered(gathered),
-        per_slot=check_flag("per_slot", per_slot),
-        one_pass=check_flag("one_pass", one_pass),
-        memory_limit=check_memory_limit(memory_limit),
+        metrics=parse_metrics(metrics),
+        gathered=parse_gathered_moments(gathered),
+        per_slot=parse_flag("per_slot", per_slot),
+        one_pass=parse_flag("one_pass", one_pass),
+        memory_limit=parse_memory_limit(memory_limit),
     )
-    populations = population_loaders_by_name(train_loader)
-    fingerprints = network_fingerprints(networks)
+    populations = parse_population_loaders(train_loader)
+    fingerprints = compute_distinct_fingerprints(networks)
     data = EvaluationData.read_first_batches(populations, conditions, networks=len(networks))
     evaluations = [NetworkEvaluation(each, data, settings) for each in networks]
-    return combine_tables([evaluation.tables() for evaluation in evaluations], fingerprints)
+    return combine_tables([evaluation.rank_under_each_condition() for evaluation in evaluations], fingerprints)

@@ -16,7 +16,7 @@ from bln_search.api.apply import apply_configuration
 from bln_search.api.evaluate import EvaluationOptions, evaluate_configurations
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader
-from bln_search.api.inputs.score import resolve_score
+from bln_search.api.inputs.score import parse_score
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.configuration import InferenceConfiguration
@@ -24,7 +24,7 @@ from bln_search.core.enums import Correction, PopulationEstimate, PopulationRefr
 from bln_search.core.errors import BatchDependenceWarning, DataError
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.norms.network.layers import find_norms, layer_estimates, refresh_populations
+from bln_search.norms.network.layers import estimates_from_training_history, find_norms, refresh_populations
 from bln_search.training.fine_tuning import FineTuning, FineTuningEpoch
 
 RefreshName = Literal["epoch", "never"]
@@ -109,32 +109,32 @@ def fine_tune(
         raise ValueError(f"epochs is a whole number of at least 1, not {epochs}")
     tuned = deepcopy(network)
 
-    def evaluate() -> RankedConfigurations:
+    def rank_all_configurations() -> RankedConfigurations:
         return evaluate_configurations(tuned, train_loader, validation_loader, test_loader=test_loader, **options)
 
-    before = evaluate()
-    row = _find_row(choice, before)
-    _apply(tuned, row)
-    trainer = _Trainer(tuned, train_loader, options, per_slot=row.per_slot)
+    before = rank_all_configurations()
+    row = _choose_training_row(choice, before)
+    _apply_row_without_warning(tuned, row)
+    trainer = _FineTuningCallbacks(tuned, train_loader, options, per_slot=row.per_slot)
     tuning = FineTuning(
         tuned,
-        trainer.mini_batches,
-        trainer.loss,
+        trainer.iter_epoch_mini_batches,
+        trainer.compute_mean_loss,
         optimizer((parameter for parameter in tuned.parameters() if parameter.requires_grad), lr=learning_rate),
         epochs=epochs,
         refresh=refresh,
-        estimate=trainer.estimate,
+        estimate=trainer.refresh_population_values,
     )
-    records = tuple(tuning.epochs())
+    records = tuple(tuning.train_epochs())
     tuned.eval()
     if refresh is PopulationRefresh.EPOCH:
-        trainer.estimate()
+        trainer.refresh_population_values()
     for layer in find_norms(tuned).values():
         layer.population_outdated = False
-    return tuned, FineTuningResult(before, evaluate(), row.configuration, records, tuning.diverged)
+    return tuned, FineTuningResult(before, rank_all_configurations(), row.configuration, records, tuning.diverged)
 
 
-def _find_row(
+def _choose_training_row(
     choice: RankedConfiguration | InferenceConfiguration | str | None, before: RankedConfigurations
 ) -> RankedConfiguration:
     """The row under which to train; that of a table is taken as it is."""
@@ -143,13 +143,13 @@ def _find_row(
     return before.recommended if choice is None else before[str(choice)]
 
 
-def _apply(network: nn.Module, row: RankedConfiguration) -> None:
+def _apply_row_without_warning(network: nn.Module, row: RankedConfiguration) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BatchDependenceWarning)
         apply_configuration(network, row)
 
 
-class _Trainer:
+class _FineTuningCallbacks:
     """Mini-batches, loss and population values of a network in training.
 
     Args:
@@ -161,18 +161,18 @@ class _Trainer:
 
     def __init__(self, network: nn.Module, loader: Loader, options: Mapping[str, Any], *, per_slot: bool) -> None:
         self.network, self.per_slot = network, per_slot
-        self.score = resolve_score(options.get("score", "cross_entropy"))
+        self.score = parse_score(options.get("score", "cross_entropy"))
         self.correction = parse_enum(Correction, options.get("correction", Correction.BESSEL), "correction")
         device = next(network.parameters()).device
         self.adapter = BatchAdapter(network, options.get("forward"), options.get("target"), device)
         self.loader = PeekedLoader(loader, "train_loader")
-        self.adapter.check_first_batch(self.loader, self.score, one_pass=False)
+        self.adapter.try_network_and_score_on_first_batch(self.loader, self.score, one_pass=False)
 
-    def mini_batches(self) -> Any:
+    def iter_epoch_mini_batches(self) -> Any:
         """Inputs and targets of an epoch."""
-        return self.adapter.input_target_pairs(self.loader, "train_loader", self.score)
+        return self.adapter.iter_input_target_pairs(self.loader, "train_loader", self.score)
 
-    def loss(self, batch: MiniBatch) -> Tensor:
+    def compute_mean_loss(self, batch: MiniBatch) -> Tensor:
         """The mean loss of a mini-batch."""
         inputs, targets = batch
         outputs = self.adapter.network(inputs)
@@ -180,11 +180,11 @@ class _Trainer:
             raise DataError(f"train_loader yields {len(targets)} targets for {len(outputs)} outputs")
         return self.score(outputs, targets)[0].mean()
 
-    def estimate(self) -> None:
+    def refresh_population_values(self) -> None:
         """Give the layers population values of the present weights."""
         frozen = collect_frozen_moments(
-            self.adapter.network, self.adapter.population_inputs(self.loader, "train_loader")
+            self.adapter.network, self.adapter.iter_population_inputs(self.loader, "train_loader")
         )
         layers = find_norms(self.network)
-        moments = {**layer_estimates(layers), PopulationEstimate.FROZEN: frozen}
+        moments = {**estimates_from_training_history(layers), PopulationEstimate.FROZEN: frozen}
         refresh_populations(layers, moments, self.correction, per_slot=self.per_slot)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from bln_search.core.enums import OtherLayers, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.tree.space import ungrouped_layers
+from bln_search.evaluation.tree.configuration_space import list_ungrouped_layers
 from bln_search.norms import Normalization
-from bln_search.norms.base import NormalizationBase
-from bln_search.norms.network.stored_values import missing_statistics, stored_population
+from bln_search.norms.network.stored_values import find_stored_population, missing_stored_statistics
+from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import LayerPopulations
 
 
@@ -28,10 +28,10 @@ def find_fixed_layers(
             f'others="{others}" is about the layers that no group names: name the layers to search in groups, as in '
             'groups={"last": ["layer4.*"]}'
         )
-    ungrouped = [] if groups is None else ungrouped_layers(layers, groups)
+    ungrouped = [] if groups is None else list_ungrouped_layers(layers, groups)
     kept = {name: layers[name] for name in ungrouped if others is OtherLayers.AS_IS}
     for name, layer in kept.items():
-        missing = missing_statistics(layer)
+        missing = missing_stored_statistics(layer)
         if missing:
             raise ModelError(
                 f'others="as_is": the layer {name} has configuration {layer.configuration} and no value of '
@@ -40,13 +40,13 @@ def find_fixed_layers(
     return kept
 
 
-def fixed_layer_populations(
+def stored_populations_of_fixed_layers(
     kept: Mapping[str, Normalization], estimate: PopulationEstimate
 ) -> dict[NormalizationBase, LayerPopulations]:
-    """The values that layers keep, as their population of the estimate that is searched, and as their memory."""
-    stored = {layer: stored_population(layer) for layer in kept.values()}
+    """The values that layers keep, as their population of the estimate that is searched, and of those of letters."""
+    stored = {layer: find_stored_population(layer) for layer in kept.values()}
     return {
-        layer: {estimate: population, PopulationEstimate.MEMORY: population}
+        layer: dict.fromkeys((estimate, *layer.configuration.estimates_named_by_letters), population)
         for layer, population in stored.items()
         if population is not None
     }

@@ -14,21 +14,21 @@ from bln_search.api.arguments import (
     EstimateName,
     LayerSearchName,
     OtherLayersName,
-    check_flag,
-    check_gathered,
-    check_memory_limit,
     check_network,
-    device_of,
+    get_network_device,
+    parse_flag,
+    parse_gathered_moments,
+    parse_memory_limit,
 )
-from bln_search.api.estimates import collect_estimates, population_loaders_by_name
-from bln_search.api.fixed_layers import find_fixed_layers, fixed_layer_populations
+from bln_search.api.estimates import collect_all_population_estimates, parse_population_loaders
+from bln_search.api.fixed_layers import find_fixed_layers, stored_populations_of_fixed_layers
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
-from bln_search.api.inputs.condition_loaders import ConditionLoaders
+from bln_search.api.inputs.condition_loaders import SplitLoaders
 from bln_search.api.inputs.evaluation_data import EvaluationData
-from bln_search.api.inputs.loaders import load_split_batches
+from bln_search.api.inputs.loaders import load_split_into_memory
 from bln_search.api.inputs.peeked_loader import Loader
-from bln_search.api.inputs.score import UserScore, describe_score, has_correctness, resolve_score
+from bln_search.api.inputs.score import UserScore, describe_score, last_score_had_correctness, parse_score
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.core.enums import Correction, LayerScope, LayerSearch, OtherLayers, PopulationEstimate, parse_enum
 from bln_search.core.errors import DataError, ModelError
@@ -36,25 +36,25 @@ from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.scoring import Score
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
-from bln_search.evaluation.tree.evaluators import make_evaluator
-from bln_search.evaluation.tree.space import TreeOptions
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.tree.evaluators import make_per_layer_evaluator
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.network.layers import find_norms, network_populations
-from bln_search.ranking.paired.per_layer_results import per_layer_result
-from bln_search.search.layers.search import LayerSearchPlan, assign_folds, search_network
-from bln_search.search.layers.strategies import SearchOptions
-from bln_search.specs.problems import problems_of
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.ranking.paired.per_layer_results import combine_network_searches
+from bln_search.search.layers.search import LayerSearchOptions, assign_mini_batches_to_folds, search_and_confirm_network
+from bln_search.search.layers.strategies import StrategyOptions
+from bln_search.specs.problems import problems_from_pydantic_errors
 from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.tasks.score import Score
 
 _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class _NetworkSearch:
-    """The search of one network, as `per_layer_result` needs it."""
+    """The search of one network, as `combine_network_searches` needs it."""
 
     spec: LayersSpec
     record: LayerSearchRecord
@@ -132,89 +132,91 @@ def search_layers(
         bln_search.apply_configuration(model, layered.best)
     """
     check_network(network, "search_layers(network, train_loader, validation_loader)")
-    scoring = resolve_score(score)
+    scoring = parse_score(score)
     parsed_estimate = parse_enum(PopulationEstimate, estimate, "estimate")
     parsed_correction = parse_enum(Correction, correction, "correction")
     budget = {"evaluations": evaluations, "folds": folds, "keep": keep}
-    spec = _layers_spec(
+    spec = _parse_layers_spec(
         None if search is None else parse_enum(LayerSearch, search, "search"), parsed_estimate, groups, budget
     )
-    check_memory_limit(memory_limit)
-    gathered = check_gathered(gathered)
+    parse_memory_limit(memory_limit)
+    gathered = parse_gathered_moments(gathered)
     layers = find_norms(network)
     kept = find_fixed_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
-    adapter = BatchAdapter(network, forward, target, device_of(network))
+    adapter = BatchAdapter(network, forward, target, get_network_device(network))
     data = EvaluationData.read_first_batches(
-        population_loaders_by_name(train_loader), [ConditionLoaders(None, validation_loader, test_loader)]
+        parse_population_loaders(train_loader), [SplitLoaders(None, validation_loader, test_loader)]
     )
-    data.check(adapter, scoring, one_pass=False, per_slot=check_flag("per_slot", per_slot))
-    batches, test_batches = _load_splits(data, scoring, adapter)
-    fold_of_batch = assign_folds(len(batches), folds)
-    estimates = collect_estimates(adapter, layers, data.populations, gathered, kept=kept)
+    data.try_network_on_first_batches(adapter, scoring, one_pass=False, per_slot=parse_flag("per_slot", per_slot))
+    batches, test_batches = _load_validation_and_test_batches(data, scoring, adapter)
+    fold_of_batch = assign_mini_batches_to_folds(len(batches), folds)
+    estimates = collect_all_population_estimates(adapter, layers, data.populations, gathered, kept=kept)
     if parsed_estimate not in estimates:
         raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
     populations = {
-        **network_populations(layers, estimates, parsed_correction, per_slot=per_slot),
-        **fixed_layer_populations(kept, parsed_estimate),
+        **compute_populations_of_layers(layers, estimates, parsed_correction, per_slot=per_slot),
+        **stored_populations_of_fixed_layers(kept, parsed_estimate),
     }
-    options = TreeOptions(
+    options = PerLayerEvaluatorOptions(
         parsed_estimate, spec.scope, spec.groups or {}, OtherLayers(others), scoring, memory_limit=memory_limit
     )
-    evaluator = make_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
+    evaluator = make_per_layer_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
     if search is None:
-        spec = spec.model_copy(update={"search": _default_search_method(evaluator, evaluations)})
+        spec = spec.model_copy(update={"search": _choose_exact_or_coordinate_search(evaluator, evaluations)})
     if spec.search is LayerSearch.EXACT:
-        _check_enumerable(evaluator)
+        _check_search_space_enumerable(evaluator)
     else:
-        _check_evaluations(evaluations, len(evaluator.space.uniform_digits()))
-    record = search_network(
+        _check_evaluation_budget(evaluations, len(evaluator.space.digits_by_uniform_configuration()))
+    record = search_and_confirm_network(
         evaluator,
         fold_of_batch,
-        LayerSearchPlan(spec.search, evaluations, keep, SearchOptions(seed=seed)),
+        LayerSearchOptions(spec.search, evaluations, keep, StrategyOptions(seed=seed)),
         test=test_batches,
     )
     network_search = _NetworkSearch(spec, record)
     size = len(batches[0][0])
-    result = per_layer_result([network_search], batch_size=size, estimate=parsed_estimate, seeds=[0])
+    result = combine_network_searches([network_search], batch_size=size, estimate=parsed_estimate, seeds=[0])
     return RankedLayers(
         result,
         record,
         {name: populations[layer] for name, layer in layers.items() if layer in populations},
-        has_accuracy=has_correctness(scoring),
+        has_accuracy=last_score_had_correctness(scoring),
         unit=describe_score(scoring).unit,
         blends={name: layer.blend for name, layer in kept.items() if layer.blend is not None},
     )
 
 
-def _load_splits(
+def _load_validation_and_test_batches(
     data: EvaluationData, score: Score, adapter: BatchAdapter
 ) -> tuple[list[MiniBatch], list[MiniBatch] | None]:
     """The mini-batches of the validation split and of the test split; None without one."""
-    validation, *test = (load_split_batches(loader, loader.name, score, adapter) for loader in data.splits)
+    validation, *test = (
+        load_split_into_memory(loader, loader.name, score, adapter) for loader in data.loaders_of_all_splits
+    )
     return validation, test[0] if test else None
 
 
-def _default_search_method(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearch:
+def _choose_exact_or_coordinate_search(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearch:
     """`exact` if the tree evaluator can enumerate the space, or plain forward passes within `evaluations`."""
     limit = (
         evaluator.max_configurations
-        if isinstance(evaluator, TreeEvaluator)
+        if isinstance(evaluator, TreePerLayerEvaluator)
         else min(evaluator.max_configurations, evaluations)
     )
-    return LayerSearch.EXACT if evaluator.space.size <= limit else LayerSearch.COORDINATE
+    return LayerSearch.EXACT if evaluator.space.num_configurations <= limit else LayerSearch.COORDINATE
 
 
-def _check_enumerable(evaluator: PerLayerEvaluator) -> None:
+def _check_search_space_enumerable(evaluator: PerLayerEvaluator) -> None:
     """Raise ModelError for more configurations than can be enumerated."""
-    if evaluator.space.size > evaluator.max_configurations:
+    if evaluator.space.num_configurations > evaluator.max_configurations:
         raise ModelError(
-            f"there are {evaluator.space.size:,} per-layer configurations, more than the "
+            f"there are {evaluator.space.num_configurations:,} per-layer configurations, more than the "
             f'{evaluator.max_configurations:,} that search="exact" enumerates: use search="coordinate" or '
             'search="beam", or tie layers together, as in groups={"early": ["features.*"]}'
         )
 
 
-def _check_evaluations(evaluations: int, uniform_count: int) -> None:
+def _check_evaluation_budget(evaluations: int, uniform_count: int) -> None:
     """Raise ValueError for fewer evaluations than uniform configurations."""
     if evaluations < uniform_count:
         raise ValueError(
@@ -227,7 +229,7 @@ _LEAST_EVALUATIONS = 16
 """Least budget of a study: a layer has at most 16 configurations."""
 
 
-def _layers_spec(
+def _parse_layers_spec(
     search: LayerSearch | None,
     estimate: PopulationEstimate,
     groups: Mapping[str, Sequence[str]] | None,
@@ -246,7 +248,7 @@ def _layers_spec(
     try:
         return LayersSpec.model_validate(section)
     except ValidationError as error:
-        problems = problems_of(error.errors(), section, LayersSpec)
+        problems = problems_from_pydantic_errors(error.errors(), section, LayersSpec)
         raise ValueError(
             "; ".join(f"{'.'.join(map(str, problem.location))}: {problem.message}" for problem in problems)
         ) from None

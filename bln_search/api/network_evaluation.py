@@ -8,33 +8,38 @@ from typing import Any
 
 from torch import nn
 
-from bln_search.api.arguments import device_of
-from bln_search.api.estimates import collect_estimates, moments_of_reached_layers, possible_rows
+from bln_search.api.arguments import get_network_device
+from bln_search.api.estimates import (
+    collect_all_population_estimates,
+    list_possible_inference_rows,
+    moments_of_reached_layers,
+)
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import EvaluationData
-from bln_search.api.inputs.loaders import batches_by_size
-from bln_search.api.inputs.metrics import Metric, MetricRecorder, count_examples
+from bln_search.api.inputs.loaders import iter_batches_by_size
+from bln_search.api.inputs.metrics import Metric, SplitMetricRecorder, find_dataset_length
 from bln_search.api.inputs.peeked_loader import PeekedLoader
-from bln_search.api.inputs.score import describe_score, has_correctness
+from bln_search.api.inputs.score import describe_score, last_score_had_correctness
 from bln_search.api.ranked.table import RankedConfigurations
-from bln_search.core.blend import Blend
+from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, Split
-from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
+from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
 from bln_search.evaluation import evaluate_split
 from bln_search.evaluation.adapted_network import Forward
-from bln_search.evaluation.class_counts import ClassCounts
-from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.evaluation.class_counts import ClassCounter
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
+    compute_populations_of_layers,
     find_norms,
-    network_populations,
-    row_matching_original_outputs,
+    find_row_of_original_outputs,
 )
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
-from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.leaderboard import rank_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
+from bln_search.tasks.score import Score
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class EvaluationSettings:
 
     scoring: Score
     correction: Correction
-    blends: tuple[Blend, ...]
+    blends: tuple[PopulationWeight, ...]
     batch_sizes: Sequence[int] | None
     forward: Forward | None
     target: Target | None
@@ -55,7 +60,7 @@ class EvaluationSettings:
 
 
 class NetworkEvaluation:
-    """The evaluation of one network. Its data are checked when it is made; every pass is in `tables`.
+    """The evaluation of one network. Its data are checked when it is made; no pass over them begins before.
 
     Args:
         network: The network.
@@ -69,54 +74,58 @@ class NetworkEvaluation:
 
     def __init__(self, network: nn.Module, data: EvaluationData, settings: EvaluationSettings) -> None:
         self._layers = find_norms(network)
-        self._adapter = BatchAdapter(network, settings.forward, settings.target, device_of(network))
+        self._adapter = BatchAdapter(network, settings.forward, settings.target, get_network_device(network))
         self._data, self._settings = data, settings
-        data.check(self._adapter, settings.scoring, one_pass=settings.one_pass, per_slot=settings.per_slot)
-        data.check_batch_sizes(self._adapter, settings.batch_sizes)
+        data.try_network_on_first_batches(
+            self._adapter, settings.scoring, one_pass=settings.one_pass, per_slot=settings.per_slot
+        )
+        data.check_splits_hold_largest_batch(self._adapter, settings.batch_sizes)
 
-    def tables(self) -> dict[str | None, RankedConfigurations]:
+    def rank_under_each_condition(self) -> dict[str | None, RankedConfigurations]:
         """The ranked table of each condition; populations are collected once."""
         settings, layers = self._settings, self._layers
-        estimates = collect_estimates(self._adapter, layers, self._data.populations, settings.gathered)
-        populations = network_populations(layers, estimates, settings.correction, per_slot=settings.per_slot)
-        rows = possible_rows(layers, estimates, settings.blends)
+        estimates = collect_all_population_estimates(self._adapter, layers, self._data.populations, settings.gathered)
+        populations = compute_populations_of_layers(layers, estimates, settings.correction, per_slot=settings.per_slot)
+        rows = list_possible_inference_rows(layers, estimates, settings.blends)
         by_estimate = _populations_by_estimate(layers, estimates, populations)
         tables: dict[str | None, RankedConfigurations] = {}
         for condition in self._data.conditions:
-            measured = _Measured([], {}, ClassCounts())
-            for split, loader, _ in condition.by_split():
-                self._evaluate_split(split, loader, rows, populations, measured)
+            measured = _ConditionMeasurements([], {}, ClassCounter())
+            for split, loader, _ in condition.iter_splits_with_loaders():
+                self._evaluate_split_into(split, loader, rows, populations, measured)
             tables[condition.name] = RankedConfigurations(
-                board=rank_rows(
+                board=rank_evaluations(
                     TrialEvaluation(arm="network", seed=0, evaluation=result) for result in measured.evaluations
                 ),
                 populations=by_estimate,
                 outcomes=_outcomes_by_key(measured.evaluations),
-                class_prior=measured.classes.class_prior,
+                class_prior=measured.classes.class_prior_baseline,
                 per_slot=settings.per_slot and any(layer.batch_size != 1 for layer in layers.values()),
-                deployed=row_matching_original_outputs(layers, moments_of_reached_layers(estimates)),
-                has_accuracy=has_correctness(settings.scoring),
+                deployed=find_row_of_original_outputs(layers, moments_of_reached_layers(estimates)),
+                has_accuracy=last_score_had_correctness(settings.scoring),
                 score=describe_score(settings.scoring),
                 metric_values=measured.metric_values,
                 higher_is_better={name: metric.higher_is_better for name, metric in settings.metrics.items()},
             )
         return tables
 
-    def _evaluate_split(
+    def _evaluate_split_into(
         self,
         split: Split,
         loader: PeekedLoader,
         rows: Sequence[InferenceRow],
         populations: Populations,
-        measured: _Measured,
+        measured: _ConditionMeasurements,
     ) -> None:
         """Add the evaluations of one split at every mini-batch size, and the values of the metrics."""
         settings = self._settings
-        pairs = self._adapter.input_target_pairs(loader, loader.name, settings.scoring)
-        if split is Split.VALIDATION and settings.scoring is cross_entropy:
+        pairs = self._adapter.iter_input_target_pairs(loader, loader.name, settings.scoring)
+        if split is Split.VALIDATION and settings.scoring is cross_entropy_and_correctness:
             pairs = measured.classes.count_targets(pairs)
-        for batch_size, batches in batches_by_size(pairs, settings.batch_sizes, loader.name):
-            recorder = MetricRecorder(settings.metrics, len(rows), count_examples(loader.loader), settings.memory_limit)
+        for batch_size, batches in iter_batches_by_size(pairs, settings.batch_sizes, loader.name):
+            recorder = SplitMetricRecorder(
+                settings.metrics, len(rows), find_dataset_length(loader.loader), settings.memory_limit
+            )
             evaluations = evaluate_split(
                 self._adapter.network,
                 batches,
@@ -127,21 +136,21 @@ class NetworkEvaluation:
                 score=settings.scoring,
                 one_pass=settings.one_pass,
                 memory_limit=settings.memory_limit,
-                observe=recorder.observe if settings.metrics else None,
+                observe=recorder.add_outputs if settings.metrics else None,
             )
-            if not has_correctness(settings.scoring):
+            if not last_score_had_correctness(settings.scoring):
                 evaluations = [replace(evaluation, accuracy=None) for evaluation in evaluations]
             measured.evaluations.extend(evaluations)
-            measured.metric_values.update(recorder.values(evaluations))
+            measured.metric_values.update(recorder.compute_metrics_of_measured_rows(evaluations))
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _ConditionMeasurements:
     """The evaluations of one condition, values of metrics, and the classes of its targets."""
 
     evaluations: list[Evaluation]
     metric_values: dict[EvaluationKey, dict[str, float]]
-    classes: ClassCounts
+    classes: ClassCounter
 
 
 def _populations_by_estimate(
@@ -154,5 +163,5 @@ def _populations_by_estimate(
     }
 
 
-def _outcomes_by_key(results: list[Evaluation]) -> dict[EvaluationKey, Outcomes]:
+def _outcomes_by_key(results: list[Evaluation]) -> dict[EvaluationKey, ExampleOutcomes]:
     return {result.key: result.outcomes for result in results if result.outcomes is not None}

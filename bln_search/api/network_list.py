@@ -32,7 +32,7 @@ def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[
         raise ModelError("the list of networks is empty: give at least one network")
     for member in network:
         check_network(member, call)
-    layers = [_layer_descriptions(member) for member in network]
+    layers = [_describe_layers_by_name(member) for member in network]
     for position, others in enumerate(layers[1:], start=1):
         if others != layers[0]:
             raise ModelError(
@@ -43,7 +43,7 @@ def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[
     return list(network)
 
 
-def network_fingerprints(networks: Sequence[nn.Module]) -> tuple[str, ...]:
+def compute_distinct_fingerprints(networks: Sequence[nn.Module]) -> tuple[str, ...]:
     """A fingerprint of each of several networks; empty for one network.
 
     Raises:
@@ -62,7 +62,7 @@ def network_fingerprints(networks: Sequence[nn.Module]) -> tuple[str, ...]:
     return tuple(fingerprints)
 
 
-def _layer_descriptions(network: nn.Module) -> dict[str, str]:
+def _describe_layers_by_name(network: nn.Module) -> dict[str, str]:
     """Method and number of features of each normalization layer, by name."""
     return {name: f"{layer.method} of {layer.num_features} features" for name, layer in find_norms(network).items()}
 

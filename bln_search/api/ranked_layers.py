@@ -8,16 +8,16 @@ from functools import reduce
 
 import numpy as np
 
-from bln_search.api.apply import LayeredConfiguration
-from bln_search.api.ranked.printing import drop_accuracy_columns, table_html, table_text
-from bln_search.core.blend import Blend
+from bln_search.api.apply import PerLayerConfigurationWithPopulations
+from bln_search.api.ranked.printing import drop_accuracy_columns, render_table_html, render_table_text
+from bln_search.core.blend import PopulationWeight
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.norms.statistics import LayerPopulation, select_population
+from bln_search.norms.statistics import LayerPopulation, select_layer_population
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.sentences.per_layer import per_layer_sentences
 from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.per_layer import layer_table
+from bln_search.reports.terminal.per_layer import best_layer_configurations_table
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,25 +38,25 @@ class RankedLayers:
     populations: Mapping[str, Mapping[str, LayerPopulation]]
     has_accuracy: bool = True
     unit: str = "nats"
-    blends: Mapping[str, Blend] = field(default_factory=dict)
+    blends: Mapping[str, PopulationWeight] = field(default_factory=dict)
 
     @property
-    def best(self) -> LayeredConfiguration:
+    def best(self) -> PerLayerConfigurationWithPopulations:
         """The best configuration on all validation examples."""
-        return self.of(PerLayerConfiguration.parse(self.result.rows[0].configuration))
+        return self.with_populations(PerLayerConfiguration.parse(self.result.rows[0].configuration))
 
     @property
-    def best_independent(self) -> LayeredConfiguration | None:
+    def best_independent(self) -> PerLayerConfigurationWithPopulations | None:
         """The evaluated configuration of lowest loss that is independent of the mini-batch; None if there is none."""
-        digits = _best_independent_digits(self.record)
-        return None if digits is None else self.of(self.record.space.configuration(digits))
+        digits = _find_best_independent_digits(self.record)
+        return None if digits is None else self.with_populations(self.record.space.configuration_of_digits(digits))
 
-    def of(self, configuration: PerLayerConfiguration) -> LayeredConfiguration:
+    def with_populations(self, configuration: PerLayerConfiguration) -> PerLayerConfigurationWithPopulations:
         """A configuration with the population values it reads. Raises ValueError if the search space lacks it."""
-        self.record.space.digits(configuration)
+        self.record.space.digits_of_configuration(configuration)
         names = self.record.space.layers
         values = {
-            name: select_population(
+            name: select_layer_population(
                 layer_configuration,
                 self.result.estimate if layer_configuration.uses_population else None,
                 self.populations.get(name, {}),
@@ -64,27 +64,27 @@ class RankedLayers:
             for name, layer_configuration in zip(names, configuration.configurations, strict=True)
         }
         read = {name: population for name, population in values.items() if population is not None}
-        return LayeredConfiguration(configuration, names, read, self.blends)
+        return PerLayerConfigurationWithPopulations(configuration, names, read, self.blends)
 
     def __repr__(self) -> str:
-        rows, size = self.result.rows, self.record.space.size
+        rows, size = self.result.rows, self.record.space.num_configurations
         best = f"best {rows[0].configuration} {rows[0].loss:.4f}" if rows else "none with a finite loss"
         return f"<{type(self).__name__}: {self.result.search} search of {size:,} configurations, {best}>"
 
     def __str__(self) -> str:
-        return table_text(*self._table_with_sentences())
+        return render_table_text(*self._table_with_sentences())
 
     def _repr_html_(self) -> str:
         """The table in a notebook."""
-        return table_html(*self._table_with_sentences())
+        return render_table_html(*self._table_with_sentences())
 
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
-        table = layer_table(self.result)
+        table = best_layer_configurations_table(self.result)
         sentences = per_layer_sentences(self.result, unit=self.unit)
         return table if self.has_accuracy else drop_accuracy_columns(table), sentences
 
 
-def _best_independent_digits(record: LayerSearchRecord) -> tuple[int, ...] | None:
+def _find_best_independent_digits(record: LayerSearchRecord) -> tuple[int, ...] | None:
     """Digits of the configuration of lowest finite loss in which no layer depends on the mini-batch."""
     options = [
         np.array([all(configuration.is_deterministic for configuration in option) for option in choice.options])
@@ -95,8 +95,8 @@ def _best_independent_digits(record: LayerSearchRecord) -> tuple[int, ...] | Non
         is_independent = reduce(lambda mask, option: np.logical_and.outer(mask, option).ravel(), options)
     else:
         is_independent = np.all([option[column] for option, column in zip(options, digits.T, strict=True)], axis=0)
-    losses = np.where(is_independent, record.sums.mean_loss, np.inf)
+    losses = np.where(is_independent, record.sums.mean_loss_per_configuration, np.inf)
     best = int(losses.argmin())
     if not np.isfinite(losses[best]):
         return None
-    return record.space.digits_at(best) if digits is None else tuple(int(digit) for digit in digits[best])
+    return record.space.digits_at_index(best) if digits is None else tuple(int(digit) for digit in digits[best])

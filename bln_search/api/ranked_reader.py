@@ -16,9 +16,9 @@ from bln_search.api.ranked.file_format import (
     FORMAT,
     FORMAT_VERSION,
     Json,
-    TensorStore,
+    NumberedTensors,
     add_missing_suffix,
-    content_sha256,
+    ranked_file_content_sha256,
 )
 from bln_search.api.ranked.row import LayerPopulationsByName
 from bln_search.api.ranked.table import RankedConfigurations
@@ -27,8 +27,8 @@ from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.core.records import EvaluationKey, Outcomes
-from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
+from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
+from bln_search.core.records import EvaluationKey, ExampleOutcomes
 from bln_search.core.states import EvaluationState
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
@@ -52,7 +52,7 @@ def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedCondi
         ranked.save("ranked")
         ranked = bln_search.load_ranked("ranked")
     """
-    file = _find_file(path)
+    file = _resolve_ranked_file(path)
     metadata, tensors = _read_metadata_and_tensors(file)
     if metadata.get("format") != FORMAT:
         raise DataError(f"{file} is not a file of ranked tables: give one that ranked.save(path) wrote")
@@ -62,10 +62,10 @@ def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedCondi
             f"it was written by bln-search {metadata.get('bln_search')}, which reads it"
         )
     description = metadata.get("tables", "")
-    if content_sha256(metadata.get("bln_search", ""), description, tensors) != metadata.get("sha256"):
+    if ranked_file_content_sha256(metadata.get("bln_search", ""), description, tensors) != metadata.get("sha256"):
         raise DataError(f"{file} is damaged: its content does not have the recorded SHA-256")
     try:
-        return _tables_from_json(json.loads(description), TensorStore(tensors))
+        return _tables_from_json(json.loads(description), NumberedTensors(tensors))
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DataError(f"{file} is damaged: {error!r}") from None
 
@@ -81,18 +81,18 @@ def _read_metadata_and_tensors(file: Path) -> tuple[dict[str, str], dict[str, Te
         raise DataError(f"{file} is damaged, or not a file of ranked tables: {error}") from None
 
 
-def _find_file(path: str | PathLike[str]) -> Path:
+def _resolve_ranked_file(path: str | PathLike[str]) -> Path:
     """The file itself, or with its suffix."""
     file = Path(path)
     return file if file.is_file() else add_missing_suffix(path)
 
 
-def _tables_from_json(content: Json, store: TensorStore) -> RankedConfigurations | RankedConditions:
+def _tables_from_json(content: Json, store: NumberedTensors) -> RankedConfigurations | RankedConditions:
     """All tables. Raises KeyError, TypeError or ValueError for a content of another form."""
     networks: list[NetworkTables] = []
     for network in content["networks"]:
         populations = _populations_from_json(network["populations"], store)
-        tables = [_table_from_json(table, populations, store) for table in network["tables"]]
+        tables = [_network_table_from_json(table, populations, store) for table in network["tables"]]
         if content["network"] is not None:
             fingerprints = tuple(content["fingerprints"])
             tables = [replace(table, fingerprints=fingerprints, network=content["network"]) for table in tables]
@@ -100,15 +100,15 @@ def _tables_from_json(content: Json, store: TensorStore) -> RankedConfigurations
     return combine_tables(networks, content["fingerprints"])
 
 
-def _table_from_json(
-    content: Json, populations: Mapping[str, LayerPopulationsByName], store: TensorStore
+def _network_table_from_json(
+    content: Json, populations: Mapping[str, LayerPopulationsByName], store: NumberedTensors
 ) -> RankedConfigurations:
     """The table of one network."""
     prior, deployed = content["class_prior"], content["deployed"]
     return RankedConfigurations(
         board=Leaderboard(
             Split(content["ranked_on"]),
-            tuple(_row_from_json(row, has_accuracy=content["has_accuracy"]) for row in content["rows"]),
+            tuple(_leaderboard_row_from_json(row, has_accuracy=content["has_accuracy"]) for row in content["rows"]),
         ),
         populations=populations,
         outcomes=dict(_outcomes_from_json(entry, store) for entry in content["outcomes"]),
@@ -124,34 +124,38 @@ def _table_from_json(
     )
 
 
-def _score_from_json(content: Json) -> ScoreDescription:
+def _score_from_json(content: Json) -> LossDescription:
     """What the loss is. Earlier files do not say it: without accuracy it is no cross-entropy."""
     if "score" not in content:
-        return CROSS_ENTROPY if content["has_accuracy"] else ScoreDescription("loss")
-    return ScoreDescription(**content["score"])
+        return CROSS_ENTROPY if content["has_accuracy"] else LossDescription("loss")
+    return LossDescription(**content["score"])
 
 
-def _populations_from_json(content: Json, store: TensorStore) -> dict[str, dict[str, LayerPopulation]]:
+def _populations_from_json(content: Json, store: NumberedTensors) -> dict[str, dict[str, LayerPopulation]]:
     """Population values by estimate and layer."""
     return {
         estimate: {
-            name: LayerPopulation(_pair_from_json(value["batch"], store), _pair_from_json(value["feature"], store))
+            name: LayerPopulation(
+                _population_pair_from_json(value["batch"], store), _population_pair_from_json(value["feature"], store)
+            )
             for name, value in layers.items()
         }
         for estimate, layers in content.items()
     }
 
 
-def _pair_from_json(content: Json | None, store: TensorStore) -> PopulationPair | None:
+def _population_pair_from_json(content: Json | None, store: NumberedTensors) -> PopulationPair | None:
     if content is None:
         return None
     deviation = content["deviation"]
     return PopulationPair(
-        store.get(content["mean"]), None if deviation is None else store.get(deviation), content["reason"]
+        store.get_by_name(content["mean"]),
+        None if deviation is None else store.get_by_name(deviation),
+        content["reason"],
     )
 
 
-def _row_from_json(content: Json, *, has_accuracy: bool) -> LeaderboardRow:
+def _leaderboard_row_from_json(content: Json, *, has_accuracy: bool) -> LeaderboardRow:
     """A row. Earlier files have accuracies of 0 for a score without correctness."""
     missing = content["missing_seeds"]
     return LeaderboardRow(
@@ -175,7 +179,7 @@ def _row_from_json(content: Json, *, has_accuracy: bool) -> LeaderboardRow:
     )
 
 
-def _key_from_json(content: Json) -> EvaluationKey:
+def _evaluation_key_from_json(content: Json) -> EvaluationKey:
     return EvaluationKey(
         InferenceConfiguration(content["configuration"]),
         content["estimate"],
@@ -185,9 +189,11 @@ def _key_from_json(content: Json) -> EvaluationKey:
 
 
 def _metric_values_from_json(content: Json) -> tuple[EvaluationKey, dict[str, float]]:
-    return _key_from_json(content), {name: float(value) for name, value in content["values"].items()}
+    return _evaluation_key_from_json(content), {name: float(value) for name, value in content["values"].items()}
 
 
-def _outcomes_from_json(content: Json, store: TensorStore) -> tuple[EvaluationKey, Outcomes]:
-    outcomes = Outcomes(store.get(content["losses"]).numpy(), store.get(content["correct"]).numpy())
-    return _key_from_json(content), outcomes
+def _outcomes_from_json(content: Json, store: NumberedTensors) -> tuple[EvaluationKey, ExampleOutcomes]:
+    outcomes = ExampleOutcomes(
+        store.get_by_name(content["losses"]).numpy(), store.get_by_name(content["correct"]).numpy()
+    )
+    return _evaluation_key_from_json(content), outcomes

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bln_search.api.conditions.tables import RankedConditions
-from bln_search.api.inputs.metrics import mean_over_networks
+from bln_search.api.inputs.metrics import mean_metric_values_over_networks
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.records import Evaluation, EvaluationKey
-from bln_search.ranking.leaderboard import LeaderboardRow, rank_rows
+from bln_search.ranking.leaderboard import LeaderboardRow, rank_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 
 NetworkTables = Mapping[str | None, RankedConfigurations]
@@ -29,14 +29,15 @@ def combine_tables(
         A table for one condition without a name, otherwise the tables of all conditions.
     """
     by_condition = {
-        name: rank_over_networks([tables[name] for tables in networks], tuple(fingerprints)) for name in networks[0]
+        name: rank_means_over_networks([tables[name] for tables in networks], tuple(fingerprints))
+        for name in networks[0]
     }
     if None in by_condition:
         return by_condition[None]
     return RankedConditions({name: table for name, table in by_condition.items() if name is not None})
 
 
-def rank_over_networks(
+def rank_means_over_networks(
     tables: Sequence[RankedConfigurations], fingerprints: tuple[str, ...] = ()
 ) -> RankedConfigurations:
     """The table of the means over networks; the table of a single network itself."""
@@ -46,11 +47,11 @@ def rank_over_networks(
         TrialEvaluation(arm=row.arm, seed=position, evaluation=evaluation)
         for position, table in enumerate(tables)
         for row in table.board.rows
-        for evaluation in _evaluations(row, table)
+        for evaluation in _evaluations_of_row(row, table)
     )
     deployed = {table.deployed for table in tables}
     return RankedConfigurations(
-        board=rank_rows(evaluations, tables[0].board.ranked_on, seeds=len(tables)),
+        board=rank_evaluations(evaluations, tables[0].board.ranked_on, seeds=len(tables)),
         populations={},
         outcomes={},
         class_prior=tables[0].class_prior,
@@ -58,7 +59,7 @@ def rank_over_networks(
         deployed=deployed.pop() if len(deployed) == 1 else None,
         has_accuracy=tables[0].has_accuracy,
         score=tables[0].score,
-        metric_values=mean_over_networks([table.metric_values for table in tables]),
+        metric_values=mean_metric_values_over_networks([table.metric_values for table in tables]),
         higher_is_better=tables[0].higher_is_better,
         networks=tuple(
             replace(table, fingerprints=fingerprints, network=position) for position, table in enumerate(tables)
@@ -67,7 +68,7 @@ def rank_over_networks(
     )
 
 
-def _evaluations(row: LeaderboardRow, table: RankedConfigurations) -> list[Evaluation]:
+def _evaluations_of_row(row: LeaderboardRow, table: RankedConfigurations) -> list[Evaluation]:
     """The evaluations of a row of one network; a row without a value has one on the split that ranks."""
     if not row.metrics:
         key = EvaluationKey(row.configuration, row.estimate, row.batch_size, table.board.ranked_on)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bln_search.norms import Normalization
-from bln_search.norms.replacement import KEPT, NotReplacedReason, class_path, registered_class
+from bln_search.norms.replacement import KEPT, NotReplacedReason, class_path, find_registered_class
 
 _REASONS: dict[type[nn.Module], str] = {
     nn.RMSNorm: "it does not subtract a mean",
@@ -40,7 +40,7 @@ class UnconvertedLayer:
     is_variant: bool
 
     @property
-    def message(self) -> str:
+    def why_not_replaced(self) -> str:
         """A sentence without its end."""
         return f"layer {self.name or 'itself'} is a {self.path}, which is not replaced: {self.reason}"
 
@@ -50,19 +50,19 @@ def describe_unconverted_layer(
 ) -> UnconvertedLayer:
     """Return the description of a layer; by default with the reason for its class."""
     if not_replaced is None:
-        return UnconvertedLayer(name, _path(layer), _reason(layer), is_variant=False)
-    return UnconvertedLayer(name, _path(layer), not_replaced.reason, not_replaced.has_counterpart)
+        return UnconvertedLayer(name, _class_path_of_module(layer), _why_layer_is_kept(layer), is_variant=False)
+    return UnconvertedLayer(name, _class_path_of_module(layer), not_replaced.reason, not_replaced.has_counterpart)
 
 
 def is_unsupported_norm(module: nn.Module) -> bool:
     """Whether this is a normalization layer, by its class or by the name of its class, that no function replaces."""
-    if isinstance(module, Normalization) or registered_class(module) is not None:
+    if isinstance(module, Normalization) or find_registered_class(module) is not None:
         return False
     if isinstance(module, tuple(_REASONS)):
         return True
-    name = class_name(module)
+    name = original_class_name(module)
     is_reparametrization = name.startswith("_")  # as torch names the classes of weight norm and spectral norm
-    return "norm" in name.lower() and not is_reparametrization and not _holds_layers(module)
+    return "norm" in name.lower() and not is_reparametrization and not _has_weighted_or_norm_children(module)
 
 
 def format_unconverted_layers(layers: Iterable[UnconvertedLayer]) -> str:
@@ -73,12 +73,12 @@ def format_unconverted_layers(layers: Iterable[UnconvertedLayer]) -> str:
     return "; ".join(f"{count} × {path} ({reason})" for (path, reason), count in sorted(groups.items()))
 
 
-def has_compiled_module(modules: Sequence[tuple[str, nn.Module]]) -> bool:
+def has_jit_compiled_module(modules: Sequence[tuple[str, nn.Module]]) -> bool:
     """Whether a module is compiled by torch.jit."""
     return any(isinstance(module, torch.jit.ScriptModule) for _, module in modules)
 
 
-def _holds_layers(module: nn.Module) -> bool:
+def _has_weighted_or_norm_children(module: nn.Module) -> bool:
     """Whether a module holds other layers: with parameters, or for normalization. Activations are neither."""
     return any(
         next(child.parameters(), None) is not None or isinstance(child, Normalization) or _is_named_norm(child)
@@ -87,19 +87,19 @@ def _holds_layers(module: nn.Module) -> bool:
 
 
 def _is_named_norm(module: nn.Module) -> bool:
-    return registered_class(module) is not None or "norm" in class_name(module).lower()
+    return find_registered_class(module) is not None or "norm" in original_class_name(module).lower()
 
 
-def class_name(module: nn.Module) -> str:
+def original_class_name(module: nn.Module) -> str:
     """Return the name of a module's class, also for a module compiled by torch.jit."""
     return str(module.original_name) if isinstance(module, torch.jit.ScriptModule) else type(module).__name__
 
 
-def _path(module: nn.Module) -> str:
-    return class_name(module) if isinstance(module, torch.jit.ScriptModule) else class_path(type(module))
+def _class_path_of_module(module: nn.Module) -> str:
+    return original_class_name(module) if isinstance(module, torch.jit.ScriptModule) else class_path(type(module))
 
 
-def _reason(layer: nn.Module) -> str:
+def _why_layer_is_kept(layer: nn.Module) -> str:
     if isinstance(layer, torch.jit.ScriptModule):
         return "it is compiled by torch.jit"
     for kind, reason in _REASONS.items():

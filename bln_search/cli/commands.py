@@ -34,7 +34,7 @@ class Panel(StrEnum):
 
 VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
     Panel.STUDIES: {
-        "init": skeleton.init,
+        "init": skeleton.write_study_skeleton,
         "validate": validation.validate,
         "run": run.run,
         "list": listing.list_studies,
@@ -50,7 +50,7 @@ VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
         "probe": analysis.probe,
         "search-layers": layer_search.search_layers,
         "layers": layers.layers,
-        "report": publish.report,
+        "report": publish.write_html_report,
         "manifest": publish.write_manifest,
         "export": export.export,
         "verify": verification.verify,
@@ -81,19 +81,19 @@ GROUPS: Mapping[Panel, Mapping[str, typer.Typer]] = {
 }
 
 
-def add_verbs(app: typer.Typer) -> None:
+def add_verbs_to_app(app: typer.Typer) -> None:
     """Add every verb and every group of verbs."""
     for panel, verbs in VERBS.items():
         for name, verb in verbs.items():
-            app.command(name, help=_join_lines(verb), rich_help_panel=panel)(verb)
+            app.command(name, help=_docstring_with_joined_lines(verb), rich_help_panel=panel)(verb)
     for panel, groups in GROUPS.items():
         for name, group in groups.items():
             for command in group.registered_commands:
                 if command.callback is not None:
-                    command.help = _join_lines(command.callback)
+                    command.help = _docstring_with_joined_lines(command.callback)
             app.add_typer(group, name=name, rich_help_panel=panel)
 
 
-def _join_lines(verb: Callable[..., object]) -> str:
+def _docstring_with_joined_lines(verb: Callable[..., object]) -> str:
     """Return the docstring of a verb with each paragraph in one line: Typer keeps the line breaks of the source."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in (getdoc(verb) or "").split("\n\n"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bln_search.execution.executors.base import Executor
 
 
-def make_environment(
+def make_execution_environment(
     settings: Settings, data: Path | None = None, device: str | None = None, *, elsewhere: bool = False
 ) -> ExecutionEnvironment:
     """Return folders and device of the trials.
@@ -41,7 +41,7 @@ def make_environment(
     )
 
 
-def check_ray_options(executor: ExecutorName, ray_address: str | None, gpus_per_trial: float | None) -> None:
+def check_ray_options_need_ray(executor: ExecutorName, ray_address: str | None, gpus_per_trial: float | None) -> None:
     """Raise BadParameter for an option of Ray with another executor: trials would run on the wrong machine."""
     if executor is not ExecutorName.RAY and (ray_address or gpus_per_trial is not None):
         raise typer.BadParameter("these options need --executor ray", param_hint="--ray-address, --gpus-per-trial")

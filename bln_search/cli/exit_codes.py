@@ -35,15 +35,15 @@ class ExitCode(IntEnum):
     BROKEN_PIPE = 141
 
 
-class Interrupted(SystemExit):
+class InterruptedCommandExit(SystemExit):
     """Ctrl-C in a command that has printed its own message."""
 
 
 @contextmanager
-def report_nothing_written() -> Iterator[None]:
+def report_nothing_written_on_interrupt() -> Iterator[None]:
     """On Ctrl-C, report that nothing was written: for commands that write only at their end."""
     try:
         yield
     except KeyboardInterrupt:
         errors.print("interrupted; nothing was written")
-        raise Interrupted(ExitCode.INTERRUPTED) from None
+        raise InterruptedCommandExit(ExitCode.INTERRUPTED) from None

@@ -18,7 +18,7 @@ EXTRAS: dict[str, frozenset[str]] = {
 """Import names of the packages of each extra. The driver of Postgres is chosen by the database URL."""
 
 
-def missing_package_error(error: ModuleNotFoundError) -> MissingPackageError | None:
+def find_missing_package_error(error: ModuleNotFoundError) -> MissingPackageError | None:
     """Return an error that names the extra of the package; None if the package belongs to no extra."""
     package = (error.name or "").partition(".")[0]
     return next(
@@ -26,7 +26,7 @@ def missing_package_error(error: ModuleNotFoundError) -> MissingPackageError | N
     )
 
 
-def missing_training_package_error() -> MissingPackageError | None:
+def find_missing_training_package_error() -> MissingPackageError | None:
     """Return an error if a package for training is not installed, else None. Imports nothing."""
     missing = (package for package in ("torch", *sorted(EXTRAS["train"])) if find_spec(package) is None)
     return next((MissingPackageError(package, "train") for package in missing), None)

@@ -12,9 +12,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from bln_search import __version__
-from bln_search.cli.commands import add_verbs
-from bln_search.cli.exit_codes import ExitCode, Interrupted
-from bln_search.cli.extras import missing_package_error
+from bln_search.cli.commands import add_verbs_to_app
+from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
+from bln_search.cli.extras import find_missing_package_error
 from bln_search.cli.output import errors, print_error
 from bln_search.core.errors import (
     BlnSearchError,
@@ -33,20 +33,22 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-add_verbs(app)
+add_verbs_to_app(app)
 
 
-def _print_version(requested: bool) -> None:  # noqa: FBT001 - the signature of a typer callback
+def _print_version_and_exit(requested: bool) -> None:  # noqa: FBT001 - the signature of a typer callback
     if requested:
         typer.echo(f"bln-search {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _common_options(
+def _configure_logging_option(
     version: Annotated[  # noqa: ARG001 - its callback does the work
         bool,
-        typer.Option("--version", "-V", is_eager=True, callback=_print_version, help="Print the version and stop."),
+        typer.Option(
+            "--version", "-V", is_eager=True, callback=_print_version_and_exit, help="Print the version and stop."
+        ),
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more on standard error.")] = False,
 ) -> None:
@@ -72,37 +74,37 @@ def main() -> None:
     """Run the command. Print a `BlnSearchError` as one line and exit with its code, see `ExitCode`."""
     try:
         try:
-            _run_app()
+            _run_app_and_translate_errors()
         finally:
             sys.stdout.flush()  # a closed pipe is reported here rather than when the interpreter ends
     except BrokenPipeError:
-        _exit_after_closed_pipe()
+        _exit_quietly_after_closed_pipe()
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # Rich and Typer exit with code 1
-            _exit_after_closed_pipe()
+            _exit_quietly_after_closed_pipe()
         raise
 
 
-def _run_app() -> None:
+def _run_app_and_translate_errors() -> None:
     try:
         app()
     except SystemExit as end:
-        if end.code == ExitCode.INTERRUPTED and not isinstance(end, Interrupted):
-            _print_interrupted()
+        if end.code == ExitCode.INTERRUPTED and not isinstance(end, InterruptedCommandExit):
+            _print_interrupted_message()
         raise
     except BlnSearchError as error:
         _exit_with_error(error)
     except ModuleNotFoundError as error:
-        package_error = missing_package_error(error)
+        package_error = find_missing_package_error(error)
         if package_error is None:
             raise
         _exit_with_error(package_error)
     except KeyboardInterrupt:
-        _print_interrupted()
+        _print_interrupted_message()
         sys.exit(ExitCode.INTERRUPTED)
 
 
-def _exit_after_closed_pipe() -> NoReturn:
+def _exit_quietly_after_closed_pipe() -> NoReturn:
     """End quietly, as a program does that SIGPIPE ends: the reader of a pipe, such as `head`, needs no more."""
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
@@ -128,5 +130,5 @@ def _exit_without_cleanup(code: ExitCode) -> NoReturn:
     os._exit(code)
 
 
-def _print_interrupted() -> None:
+def _print_interrupted_message() -> None:
     errors.print("interrupted; finished trials are kept; run the same command again to resume")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.output import DocumentFormat, Format
+from bln_search.cli.output import DocumentFormat, RecordsFormat
 from bln_search.core.enums import PopulationEstimate, Split
 
 
@@ -74,7 +74,7 @@ TokenOption = Annotated[
         show_default=False,
     ),
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
+FormatOption = Annotated[RecordsFormat, typer.Option("--format", help="Output format.")]
 DocumentFormatOption = Annotated[DocumentFormat, typer.Option("--format", help="Output format.")]
 OutputOption = Annotated[
     Path | None,

@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableT
 from rich.segment import Segment
 from rich.text import Text
 
-from bln_search.core.errors import OutputError
+from bln_search.core.errors import OutputFileError
 from bln_search.core.files.atomic import write_atomically
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
@@ -32,7 +32,7 @@ _MINUTE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
 
 
-def output_width(environment: Mapping[str, str], *, is_terminal: bool) -> int | None:
+def choose_output_width(environment: Mapping[str, str], *, is_terminal: bool) -> int | None:
     """Width in characters of the results; None for that of the terminal. A terminal and a pipe respect COLUMNS."""
     columns = environment.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
@@ -40,7 +40,7 @@ def output_width(environment: Mapping[str, str], *, is_terminal: bool) -> int | 
     return None if is_terminal else _PIPE_WIDTH
 
 
-class _Trimmed:
+class _RenderableWithTrimmedLines:
     """A renderable without spaces at the ends of its lines, which Rich writes to fill cells and the width."""
 
     def __init__(self, renderable: RenderableType) -> None:
@@ -48,7 +48,7 @@ class _Trimmed:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the segments of each line up to its last visible character."""
-        for segments, ends_line in _split_lines(console.render(self._renderable, options)):
+        for segments, ends_line in _iter_lines_of_segments(console.render(self._renderable, options)):
             while segments and not segments[-1].control and not segments[-1].text.rstrip(" "):
                 segments.pop()
             if segments and not segments[-1].control:
@@ -59,7 +59,7 @@ class _Trimmed:
                 yield Segment.line()
 
 
-def _split_lines(segments: Iterable[Segment]) -> Iterator[tuple[list[Segment], bool]]:
+def _iter_lines_of_segments(segments: Iterable[Segment]) -> Iterator[tuple[list[Segment], bool]]:
     """Yield the segments of each line, and whether a line break follows."""
     line: list[Segment] = []
     for text, style, control in segments:
@@ -75,10 +75,10 @@ class _TrimLinesHook(RenderHook):
     """Print every renderable without spaces at the ends of its lines."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        return [_Trimmed(renderable) for renderable in renderables]
+        return [_RenderableWithTrimmedLines(renderable) for renderable in renderables]
 
 
-results = Console(width=output_width(os.environ, is_terminal=sys.stdout.isatty()))
+results = Console(width=choose_output_width(os.environ, is_terminal=sys.stdout.isatty()))
 results.push_render_hook(_TrimLinesHook())
 errors = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 """Wraps lines on a terminal only: elsewhere a message is one line, so that programs find it."""
@@ -99,7 +99,7 @@ def print_error(message: str) -> None:
     errors.print(Text.assemble(("error:", "bold red"), f" {message}"), highlight=False)
 
 
-class Format(StrEnum):
+class RecordsFormat(StrEnum):
     """Format of printed results."""
 
     TABLE = "table"
@@ -127,48 +127,52 @@ class LeaderboardFormat(StrEnum):
     PARQUET = "parquet"
 
 
-def check_output_path(path: Path) -> None:
-    """Raise OutputError if a file cannot be written to `path`; called before anything is computed for it."""
+def check_output_path_writable(path: Path) -> None:
+    """Raise OutputFileError if a file cannot be written to `path`; called before anything is computed for it."""
     if path.exists() and not path.is_file():
-        raise OutputError(f"{path} is not a regular file: choose another with --output, or redirect standard output")
+        raise OutputFileError(
+            f"{path} is not a regular file: choose another with --output, or redirect standard output"
+        )
     if not path.parent.is_dir():
-        raise OutputError(
+        raise OutputFileError(
             f"{path} cannot be written: create the folder {path.parent} first, or choose another file with --output"
         )
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file atomically. Raises OutputError if it cannot be written."""
-    check_output_path(path)
+def write_file_atomically(path: Path, content: bytes) -> None:
+    """Write a file atomically. Raises OutputFileError if it cannot be written."""
+    check_output_path_writable(path)
     umask = os.umask(0)
     os.umask(umask)
     try:
         write_atomically(path.resolve(), content, mode=0o666 & ~umask)
     except OSError as error:
-        raise OutputError(f"{path} cannot be written ({error.strerror}): choose another file with --output") from None
+        raise OutputFileError(
+            f"{path} cannot be written ({error.strerror}): choose another file with --output"
+        ) from None
 
 
 @contextmanager
-def translate_os_errors() -> Iterator[None]:
-    """Translate an OSError into an OutputError, which is printed as one line."""
+def os_errors_as_output_errors() -> Iterator[None]:
+    """Translate an OSError into an OutputFileError, which is printed as one line."""
     try:
         yield
     except OSError as error:
         location = f"{error.filename}: " if error.filename else ""
-        raise OutputError(f"{location}{error.strerror or error}") from None
+        raise OutputFileError(f"{location}{error.strerror or error}") from None
 
 
-def write_output(content: bytes, to: Path | None) -> None:
+def write_to_file_or_stdout(content: bytes, to: Path | None) -> None:
     """Write to a file, or to standard output if `to` is None."""
     if to is not None:
-        write_file(to, content)
+        write_file_atomically(to, content)
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
 
 
-def print_table(
+def print_records_table(
     rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "", optional: Sequence[str] = ()
 ) -> None:
     """Print rows as a table on standard output; arguments of `make_records_table`."""
@@ -187,10 +191,12 @@ def make_records_table(
         optional: Columns that are dropped if the table is too wide, in this order.
     """
     order = {name: position for position, name in enumerate(optional, start=1)}
-    return FittedTable([_make_column(name, [row[name] for row in rows], order.get(name)) for name in columns], title)
+    return FittedTable(
+        [_make_fitting_column(name, [row[name] for row in rows], order.get(name)) for name in columns], title
+    )
 
 
-def _make_column(name: str, values: Sequence[object], drop_order: int | None) -> Column:
+def _make_fitting_column(name: str, values: Sequence[object], drop_order: int | None) -> Column:
     cells = [_format_cell(value) for value in values]
     if all(_NUMBER.fullmatch(cell) for cell in cells if cell):
         return Column(name, cells, CellKind.NUMBER, drop_order=drop_order)

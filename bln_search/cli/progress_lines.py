@@ -7,12 +7,12 @@ from collections.abc import Callable
 from bln_search.cli.output import errors
 
 
-def line_printer(*, quiet: bool) -> Callable[[str], None]:
+def make_progress_line_printer(*, quiet: bool) -> Callable[[str], None]:
     """Return a function that prints a line of progress; with `quiet` it prints nothing."""
-    return _print_nothing if quiet else _print_line
+    return _print_nothing if quiet else _print_to_stderr
 
 
-def _print_line(line: str) -> None:
+def _print_to_stderr(line: str) -> None:
     errors.print(line, markup=False, highlight=False)
 
 

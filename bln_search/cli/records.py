@@ -11,7 +11,7 @@ from datetime import datetime
 
 import typer
 
-from bln_search.cli.output import Format, print_table
+from bln_search.cli.output import RecordsFormat, print_records_table
 
 Record = Mapping[str, object]
 """A flat record: values by field."""
@@ -20,7 +20,7 @@ Record = Mapping[str, object]
 def print_records(
     records: Sequence[Record],
     columns: Sequence[str],
-    output_format: Format,
+    output_format: RecordsFormat,
     table: Callable[[], None] | None = None,
     optional: Sequence[str] = (),
 ) -> None:
@@ -33,22 +33,22 @@ def print_records(
         table: Prints the table; by default one column per field and one row per record.
         optional: Columns of that table that a narrow terminal does not show, the least important first.
     """
-    if output_format is Format.JSON:
-        typer.echo(json.dumps([_replace_non_finite(record) for record in records], indent=1))
-    elif output_format is Format.JSONL:
+    if output_format is RecordsFormat.JSON:
+        typer.echo(json.dumps([_replace_non_finite_by_none(record) for record in records], indent=1))
+    elif output_format is RecordsFormat.JSONL:
         for record in records:
-            typer.echo(json.dumps(_replace_non_finite(record)))
-    elif output_format is Format.CSV:
+            typer.echo(json.dumps(_replace_non_finite_by_none(record)))
+    elif output_format is RecordsFormat.CSV:
         writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(records)
     elif table is not None:
         table()
     else:
-        print_table(records, columns, optional=optional)
+        print_records_table(records, columns, optional=optional)
 
 
-def print_record(record: Record, output_format: Format, table: Callable[[], None]) -> None:
+def print_record(record: Record, output_format: RecordsFormat, table: Callable[[], None]) -> None:
     """Print the only record of a command; its JSON is an object.
 
     Args:
@@ -56,19 +56,19 @@ def print_record(record: Record, output_format: Format, table: Callable[[], None
         output_format: The format.
         table: Prints it as text.
     """
-    if output_format is Format.JSON:
-        typer.echo(json.dumps(_replace_non_finite(record), indent=1))
+    if output_format is RecordsFormat.JSON:
+        typer.echo(json.dumps(_replace_non_finite_by_none(record), indent=1))
     else:
         print_records([record], tuple(record), output_format, table)
 
 
-def _replace_non_finite(value: object) -> object:
+def _replace_non_finite_by_none(value: object) -> object:
     """Return a value with null for every number that is not finite, which JSON cannot represent."""
     if isinstance(value, Mapping):
-        return {name: _replace_non_finite(inner) for name, inner in value.items()}
+        return {name: _replace_non_finite_by_none(inner) for name, inner in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def json_value(value: object) -> object:
+def time_to_iso_text(value: object) -> object:
     """Return a time as text in ISO 8601, and any other value unchanged."""
     return value.isoformat() if isinstance(value, datetime) else value

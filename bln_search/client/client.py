@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from bln_search.client.events import follow_events, list_events
-from bln_search.client.exports import Exports
-from bln_search.client.http_session import HttpSession
-from bln_search.client.results import read_leaderboard, wait_for_analysis
-from bln_search.client.share_links import ShareLinks
-from bln_search.client.studies import SubmittableResults, find_study, spec_json, submit_results, submit_study
+from bln_search.client.events import iter_events_live, iter_events_so_far
+from bln_search.client.exports import ExportsClient
+from bln_search.client.http_session import ServiceHttpSession
+from bln_search.client.results import read_leaderboard_until_unchanged, wait_for_analysis
+from bln_search.client.share_links import ShareLinksClient
+from bln_search.client.studies import (
+    SubmittableResults,
+    get_study_by_number_or_name,
+    study_to_json_value,
+    submit_results,
+    submit_study,
+)
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.specs.external_results import ExternalResults
@@ -39,9 +45,9 @@ class Client:
     def __init__(self, server: str, token: str | None = None, *, timeout: float = 30.0, patience: float = 5.0) -> None:
         self.server = server.rstrip("/")
         self.patience = patience
-        self._session = HttpSession(self.server, token, timeout=timeout, patience=patience)
-        self.exports = Exports(self._session)
-        self.share_links = ShareLinks(self._session)
+        self._session = ServiceHttpSession(self.server, token, timeout=timeout, patience=patience)
+        self.exports = ExportsClient(self._session)
+        self.share_links = ShareLinksClient(self._session)
 
     def __enter__(self) -> Self:
         """Return the client; nothing is prepared."""
@@ -75,11 +81,11 @@ class Client:
 
     def validate(self, study: StudySpec | dict[str, Any]) -> dict[str, Any]:
         """Return the plan of a study without submitting it."""
-        return self._session.request_json("POST", "/studies/validate", json=spec_json(study))
+        return self._session.request_json("POST", "/studies/validate", json=study_to_json_value(study))
 
     def studies(self, **filters: Any) -> Iterator[dict[str, Any]]:
         """Yield your studies, newest first. filters: state, name, tag, owner (as admin), sort."""
-        return self._session.list_items("/studies", filters)
+        return self._session.iter_items_of_all_pages("/studies", filters)
 
     def study(self, study: int | str) -> dict[str, Any]:
         """Return a study by its number, or your newest with a name; a name of digits is first taken as a number.
@@ -90,7 +96,7 @@ class Client:
         Raises:
             ServiceError: 404 if there is none, or if only other accounts have one of that name.
         """
-        return find_study(self._session, study)
+        return get_study_by_number_or_name(self._session, study)
 
     def session(self) -> dict[str, Any]:
         """Return the account and the scope of the token."""
@@ -98,7 +104,7 @@ class Client:
 
     def trials(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
         """Yield the trials of a study in its order. filters: state, arm, method, seed."""
-        return self._session.list_items(f"/studies/{study_id}/trials", filters)
+        return self._session.iter_items_of_all_pages(f"/studies/{study_id}/trials", filters)
 
     def evaluations(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
         """Yield the evaluations of a study.
@@ -107,11 +113,11 @@ class Client:
             study_id: The study.
             filters: arm, seed, configuration, estimate, batch_size, split, condition (`clean` without one), state.
         """
-        return self._session.list_items(f"/studies/{study_id}/evaluations", filters)
+        return self._session.iter_items_of_all_pages(f"/studies/{study_id}/evaluations", filters)
 
     def curves(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
         """Yield the epochs of every trial. filters: arm, seed."""
-        return self._session.list_items(f"/studies/{study_id}/curves", filters)
+        return self._session.iter_items_of_all_pages(f"/studies/{study_id}/curves", filters)
 
     def leaderboard(self, study_id: int, **filters: Any) -> Leaderboard:
         """Return the leaderboard.
@@ -120,7 +126,7 @@ class Client:
             study_id: The study.
             filters: method, arm, batch_size, estimate, state, deterministic, condition, parameter, collapse, on, sort.
         """
-        return read_leaderboard(self._session, study_id, filters)
+        return read_leaderboard_until_unchanged(self._session, study_id, filters)
 
     def analysis(self, study_id: int, *, wait: float = 0.0) -> Analysis | None:
         """Return the analysis of a study; None if no worker has computed it yet, or the study is not complete.
@@ -133,15 +139,15 @@ class Client:
 
     def probes(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
         """Yield results outside the leaderboard. filters: kind, arm."""
-        return self._session.list_items(f"/studies/{study_id}/probes", filters)
+        return self._session.iter_items_of_all_pages(f"/studies/{study_id}/probes", filters)
 
     def list_events(self, study_id: int, after: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the events of a study so far, oldest first. after: yield only events with higher numbers."""
-        return list_events(self._session, study_id, after)
+        return iter_events_so_far(self._session, study_id, after)
 
     def follow_events(self, study_id: int, after: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the events of a study live until it ends. After a lost connection the stream resumes."""
-        return follow_events(self._session, study_id, after)
+        return iter_events_live(self._session, study_id, after)
 
     def cancel(self, study_id: int) -> dict[str, Any]:
         """Cancel a study."""
@@ -168,11 +174,11 @@ class Client:
 
     def delete(self, study_id: int) -> None:
         """Delete a study with all its results."""
-        self._session.request("DELETE", f"/studies/{study_id}")
+        self._session.request_with_retries("DELETE", f"/studies/{study_id}")
 
     def tokens(self) -> list[dict[str, Any]]:
         """Return your tokens, newest first, without their secrets."""
-        return list(self._session.list_items("/tokens", {}))
+        return list(self._session.iter_items_of_all_pages("/tokens", {}))
 
     def create_token(self, **fields: Any) -> dict[str, Any]:
         """Create a token; only this response has its `secret`. fields: label, scope, account, days."""
@@ -188,4 +194,4 @@ class Client:
 
     def revoke_token(self, token_id: int) -> None:
         """Revoke a token."""
-        self._session.request("DELETE", f"/tokens/{token_id}")
+        self._session.request_with_retries("DELETE", f"/tokens/{token_id}")

@@ -9,14 +9,14 @@ from typing import Any
 import httpx
 
 from bln_search.client.errors import ServiceError
-from bln_search.client.http_session import HttpSession
-from bln_search.client.stream import read_stream
+from bln_search.client.http_session import ServiceHttpSession
+from bln_search.client.stream import iter_server_sent_events
 
 _EVENT_PAGE_SIZE = 1000
 """Events that one request reads."""
 
 
-def list_events(session: HttpSession, study_id: int, after: int) -> Iterator[dict[str, Any]]:
+def iter_events_so_far(session: ServiceHttpSession, study_id: int, after: int) -> Iterator[dict[str, Any]]:
     """Yield the events of a study so far with numbers above `after`, oldest first."""
     while True:
         params = {"after": after, "limit": _EVENT_PAGE_SIZE}
@@ -27,14 +27,14 @@ def list_events(session: HttpSession, study_id: int, after: int) -> Iterator[dic
         after = page["last"]
 
 
-def follow_events(session: HttpSession, study_id: int, after: int) -> Iterator[dict[str, Any]]:
+def iter_events_live(session: ServiceHttpSession, study_id: int, after: int) -> Iterator[dict[str, Any]]:
     """Yield the events of a study with numbers above `after` until it ends. A lost connection is resumed."""
     lost_since: float | None = None
     while True:
         try:
             with session.open_event_stream(f"/studies/{study_id}/events", after) as lines:
                 lost_since = None
-                for event in read_stream(lines):
+                for event in iter_server_sent_events(lines):
                     if event is None:
                         return
                     after = event["number"]
@@ -43,5 +43,5 @@ def follow_events(session: HttpSession, study_id: int, after: int) -> Iterator[d
             is_temporary = not isinstance(error, ServiceError) or error.status in (429, 503)
             lost_since = lost_since or time.monotonic()
             if not is_temporary or time.monotonic() - lost_since > session.patience:
-                raise error if isinstance(error, ServiceError) else session.unreachable_error(error) from None
+                raise error if isinstance(error, ServiceError) else session.make_unreachable_error(error) from None
         time.sleep(0.2)

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bln_search.client.errors import ServiceError
-from bln_search.client.http_session import HttpSession
-from bln_search.core.files.atomic import copy_atomically, file_sha256
+from bln_search.client.http_session import ServiceHttpSession
+from bln_search.core.files.atomic import compute_file_sha256, copy_atomically
 
 _POLL = 0.5
 """Seconds between two requests for the state of an export."""
@@ -22,7 +22,7 @@ _WORKER_PATIENCE = 60.0
 Export = dict[str, Any]
 
 
-class Exports:
+class ExportsClient:
     """Exports of trained networks. Every method raises ServiceError as `Client` does.
 
     Example:
@@ -30,7 +30,7 @@ class Exports:
         client.exports.download(client.exports.wait(study_id, export["id"]), "network.zip")
     """
 
-    def __init__(self, session: HttpSession) -> None:
+    def __init__(self, session: ServiceHttpSession) -> None:
         self._session = session
 
     def request(self, study_id: int, **fields: Any) -> Export:
@@ -98,20 +98,23 @@ class Exports:
             ServiceError: The archive has expired, or arrived damaged.
         """
         with tempfile.TemporaryDirectory() as folder:
-            archive = self._fetch(export, Path(folder))
+            archive = self._download_and_verify_archive(export, Path(folder))
             copy_atomically(archive, Path(path))
         return Path(path)
 
     def download_folder(self, export: Export, folder: Path) -> None:
         """Download the archive of a ready export, and write its files into an existing folder. Raises as `download`."""
-        with tempfile.TemporaryDirectory() as scratch, zipfile.ZipFile(self._fetch(export, Path(scratch))) as archive:
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            zipfile.ZipFile(self._download_and_verify_archive(export, Path(scratch))) as archive,
+        ):
             for entry in archive.infolist():
                 name = PurePosixPath(entry.filename).name  # without folders, so that none leads elsewhere
                 (folder / name).write_bytes(archive.read(entry))
 
-    def _fetch(self, export: Export, folder: Path) -> Path:
+    def _download_and_verify_archive(self, export: Export, folder: Path) -> Path:
         path = folder / "archive.zip"
-        self._session.download(f"/studies/{export['study_id']}/exports/{export['id']}/download", path)
-        if file_sha256(path) != export["sha256"]:
+        self._session.download_to_file(f"/studies/{export['study_id']}/exports/{export['id']}/download", path)
+        if compute_file_sha256(path) != export["sha256"]:
             raise ServiceError(f"the archive of export {export['id']} arrived damaged: download it again")
         return path

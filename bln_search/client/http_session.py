@@ -19,7 +19,7 @@ _FIRST_DELAY = 0.2
 """Seconds until a request is repeated for the first time, unless the service says when."""
 
 
-class HttpSession:
+class ServiceHttpSession:
     """Requests to the REST API. Every method raises ServiceError if the service rejects a request.
 
     Args:
@@ -55,10 +55,10 @@ class HttpSession:
         ) as response:
             if response.status_code != httpx.codes.OK:
                 response.read()
-                raise _service_error(response)
+                raise _make_service_error(response)
             yield response.iter_lines()
 
-    def list_items(self, path: str, filters: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    def iter_items_of_all_pages(self, path: str, filters: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
         """Yield the items of all pages of a list. filters: None for a list without parameters, which has one page."""
         cursor = None
         while True:
@@ -69,7 +69,7 @@ class HttpSession:
             if cursor is None:
                 return
 
-    def download(self, path: str, target: Path) -> None:
+    def download_to_file(self, path: str, target: Path) -> None:
         """Write the content of a path to a file, and begin again while the service is unreachable."""
         deadline = time.monotonic() + self.patience
         while True:
@@ -77,26 +77,26 @@ class HttpSession:
                 with self._http.stream("GET", f"/api/v1{path}") as response, target.open("wb") as file:
                     if not response.is_success:
                         response.read()
-                        raise _service_error(response)
+                        raise _make_service_error(response)
                     for chunk in response.iter_bytes():
                         file.write(chunk)
             except httpx.TransportError as error:
                 if not isinstance(error, _CONNECTION_LOST) or time.monotonic() > deadline:
-                    raise self.unreachable_error(error) from None
+                    raise self.make_unreachable_error(error) from None
                 time.sleep(_FIRST_DELAY)
             else:
                 return
 
     def request_json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         """Send a request and return the JSON object of the response."""
-        response = self.request(method, path, **options)
+        response = self.request_with_retries(method, path, **options)
         try:
             document: dict[str, Any] = response.json()
         except ValueError:
             raise ServiceError(f"{self.server} did not answer with JSON: is it a bln-search service?") from None
         return document
 
-    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def request_with_retries(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Send a request, and repeat it while the service is unreachable if repeating is safe."""
         if "params" in options:
             options["params"] = {name: value for name, value in options["params"].items() if value is not None}
@@ -112,7 +112,7 @@ class HttpSession:
                     is_idempotent and isinstance(error, _CONNECTION_LOST)
                 )
                 if not can_repeat or time.monotonic() > deadline:
-                    raise self.unreachable_error(error) from None
+                    raise self.make_unreachable_error(error) from None
                 may_have_arrived = may_have_arrived or not isinstance(error, httpx.ConnectError)
                 time.sleep(_FIRST_DELAY)
                 continue
@@ -121,7 +121,7 @@ class HttpSession:
                 and is_idempotent
                 and time.monotonic() < deadline
             ):
-                wanted = retry_after(response)
+                wanted = parse_retry_after(response)
                 time.sleep(min(delay if wanted is None else wanted, max(0.0, deadline - time.monotonic())))
                 delay *= 2
                 continue
@@ -130,9 +130,9 @@ class HttpSession:
             )
             if response.is_success or was_deleted_before:
                 return response
-            raise _service_error(response)
+            raise _make_service_error(response)
 
-    def unreachable_error(self, error: Exception) -> ServiceError:
+    def make_unreachable_error(self, error: Exception) -> ServiceError:
         """Return the error of a service that cannot be reached."""
         reason = str(error) or type(error).__name__
         if not self.server.startswith(("http://", "https://")):
@@ -142,7 +142,7 @@ class HttpSession:
         )
 
 
-def _service_error(response: httpx.Response) -> ServiceError:
+def _make_service_error(response: httpx.Response) -> ServiceError:
     """Return the problem document of a response as an error."""
     try:
         problem = response.json()
@@ -153,10 +153,10 @@ def _service_error(response: httpx.Response) -> ServiceError:
     if response.status_code == httpx.codes.UNAUTHORIZED:
         lines[0] = f"{response.url.copy_with(raw_path=b'/')}: {lines[0]}"
         lines.append("give a token with --token or BLN_SEARCH_TOKEN; `bln-search token create` makes one")
-    return ServiceError("; ".join(lines), response.status_code, problem, retry_after(response))
+    return ServiceError("; ".join(lines), response.status_code, problem, parse_retry_after(response))
 
 
-def retry_after(response: httpx.Response) -> float | None:
+def parse_retry_after(response: httpx.Response) -> float | None:
     """Return the seconds of the header Retry-After; None without one, or for a date."""
     value = response.headers.get("retry-after", "")
     return float(value) if value.isascii() and value.isdigit() else None

@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 from bln_search.client.errors import ServiceError
-from bln_search.client.http_session import PAGE_SIZE, HttpSession
+from bln_search.client.http_session import PAGE_SIZE, ServiceHttpSession
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import row_from_flat
+from bln_search.reports.export import unflatten_row
 
 _LEADERBOARD_DELAYS = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Seconds to wait before each attempt to read a leaderboard that changes between its pages."""
@@ -24,19 +24,21 @@ class _LeaderboardChangedError(Exception):
     """The leaderboard has changed since its first page."""
 
 
-def read_leaderboard(session: HttpSession, study_id: int, filters: dict[str, Any]) -> Leaderboard:
+def read_leaderboard_until_unchanged(
+    session: ServiceHttpSession, study_id: int, filters: dict[str, Any]
+) -> Leaderboard:
     """Return one version of a leaderboard. Raises ServiceError if it changes again and again."""
     for delay in _LEADERBOARD_DELAYS:
         time.sleep(delay)
         with suppress(_LeaderboardChangedError):
-            return _read_pages(session, study_id, filters)
+            return _read_leaderboard_pages(session, study_id, filters)
     raise ServiceError(
         f"the leaderboard of study {study_id} changed {len(_LEADERBOARD_DELAYS)} times while it was read: "
         f"try later or read it in one response: {session.server}/api/v1/studies/{study_id}/leaderboard?format=csv"
     )
 
 
-def wait_for_analysis(session: HttpSession, study_id: int, seconds: float) -> Analysis | None:
+def wait_for_analysis(session: ServiceHttpSession, study_id: int, seconds: float) -> Analysis | None:
     """Return the analysis of a study; None if there is none after these seconds, or if the study is not complete."""
     deadline = time.monotonic() + seconds
     delay = _FIRST_POLL
@@ -56,7 +58,7 @@ def wait_for_analysis(session: HttpSession, study_id: int, seconds: float) -> An
         delay = min(_MAX_POLL, 2 * delay)
 
 
-def _read_pages(session: HttpSession, study_id: int, filters: dict[str, Any]) -> Leaderboard:
+def _read_leaderboard_pages(session: ServiceHttpSession, study_id: int, filters: dict[str, Any]) -> Leaderboard:
     """Return all pages of one version of the leaderboard. Raises _LeaderboardChangedError if it changes."""
     rows: list[dict[str, Any]] = []
     cursor = None
@@ -71,4 +73,4 @@ def _read_pages(session: HttpSession, study_id: int, filters: dict[str, Any]) ->
         rows += page["rows"]
         cursor = page["next_cursor"]
         if cursor is None:
-            return Leaderboard(Split(page["ranked_on"]), tuple(row_from_flat(row) for row in rows))
+            return Leaderboard(Split(page["ranked_on"]), tuple(unflatten_row(row) for row in rows))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from bln_search.client.http_session import HttpSession
+from bln_search.client.http_session import ServiceHttpSession
 
 
-class ShareLinks:
+class ShareLinksClient:
     """Links that show one study without an account. Every method raises ServiceError as `Client` does."""
 
-    def __init__(self, session: HttpSession) -> None:
+    def __init__(self, session: ServiceHttpSession) -> None:
         self._session = session
 
     def create(self, study_id: int, label: str = "", days: int = 30) -> dict[str, Any]:
@@ -27,8 +27,8 @@ class ShareLinks:
 
     def list_links(self, study_id: int) -> list[dict[str, Any]]:
         """Return the links of a study, newest first, without their secrets."""
-        return list(self._session.list_items(f"/studies/{study_id}/share-links", None))
+        return list(self._session.iter_items_of_all_pages(f"/studies/{study_id}/share-links", None))
 
     def revoke(self, study_id: int, link_id: int) -> None:
         """End a link at once."""
-        self._session.request("DELETE", f"/studies/{study_id}/share-links/{link_id}")
+        self._session.request_with_retries("DELETE", f"/studies/{study_id}/share-links/{link_id}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 
-def read_stream(lines: Iterable[str]) -> Iterator[dict[str, Any] | None]:
+def iter_server_sent_events(lines: Iterable[str]) -> Iterator[dict[str, Any] | None]:
     """Yield the events of a stream, and None at its end. An incomplete last event is dropped."""
     kind, data = "", ""
     for line in lines:

@@ -8,8 +8,8 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from bln_search.client.errors import ServiceError
-from bln_search.client.http_session import HttpSession
-from bln_search.core.names import ambiguous_name_message
+from bln_search.client.http_session import ServiceHttpSession
+from bln_search.core.names import ambiguous_study_name_message
 from bln_search.core.urls import redact_password
 from bln_search.specs.external_results import ExternalResults
 from bln_search.specs.study import StudySpec
@@ -22,19 +22,19 @@ class SubmittableResults(Protocol):
         """Return the results in the form in which a service takes them."""
 
 
-def spec_json(study: StudySpec | dict[str, Any]) -> Any:
+def study_to_json_value(study: StudySpec | dict[str, Any]) -> Any:
     """Return a study as plain data."""
     return json.loads(study.canonical_json()) if isinstance(study, StudySpec) else study
 
 
-def submit_study(session: HttpSession, study: StudySpec | dict[str, Any], key: str | None) -> dict[str, Any]:
+def submit_study(session: ServiceHttpSession, study: StudySpec | dict[str, Any], key: str | None) -> dict[str, Any]:
     """Submit a study. key: idempotency key; None for a new one."""
     headers = {"Idempotency-Key": key or secrets.token_hex(16)}
-    return session.request_json("POST", "/studies", json=spec_json(study), headers=headers)
+    return session.request_json("POST", "/studies", json=study_to_json_value(study), headers=headers)
 
 
 def submit_results(
-    session: HttpSession, results: ExternalResults | SubmittableResults, name: str | None
+    session: ServiceHttpSession, results: ExternalResults | SubmittableResults, name: str | None
 ) -> dict[str, Any]:
     """Submit results of own networks. name: name of the study of a ranked table."""
     if not isinstance(results, ExternalResults):
@@ -47,7 +47,7 @@ def submit_results(
     return session.request_json("POST", "/studies/results", json=results.model_dump(mode="json"), headers=headers)
 
 
-def find_study(session: HttpSession, study: int | str) -> dict[str, Any]:
+def get_study_by_number_or_name(session: ServiceHttpSession, study: int | str) -> dict[str, Any]:
     """Return a study by its number, or the newest of the account with a name. Raises ServiceError (404)."""
     name = str(study)
     if name.isascii() and name.isdigit():
@@ -57,7 +57,7 @@ def find_study(session: HttpSession, study: int | str) -> dict[str, Any]:
             if error.status != HTTPStatus.NOT_FOUND or isinstance(study, int):
                 raise
     newest: dict[str, int] = {}
-    for candidate in session.list_items("/studies", {"name": name}) if _is_name(name) else ():
+    for candidate in session.iter_items_of_all_pages("/studies", {"name": name}) if _can_be_study_name(name) else ():
         if candidate["name"] == name:
             newest.setdefault(candidate["owner"] or "", candidate["id"])
     if not newest:
@@ -69,9 +69,9 @@ def find_study(session: HttpSession, study: int | str) -> dict[str, Any]:
     account = session.request_json("GET", "/session")["account"]
     selected = newest.get(account, newest.get(""))
     if selected is None:
-        raise ServiceError(ambiguous_name_message(name, newest), HTTPStatus.NOT_FOUND)
+        raise ServiceError(ambiguous_study_name_message(name, newest), HTTPStatus.NOT_FOUND)
     return session.request_json("GET", f"/studies/{selected}")
 
 
-def _is_name(text: str) -> bool:
+def _can_be_study_name(text: str) -> bool:
     return all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in text) and text == text.lower()

@@ -24,7 +24,7 @@ _PRIOR = "N"
 
 
 @dataclass(frozen=True, order=True)
-class Blend:
+class PopulationWeight:
     """The weight of the population in a blended statistic.
 
     Attributes:
@@ -44,12 +44,12 @@ class Blend:
     def __str__(self) -> str:
         return f"{_PRIOR if self.is_prior else ''}{repr(self.value).removesuffix('.0')}"
 
-    def weight(self, batch_size: int) -> float:
+    def population_share(self, batch_size: int) -> float:
         """Return α for mini-batches of `batch_size` examples."""
         return self.value / (self.value + batch_size) if self.is_prior else self.value
 
     @staticmethod
-    def parse(value: float | str) -> Blend:
+    def parse(value: float | str) -> PopulationWeight:
         """Return the blend of a number, as 0.1, or of a text, as `0.1` or `N16`. Raises ValueError for others."""
         text = str(value)
         is_prior = text.startswith(_PRIOR)
@@ -59,7 +59,7 @@ class Blend:
             number = math.nan
         if isinstance(value, bool) or math.isnan(number):
             raise ValueError(_invalid_weight_message(value))
-        return Blend(number, is_prior)
+        return PopulationWeight(number, is_prior)
 
 
 def _invalid_weight_message(value: object) -> str:
@@ -69,13 +69,13 @@ def _invalid_weight_message(value: object) -> str:
     )
 
 
-def blend_label(population: str, blend: Blend) -> str:
+def blended_estimate_label(population: str, blend: PopulationWeight) -> str:
     """Return the label of a blended estimate: `frozen@0.1`, `target@N16`."""
     return f"{population}{_SEPARATOR}{blend}"
 
 
 @lru_cache(maxsize=1024)
-def parse_estimate(label: str) -> tuple[str, Blend | None]:
+def parse_estimate_label(label: str) -> tuple[str, PopulationWeight | None]:
     """Return the name of the population in the label of an estimate, and its blend.
 
     Raises:
@@ -84,4 +84,4 @@ def parse_estimate(label: str) -> tuple[str, Blend | None]:
     name, separator, weight = label.partition(_SEPARATOR)
     if not POPULATION_NAME.fullmatch(name):
         raise ValueError(f"{label!r} does not name a population: use letters, digits, _ and -, beginning with a letter")
-    return name, Blend.parse(weight) if separator else None
+    return name, PopulationWeight.parse(weight) if separator else None

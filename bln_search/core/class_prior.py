@@ -15,7 +15,7 @@ class ClassPriorBaseline:
     accuracy: float
 
 
-def class_prior_baseline(counts: Collection[int]) -> ClassPriorBaseline | None:
+def compute_class_prior_baseline(counts: Collection[int]) -> ClassPriorBaseline | None:
     """Baseline of a split.
 
     Args:

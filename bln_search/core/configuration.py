@@ -3,132 +3,32 @@
 Its code has four letters in the order E_B Std_B E_F Std_F: `T` population, `F` present mini-batch, `M` memory of recent
 training mini-batches, `B` a blend of population and mini-batch, `-` a statistic that the method does not have. So BLN
 has 16 codes (`TTFF`, `FTFF`, ...), BN and BRN four (`TT--`), LN four (`--FF`), MBN nine (`MM--`, `MT--`, ...). Codes
-with `B` exist for every method and are enumerated only where blends are asked for. A network without normalization has
-the one code `----`.
+with `B` exist for every method and are enumerated only where blends are asked for. So are the two other readings of
+MBN's inference: `L` statistics of the last training step, `C` memory and present mini-batch combined. A network without
+normalization has the one code `----`. Weight normalization, normalization propagation and AP2 also have `A`, a value
+computed from the weights alone: nine codes (`AA--`, `AT--`, ...). BN and BLN have it where it is asked for: nine and 81
+codes.
 
-Sources: Ziaee & Çano 2022, Batch Layer Normalization, Algorithm 2 steps 9 and 12, Eq. 18-21; Guo et al. 2018, MBN.
+Sources: Ziaee & Çano 2022, Batch Layer Normalization, Algorithm 2 steps 9 and 12, Eq. 18-21; Guo et al. 2018, MBN;
+Shekhovtsov & Flach 2018, AP2.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from itertools import product
 
-
-class Statistic(StrEnum):
-    """The four statistics of BLN, in the order of a configuration's code."""
-
-    BATCH_MEAN = "E_B"
-    BATCH_DEVIATION = "Std_B"
-    FEATURE_MEAN = "E_F"
-    FEATURE_DEVIATION = "Std_F"
-
-    @property
-    def label(self) -> str:
-        """Its name in tables: `mini-batch mean`."""
-        return _STATISTIC_LABELS[self][0]
-
-    @property
-    def description(self) -> str:
-        """Its definition: `mean over the mini-batch`."""
-        return _STATISTIC_LABELS[self][1]
-
-
-_STATISTIC_LABELS = {
-    Statistic.BATCH_MEAN: ("mini-batch mean", "mean over the mini-batch"),
-    Statistic.BATCH_DEVIATION: ("mini-batch deviation", "standard deviation over the mini-batch"),
-    Statistic.FEATURE_MEAN: ("feature mean", "mean over the features of an example"),
-    Statistic.FEATURE_DEVIATION: ("feature deviation", "standard deviation over the features of an example"),
-}
+from bln_search.core.enums import MemorySource, PopulationEstimate
+from bln_search.core.method import BATCH_STATISTICS, MEMORY_SOURCES, Method, Statistic, StatisticSource
 
 _POSITIONS = {statistic: position for position, statistic in enumerate(Statistic)}
 
-BATCH_STATISTICS = (Statistic.BATCH_MEAN, Statistic.BATCH_DEVIATION)
-FEATURE_STATISTICS = (Statistic.FEATURE_MEAN, Statistic.FEATURE_DEVIATION)
+CODE_LETTERS = "".join(StatisticSource)
+"""Every letter of a code, with `-` at the end."""
 
-
-class Method(StrEnum):
-    """A normalization method; `none` for a network without normalization."""
-
-    BN = "bn"
-    LN = "ln"
-    BLN = "bln"
-    MBN = "mbn"
-    BRN = "brn"
-    NONE = "none"
-
-    @property
-    def statistics(self) -> tuple[Statistic, ...]:
-        """The statistics of this method."""
-        return _STATISTICS[self]
-
-    @property
-    def has_batch_statistics(self) -> bool:
-        """Does this method have statistics over the mini-batch?"""
-        return any(statistic in BATCH_STATISTICS for statistic in self.statistics)
-
-    @property
-    def possible_source_letters(self) -> str:
-        """The letters of the possible sources of its statistics, population and memory first."""
-        return "MTF" if self is Method.MBN else "TF"
-
-
-_STATISTICS: dict[Method, tuple[Statistic, ...]] = {
-    Method.BN: BATCH_STATISTICS,
-    Method.LN: FEATURE_STATISTICS,
-    Method.BLN: BATCH_STATISTICS + FEATURE_STATISTICS,
-    Method.MBN: BATCH_STATISTICS,
-    Method.BRN: BATCH_STATISTICS,
-    Method.NONE: (),
-}
-
-
-class Source(StrEnum):
-    """The source of a statistic at inference."""
-
-    POPULATION = "T"
-    MINI_BATCH = "F"
-    MEMORY = "M"
-    BLEND = "B"
-    ABSENT = "-"
-
-    @property
-    def label(self) -> str:
-        """Its name: `population`."""
-        return _SOURCE_LABELS[self]
-
-    @property
-    def css_name(self) -> str:
-        """Its name in style sheets, one word."""
-        return "blend" if self is Source.BLEND else self.label
-
-    @property
-    def reads_population(self) -> bool:
-        """Does a statistic of this source read a population value?"""
-        return self in (Source.POPULATION, Source.BLEND)
-
-    @property
-    def is_stored(self) -> bool:
-        """Does a statistic of this source read a value that the layer stores?"""
-        return self in (Source.POPULATION, Source.MEMORY, Source.BLEND)
-
-    @property
-    def reads_mini_batch(self) -> bool:
-        """Is a statistic of this source computed, at least in part, from the present mini-batch?"""
-        return self in (Source.MINI_BATCH, Source.BLEND)
-
-
-_SOURCE_LABELS = {
-    Source.POPULATION: "population",
-    Source.MINI_BATCH: "mini-batch",
-    Source.MEMORY: "memory",
-    Source.BLEND: "blend of population and mini-batch",
-    Source.ABSENT: "none",
-}
-
-_SOURCES = {str(source): source for source in Source}
+_SOURCES = {str(source): source for source in StatisticSource}
 
 
 @dataclass(frozen=True, order=True)
@@ -140,49 +40,75 @@ class InferenceConfiguration:
     def __post_init__(self) -> None:
         """Raise ValueError unless `code` is the code of a configuration of some method."""
         letters = set(self.code)
-        is_well_formed = len(self.code) == len(Statistic) and letters <= set("MTFB-")
-        if not is_well_formed or not any(self.fits(method) for method in Method):
+        is_well_formed = len(self.code) == len(Statistic) and letters <= set(CODE_LETTERS)
+        if not is_well_formed or not any(self.fits_method(method) for method in Method):
             raise ValueError(
                 f"{self.code!r} is not an inference configuration: write four letters for E_B Std_B E_F Std_F, "
                 "T (population) or F (mini-batch), `--` for a pair the method does not have, for example TTFF or TT--; "
-                "MBN also has M (memory), for example MM--; B is a blend of both, for example BB--; a network without "
-                "normalization has the one configuration ----"
+                "MBN also has M (memory), L (last training step) and C (memory and mini-batch), for example MM--; WN, "
+                "NormProp, AP2, BN and BLN also have A (from the weights), for example AA--; B is "
+                "a blend of T and F, for example BB--; a network without normalization has the one configuration ----"
             )
 
     def __str__(self) -> str:
         return self.code
 
-    def source(self, statistic: Statistic) -> Source:
+    def source_of(self, statistic: Statistic) -> StatisticSource:
         """The source of `statistic`. Read from `code`: torch.compile guards configurations by its value."""
         return _SOURCES[self.code[_POSITIONS[statistic]]]
 
     @cached_property
-    def sources(self) -> dict[Statistic, Source]:
+    def source_by_statistic(self) -> dict[Statistic, StatisticSource]:
         """The source of every statistic."""
-        return {statistic: Source(letter) for statistic, letter in zip(Statistic, self.code, strict=True)}
+        return {statistic: StatisticSource(letter) for statistic, letter in zip(Statistic, self.code, strict=True)}
 
-    def fits(self, method: Method) -> bool:
+    def fits_method(self, method: Method) -> bool:
         """Does this configuration have exactly the statistics of `method`, with sources that the method has?"""
         statistics = method.statistics
         return all(
-            letter in (method.possible_source_letters + Source.BLEND if statistic in statistics else Source.ABSENT)
+            letter
+            in (
+                method.possible_source_letters + StatisticSource.BLEND
+                if statistic in statistics
+                else StatisticSource.ABSENT
+            )
             for statistic, letter in zip(Statistic, self.code, strict=True)
         )
+
+    def uses_optional_source_of(self, method: Method) -> bool:
+        """Does a statistic come from a source that `method` has after training only?"""
+        return any(source in method.optional_sources for source in self.source_by_statistic.values())
 
     @property
     def uses_population(self) -> bool:
         """Does any statistic come from the population, alone or blended?"""
-        return any(source.reads_population for source in self.sources.values())
+        return any(source.reads_population for source in self.source_by_statistic.values())
 
     @property
     def uses_blend(self) -> bool:
         """Is any statistic a blend of population and mini-batch?"""
-        return Source.BLEND in self.sources.values()
+        return StatisticSource.BLEND in self.source_by_statistic.values()
 
     @property
-    def uses_memory(self) -> bool:
-        """Does any statistic come from the memory?"""
-        return Source.MEMORY in self.sources.values()
+    def uses_mbn_memory(self) -> bool:
+        """Does any statistic come from MBN's memory, in any reading?"""
+        return any(source in MEMORY_SOURCES.values() for source in self.source_by_statistic.values())
+
+    @property
+    def estimates_named_by_letters(self) -> tuple[PopulationEstimate, ...]:
+        """The estimates that its letters name by themselves, each once."""
+        estimates = (source.fixed_estimate for source in self.source_by_statistic.values())
+        return tuple(dict.fromkeys(estimate for estimate in estimates if estimate is not None))
+
+    @property
+    def uses_only_population_and_mini_batch(self) -> bool:
+        """Does every statistic come from the population or the mini-batch?"""
+        return not self.uses_blend and not self.estimates_named_by_letters
+
+    @property
+    def uses_no_stored_value(self) -> bool:
+        """Does no statistic read a stored value?"""
+        return not any(source.reads_stored_value for source in self.source_by_statistic.values())
 
     @property
     def is_deterministic(self) -> bool:
@@ -190,44 +116,78 @@ class InferenceConfiguration:
 
         A feature statistic of the mini-batch is computed from the example alone, so only the batch statistics matter.
         """
-        return not any(self.source(statistic).reads_mini_batch for statistic in BATCH_STATISTICS)
+        return not any(self.source_of(statistic).reads_mini_batch for statistic in BATCH_STATISTICS)
 
     @property
     def num_computed_statistics(self) -> int:
         """Number of statistics that are computed from the mini-batch at inference."""
-        return sum(source.reads_mini_batch for source in self.sources.values())
+        return sum(source.reads_mini_batch for source in self.source_by_statistic.values())
 
     @property
-    def with_mini_batch_statistics(self) -> InferenceConfiguration:
+    def with_mini_batch_for_population(self) -> InferenceConfiguration:
         """The same configuration with the mini-batch instead of the population."""
         return InferenceConfiguration(
-            self.code.replace(Source.POPULATION, Source.MINI_BATCH).replace(Source.BLEND, Source.MINI_BATCH)
+            self.code.replace(StatisticSource.POPULATION, StatisticSource.MINI_BATCH).replace(
+                StatisticSource.BLEND, StatisticSource.MINI_BATCH
+            )
         )
 
     @property
-    def with_blended_population(self) -> InferenceConfiguration:
+    def with_blend_for_population(self) -> InferenceConfiguration:
         """The same configuration with a blend instead of the population."""
-        return InferenceConfiguration(self.code.replace(Source.POPULATION, Source.BLEND))
+        return InferenceConfiguration(self.code.replace(StatisticSource.POPULATION, StatisticSource.BLEND))
 
-    def restricted_to(self, method: Method) -> InferenceConfiguration:
+    def restricted_to_statistics_of(self, method: Method) -> InferenceConfiguration:
         """The part of this configuration that a layer of `method` reads."""
         statistics = method.statistics
         return InferenceConfiguration(
-            "".join(self.sources[statistic] if statistic in statistics else Source.ABSENT for statistic in Statistic)
+            "".join(
+                self.source_by_statistic[statistic] if statistic in statistics else StatisticSource.ABSENT
+                for statistic in Statistic
+            )
         )
 
 
-def all_configurations(method: Method) -> tuple[InferenceConfiguration, ...]:
-    """Every configuration of `method`, population first: 16 for BLN, four for BN, BRN and LN, nine for MBN."""
-    choices = [method.possible_source_letters if statistic in method.statistics else "-" for statistic in Statistic]
+def all_configurations(
+    method: Method, memory_sources: Sequence[MemorySource] = (MemorySource.MEMORY,), *, from_weights: bool = False
+) -> tuple[InferenceConfiguration, ...]:
+    """Every configuration of `method`, population first: 16 for BLN, four for BN, BRN and LN, nine for the others.
+
+    Args:
+        method: The method.
+        memory_sources: The readings of MBN's inference: n of them give (n + 2)² configurations of MBN. Without effect
+            for other methods.
+        from_weights: Also source A of BN and BLN: nine and 81 configurations. Without effect for other methods.
+    """
+    excluded = {source for name, source in MEMORY_SOURCES.items() if name not in memory_sources}
+    own = [source for source in method.method_specific_sources if source not in excluded]
+    optional = method.optional_sources if from_weights else ()
+    letters_of_method = [*own, StatisticSource.POPULATION, *optional, StatisticSource.MINI_BATCH]
+    choices = [
+        letters_of_method if statistic in method.statistics else [StatisticSource.ABSENT] for statistic in Statistic
+    ]
     return tuple(InferenceConfiguration("".join(letters)) for letters in product(*choices))
 
 
-def mini_batch_configuration(method: Method) -> InferenceConfiguration:
-    """Every statistic from the present mini-batch: FFFF for BLN, FF-- for BN, MBN and BRN, --FF for LN."""
+def mini_batch_configuration_of(method: Method) -> InferenceConfiguration:
+    """Every statistic from the present mini-batch: FFFF for BLN, --FF for LN, FF-- for the others."""
     return all_configurations(method)[-1]
 
 
-def epoch_selection_configuration(method: Method) -> InferenceConfiguration:
-    """The configuration of the papers that selects the epoch: the memory for MBN, otherwise the mini-batch."""
-    return all_configurations(method)[0] if method is Method.MBN else mini_batch_configuration(method)
+def training_configuration_of(method: Method) -> InferenceConfiguration:
+    """The configuration of training: from the weights for methods with source A, otherwise from the mini-batch."""
+    return _TRAINING_RULES[method]
+
+
+_TRAINING_RULES = {
+    method: all_configurations(method)[0]
+    if method.computes_statistics_from_weights
+    else mini_batch_configuration_of(method)
+    for method in Method
+}
+"""Looked up, as layers ask for it in every forward pass."""
+
+
+def epoch_selection_configuration_of(method: Method) -> InferenceConfiguration:
+    """The configuration that selects the epoch: the method's own source where it has one, otherwise the mini-batch."""
+    return all_configurations(method)[0] if method.method_specific_sources else mini_batch_configuration_of(method)

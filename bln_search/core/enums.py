@@ -63,18 +63,41 @@ class PopulationEstimate(StrEnum):
         FROZEN: Mean over the training mini-batches with the final weights (BLN paper, Algorithm 2).
         EPOCH: Mean over the mini-batches of the checkpoint's epoch, while the weights changed.
         MOVING: Exponential moving average over the training steps, as is usual for batch normalization.
-        MEMORY: The memory of MBN (MBN paper, Eq. 6); configurations with M read it, a study cannot name it.
+        MEMORY: The memory of MBN (MBN paper, Eq. 6); configurations with M or C read it, a study cannot name it.
+        LAST_STEP: The statistics of MBN's last training step; configurations with L read them, a study cannot name it.
+        ANALYTIC: Computed from the weights alone (AP2 paper); configurations with A read it, a study cannot name it.
     """
 
     FROZEN = "frozen"
     EPOCH = "epoch"
     MOVING = "moving"
     MEMORY = "memory"
+    LAST_STEP = "last_step"
+    ANALYTIC = "analytic"
 
     @property
-    def is_gathered_in_training(self) -> bool:
-        """Is this estimate collected during training?"""
+    def has_own_source_letter(self) -> bool:
+        """Do configurations read this estimate by a letter of its own, so that no row names it?"""
+        return self in (PopulationEstimate.MEMORY, PopulationEstimate.LAST_STEP, PopulationEstimate.ANALYTIC)
+
+    @property
+    def is_available_in_training(self) -> bool:
+        """Do layers have this estimate during training, without a pass over the training mini-batches afterwards?"""
         return self is not PopulationEstimate.FROZEN
+
+
+class MemorySource(StrEnum):
+    """A reading of MBN's inference: how a statistic is computed from the memory (MBN paper, Eq. 6-8).
+
+    Members:
+        MEMORY: The memory alone, newest entry with weight 1, older ones η, η², … (letter `M`).
+        LAST_STEP: The last training step's statistics: newest entry 1, older ones λ, λη, … (letter `L`).
+        WITH_MINI_BATCH: The rule of training: the present mini-batch 1, memory λ, λη, … (letter `C`).
+    """
+
+    MEMORY = "memory"
+    LAST_STEP = "last_step"
+    WITH_MINI_BATCH = "with_mini_batch"
 
 
 class Correction(StrEnum):
@@ -183,7 +206,7 @@ class ArchiveFormat(StrEnum):
     ONNX = ExportFormat.ONNX.value
 
     @property
-    def forms(self) -> frozenset[ExportFormat]:
+    def export_formats(self) -> frozenset[ExportFormat]:
         """The forms."""
         return frozenset(ExportFormat) if self is ArchiveFormat.ALL else frozenset({ExportFormat(self.value)})
 

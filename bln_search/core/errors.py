@@ -25,11 +25,11 @@ BlnSearchError
 ├── StorageFullError     the disk is full
 ├── CheckpointStoreError a checkpoint store cannot be reached, or refuses access
 ├── BackupError          a backup cannot be created or restored, or is damaged
-├── OutputError          an output file cannot be written
-├── LostProcessError     this machine cannot start processes for trials, or loses them at once
+├── OutputFileError      an output file cannot be written
+├── TrialProcessLostError  this machine cannot start processes for trials, or loses them at once
 ├── ClusterError         a Ray cluster cannot be reached, is too small, or is gone
 │   └── ClusterUnresponsiveError  a joined cluster does not respond: this process must not call Ray again
-└── TransitionError      a state cannot follow the present one
+└── StateTransitionError a state cannot follow the present one
 
 BatchDependenceWarning  an applied configuration depends on the mini-batch
 
@@ -166,11 +166,11 @@ class BackupError(BlnSearchError):
     """A backup cannot be created or restored, or is damaged; existing data are unchanged."""
 
 
-class OutputError(BlnSearchError):
+class OutputFileError(BlnSearchError):
     """An output file cannot be written; nothing was written."""
 
 
-class LostProcessError(BlnSearchError):
+class TrialProcessLostError(BlnSearchError):
     """This machine cannot start processes for trials, or loses them at once; another machine may."""
 
 
@@ -182,7 +182,7 @@ class ClusterUnresponsiveError(ClusterError):
     """A joined Ray cluster does not respond; this process can neither leave it nor join another."""
 
 
-class TransitionError(BlnSearchError):
+class StateTransitionError(BlnSearchError):
     """A state cannot follow the present one."""
 
 

@@ -26,7 +26,7 @@ class ExportKey:
 
 
 @dataclass(frozen=True)
-class ExportToken:
+class ExportAttemptKey:
     """A worker's right to report on an export, until another attempt at it begins."""
 
     export_id: int
@@ -80,21 +80,21 @@ class ExportRecord:
     archive: StoredArchive | None
 
     @property
-    def is_open(self) -> bool:
+    def is_waiting_or_running(self) -> bool:
         """Whether it waits for a worker, or has one."""
         return self.state in OPEN_EXPORTS
 
     @property
-    def token(self) -> ExportToken:
+    def running_attempt_key(self) -> ExportAttemptKey:
         """The token of the running attempt."""
-        return ExportToken(self.id, self.attempt)
+        return ExportAttemptKey(self.id, self.attempt)
 
 
 OPEN_EXPORTS = (ExportState.REQUESTED, ExportState.RUNNING)
 """States of an export that waits for a worker, or has one."""
 
 
-def archive_name(study: str, record: ExportRecord) -> str:
+def export_archive_base_name(study: str, record: ExportRecord) -> str:
     """Name of the folder in the archive, and of the archive without `.zip`; its letters are safe in a file name."""
     row, seed = record.key.row, record.seed
     estimate = "" if row.estimate is None else f"-{row.estimate.replace('@', '-')}"

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.core.records import Outcomes
+from bln_search.core.records import ExampleOutcomes
 
 Figures = tuple[float, float]
 """Mean loss (nats) and accuracy (fraction)."""
 
 
 @dataclass(frozen=True)
-class FoldSums:
+class FoldScoreSums:
     """Sums over the examples of each fold.
 
     Attributes:
@@ -32,18 +32,18 @@ class FoldSums:
     examples: NDArray[np.int64]
 
     @property
-    def mean_loss(self) -> NDArray[np.float64]:
+    def mean_loss_per_configuration(self) -> NDArray[np.float64]:
         """Mean loss (nats) over all folds, infinite if it is not a number, (configurations,)."""
         means: NDArray[np.float64] = self.losses.sum(0) / self.examples.sum()
         return np.where(np.isnan(means), np.inf, means)
 
     @property
-    def accuracy(self) -> NDArray[np.float64]:
+    def accuracy_per_configuration(self) -> NDArray[np.float64]:
         """Accuracy (fraction) over all folds, (configurations,)."""
         accuracy: NDArray[np.float64] = self.correct.sum(0) / self.examples.sum()
         return accuracy
 
-    def mean_loss_without_fold(self, fold: int) -> NDArray[np.float64]:
+    def mean_loss_per_configuration_without_fold(self, fold: int) -> NDArray[np.float64]:
         """Mean losses (nats) over the other folds, infinite if they are not a number, (configurations,)."""
         others = [other for other in range(len(self.examples)) if other != fold]
         means = self.losses[others].sum(0) / self.examples[others].sum()
@@ -83,11 +83,11 @@ class LayerSearchRecord:
     chosen_uniform: tuple[tuple[int, ...], ...]
     apparent: float
     apparent_uniform: float
-    confirmed: Outcomes
-    confirmed_uniform: Outcomes
+    confirmed: ExampleOutcomes
+    confirmed_uniform: ExampleOutcomes
     effects: Mapping[tuple[str, str], float]
     marginal: bool
-    sums: FoldSums
+    sums: FoldScoreSums
     kept: NDArray[np.uint8]
-    outcomes: tuple[Outcomes, ...] = field(repr=False)
+    outcomes: tuple[ExampleOutcomes, ...] = field(repr=False)
     test: tuple[Figures, Figures] | None = None

@@ -6,13 +6,13 @@ import json
 import logging
 from datetime import UTC, datetime
 
-from bln_search.core.files.log_files import LogFile, open_log_file
+from bln_search.core.files.log_files import LogFileSettings, open_first_unlocked_log_file
 
 _log = logging.getLogger(__name__)
 _EXTRA_FIELDS = ("client", "account", "token_id", "study_id", "trial", "seconds", "request_id")
 
 
-def _extra_values(record: logging.LogRecord) -> dict[str, object]:
+def _present_context_fields(record: logging.LogRecord) -> dict[str, object]:
     """Client, account, ids and duration, as far as the record has them."""
     values = {name: getattr(record, name, None) for name in _EXTRA_FIELDS}
     return {name: value for name, value in values.items() if value is not None}
@@ -26,7 +26,7 @@ class PlainLinesFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in the base class
         """The line."""
-        values = [f"{name}={value}" for name, value in _extra_values(record).items()]
+        values = [f"{name}={value}" for name, value in _present_context_fields(record).items()]
         return " ".join([super().formatMessage(record), *values])
 
 
@@ -40,14 +40,14 @@ class JsonLinesFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **_extra_values(record),
+            **_present_context_fields(record),
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def configure_logs(log_format: str, level: int = logging.INFO, file: LogFile | None = None) -> None:
+def configure_logging(log_format: str, level: int = logging.INFO, file: LogFileSettings | None = None) -> None:
     """Log to standard error, and to a file if one is given.
 
     Args:
@@ -56,11 +56,11 @@ def configure_logs(log_format: str, level: int = logging.INFO, file: LogFile | N
         file: The log file.
 
     Raises:
-        OutputError: The log file cannot be written.
+        OutputFileError: The log file cannot be written.
     """
     handlers: list[logging.Handler] = [logging.StreamHandler()]
     if file is not None:
-        file_handler = open_log_file(file)
+        file_handler = open_first_unlocked_log_file(file)
         handlers.append(file_handler)
     for handler in handlers:
         handler.setFormatter(JsonLinesFormatter() if log_format == "json" else PlainLinesFormatter())

@@ -1,4 +1,4 @@
-"""Names of studies and accounts."""
+"""Names of studies, accounts and conditions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Mapping
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 """Regular expression of the name of a study or an account."""
 
+CONDITION_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+"""Regular expression of the name of a condition."""
 
-def ambiguous_name_message(name: str, newest: Mapping[str, int]) -> str:
+
+def ambiguous_study_name_message(name: str, newest: Mapping[str, int]) -> str:
     """Return the message about a name that studies of other accounts have.
 
     Args:
@@ -19,6 +22,6 @@ def ambiguous_name_message(name: str, newest: Mapping[str, int]) -> str:
     return f"the name {name!r} belongs to studies of other accounts: give the number of one of them: {studies}"
 
 
-def count_noun(count: int, singular: str, plural: str) -> str:
+def format_count_with_noun(count: int, singular: str, plural: str) -> str:
     """Return a number with its noun: `1 study`, `2 studies`."""
     return f"{count} {singular if count == 1 else plural}"

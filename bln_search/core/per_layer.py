@@ -12,7 +12,9 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from bln_search.core.configuration import InferenceConfiguration, Method, Statistic, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
+from bln_search.core.enums import MemorySource
+from bln_search.core.method import Method, Statistic, StatisticSource
 
 SEPARATOR = "."
 
@@ -43,7 +45,7 @@ class PerLayerConfiguration:
 
 
 @dataclass(frozen=True)
-class ConfigurationChoice:
+class LayerConfigurationChoice:
     """One decision of a search: the configuration of a layer, or of several tied layers.
 
     Attributes:
@@ -59,7 +61,7 @@ class ConfigurationChoice:
     is_fixed: bool = False
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def option_codes(self) -> tuple[str, ...]:
         """The code of each option: for each statistic the source in the layers that have this statistic."""
         return tuple("".join(map(max, zip(*map(str, option), strict=True))) for option in self.options)
 
@@ -77,17 +79,17 @@ class ConfigurationSpace:
     """
 
     layers: tuple[str, ...]
-    choices: tuple[ConfigurationChoice, ...]
+    choices: tuple[LayerConfigurationChoice, ...]
 
     @cached_property
-    def radices(self) -> tuple[int, ...]:
+    def num_options_per_choice(self) -> tuple[int, ...]:
         """The number of options of each choice."""
         return tuple(len(choice.options) for choice in self.choices)
 
     @property
-    def size(self) -> int:
+    def num_configurations(self) -> int:
         """The number of configurations."""
-        return prod(self.radices)
+        return prod(self.num_options_per_choice)
 
     @cached_property
     def choice_index_per_layer(self) -> tuple[int, ...]:
@@ -95,14 +97,14 @@ class ConfigurationSpace:
         choice_of_layer = {layer: index for index, choice in enumerate(self.choices) for layer in choice.layers}
         return tuple(choice_of_layer[layer] for layer in range(len(self.layers)))
 
-    def configuration(self, digits: Sequence[int]) -> PerLayerConfiguration:
+    def configuration_of_digits(self, digits: Sequence[int]) -> PerLayerConfiguration:
         """The configuration of these digits."""
         by_layer: dict[int, InferenceConfiguration] = {}
         for choice, digit in zip(self.choices, digits, strict=True):
             by_layer.update(zip(choice.layers, choice.options[digit], strict=True))
         return PerLayerConfiguration(tuple(by_layer[layer] for layer in range(len(self.layers))))
 
-    def digits(self, configuration: PerLayerConfiguration) -> tuple[int, ...]:
+    def digits_of_configuration(self, configuration: PerLayerConfiguration) -> tuple[int, ...]:
         """The digits of a configuration. Raises ValueError if the space does not contain it."""
         if len(configuration.configurations) != len(self.layers):
             raise ValueError(
@@ -114,26 +116,26 @@ class ConfigurationSpace:
             option = tuple(configuration.configurations[layer] for layer in choice.layers)
             if option not in choice.options:
                 code = SEPARATOR.join(dict.fromkeys(str(configuration) for configuration in option))
-                raise ValueError(f"{choice.name} has no option {code}: it has {', '.join(choice.labels)}")
+                raise ValueError(f"{choice.name} has no option {code}: it has {', '.join(choice.option_codes)}")
             digits.append(choice.options.index(option))
         return tuple(digits)
 
-    def index(self, digits: Sequence[int]) -> int:
+    def index_of_digits(self, digits: Sequence[int]) -> int:
         """The index of these digits."""
         index = 0
-        for digit, radix in zip(digits, self.radices, strict=True):
+        for digit, radix in zip(digits, self.num_options_per_choice, strict=True):
             index = index * radix + digit
         return index
 
-    def digits_at(self, index: int) -> tuple[int, ...]:
+    def digits_at_index(self, index: int) -> tuple[int, ...]:
         """The digits of this index."""
         digits = []
-        for radix in reversed(self.radices):
+        for radix in reversed(self.num_options_per_choice):
             index, digit = divmod(index, radix)
             digits.append(digit)
         return tuple(reversed(digits))
 
-    def uniform_digits(self) -> dict[InferenceConfiguration, tuple[int, ...]]:
+    def digits_by_uniform_configuration(self) -> dict[InferenceConfiguration, tuple[int, ...]]:
         """Digits of the uniform configurations, by the configuration that all layers share.
 
         Layers of fixed choices keep theirs. A layer with only some of the statistics takes the part of the
@@ -142,21 +144,27 @@ class ConfigurationSpace:
         free = [choice for choice in self.choices if not choice.is_fixed]
         codes = {str(configuration) for choice in free for option in choice.options for configuration in option}
         letters_present = [{code[position] for code in codes} for position in range(len(Statistic))]
-        letters = [[letter for letter in "MTFB" if letter in present] or ["-"] for present in letters_present]
+        letters = [[letter for letter in _LETTERS if letter in present] or ["-"] for present in letters_present]
         digits_by_configuration = {}
         for code in map("".join, product(*letters)):
-            digits = [0 if choice.is_fixed else _matching_option(choice, code) for choice in self.choices]
+            digits = [0 if choice.is_fixed else _find_matching_option_index(choice, code) for choice in self.choices]
             if code in _CONFIGURATIONS and None not in digits:
                 digits_by_configuration[_CONFIGURATIONS[code]] = tuple(digit for digit in digits if digit is not None)
         return digits_by_configuration
 
 
+_OWN_LETTERS = dict.fromkeys(source for method in Method for source in method.method_specific_sources)
+
+_LETTERS = "".join((*_OWN_LETTERS, StatisticSource.POPULATION, StatisticSource.MINI_BATCH, StatisticSource.BLEND))
+
 _CONFIGURATIONS = {
-    str(configuration): configuration for method in Method for configuration in all_configurations(method)
+    str(configuration): configuration
+    for method in Method
+    for configuration in all_configurations(method, tuple(MemorySource))
 }
 
 
-def _matching_option(choice: ConfigurationChoice, code: str) -> int | None:
+def _find_matching_option_index(choice: LayerConfigurationChoice, code: str) -> int | None:
     """The option of `choice` in which every layer has the sources of `code`."""
     for index, option in enumerate(choice.options):
         if all(

@@ -16,12 +16,12 @@ from bln_search.core.states import EvaluationState
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class ExampleOutcomes:
     """Per-example results of one evaluation, in the order of the split.
 
     Attributes:
-        losses: Loss in nats, (n,); float64 for a float64 network, otherwise float32.
-        correct: Whether the prediction is correct, (n,).
+        losses: Losses, (n,); for classes in nats; float64 for a float64 network, otherwise float32.
+        correct: Whether the prediction is correct, (n,); False for every example of a task without accuracy.
     """
 
     losses: NDArray[np.float32] | NDArray[np.float64]
@@ -47,13 +47,15 @@ class EvaluationKey:
     condition: str = ""
 
     @property
-    def is_clean(self) -> bool:
+    def has_no_condition(self) -> bool:
         """Whether the images of the data set were evaluated as they are."""
         return not self.condition
 
     @staticmethod
     @lru_cache(maxsize=4096)  # many rows share a few keys
-    def from_row(configuration: str, estimate: str, batch_size: int, split: str, condition: str = "") -> EvaluationKey:
+    def from_database_row(
+        configuration: str, estimate: str, batch_size: int, split: str, condition: str = ""
+    ) -> EvaluationKey:
         """The key of a stored evaluation or probe; `estimate` is empty if no population value is read."""
         return EvaluationKey(
             InferenceConfiguration(configuration), estimate or None, batch_size, Split(split), condition
@@ -81,16 +83,16 @@ class RowKey(NamedTuple):
     batch_size: int
 
     @classmethod
-    def of(cls, arm: str, point: str, key: EvaluationKey) -> RowKey:
+    def of_evaluation(cls, arm: str, point: str, key: EvaluationKey) -> RowKey:
         """The row that an evaluation of this arm and point belongs to."""
         return cls(arm, point, key.configuration, key.estimate, key.batch_size)
 
-    def at_batch_size(self, batch_size: int) -> RowKey:
+    def with_batch_size(self, batch_size: int) -> RowKey:
         """The same row at another inference mini-batch size."""
         return self._replace(batch_size=batch_size)
 
     @property
-    def label(self) -> str:
+    def arm_configuration_and_estimate_label(self) -> str:
         """Arm, configuration and estimate, separated by spaces."""
         return " ".join(part for part in (self.arm, self.configuration.code, self.estimate) if part)
 
@@ -115,7 +117,7 @@ class Evaluation:
     loss: float | None = None
     accuracy: float | None = None
     reason: str | None = None
-    outcomes: Outcomes | None = field(default=None, repr=False, compare=False)
+    outcomes: ExampleOutcomes | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def make_undefined(key: EvaluationKey, reason: str) -> Evaluation:
@@ -123,15 +125,16 @@ class Evaluation:
         return Evaluation(key, EvaluationState.UNDEFINED, n=0, reason=reason)
 
     @staticmethod
-    def from_outcomes(key: EvaluationKey, outcomes: Outcomes) -> Evaluation:
-        """An evaluation with its mean loss and accuracy; `diverged` if a loss is not finite."""
+    def from_outcomes(key: EvaluationKey, outcomes: ExampleOutcomes, *, has_accuracy: bool = True) -> Evaluation:
+        """An evaluation with its mean loss and, if it has one, its accuracy; `diverged` if a loss is not finite."""
         n = len(outcomes.losses)
         not_finite = int(n - np.isfinite(outcomes.losses).sum())
         if not_finite:
             reason = f"the loss of {not_finite} of {n} examples is not a finite number"
             return Evaluation(key, EvaluationState.DIVERGED, n=n, reason=reason, outcomes=outcomes)
         loss = float(outcomes.losses.mean(dtype=np.float64))
-        return Evaluation(key, EvaluationState.MEASURED, n, loss, float(outcomes.correct.mean()), outcomes=outcomes)
+        accuracy = float(outcomes.correct.mean()) if has_accuracy else None
+        return Evaluation(key, EvaluationState.MEASURED, n, loss, accuracy, outcomes=outcomes)
 
 
 _ON_TEST = ("test_loss", "test_accuracy")
@@ -139,43 +142,44 @@ _ON_TEST = ("test_loss", "test_accuracy")
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch of training: mean losses (nats) and accuracies (fraction), and how long it took (seconds).
+    """One epoch of training: mean losses and accuracies (fraction), and how long it took (seconds).
 
     Attributes:
+        training_accuracy: None for a task without accuracy, as `validation_accuracy`.
         test_loss: Mean loss on the test split; None if the study does not ask for it, or it is not finite.
         test_accuracy: Accuracy on the test split; None if the study does not ask for it.
     """
 
     epoch: int
     training_loss: float
-    training_accuracy: float
+    training_accuracy: float | None
     validation_loss: float
-    validation_accuracy: float
+    validation_accuracy: float | None
     seconds: float
     test_loss: float | None = None
     test_accuracy: float | None = None
 
     @property
-    def values(self) -> dict[str, float | None]:
+    def metrics_and_seconds(self) -> dict[str, float | None]:
         """The values of the epoch; those on the test split only where they exist."""
         return {name: value for name, value in asdict(self).items() if value is not None or name not in _ON_TEST}
 
 
 DRIFT = "drift"
-"""Key of the Drift records in a checkpoint's provenance."""
+"""Key of the StatisticDrift records in a checkpoint's provenance."""
 
 
 GEOMETRY = "geometry"
-"""Key of the LayerGeometry records in a checkpoint's provenance."""
+"""Key of the LayerWeightNormAndCurvature records in a checkpoint's provenance."""
 
 
-def remove_layer_records(provenance: dict[str, Any]) -> dict[str, Any]:
+def provenance_without_layer_records(provenance: dict[str, Any]) -> dict[str, Any]:
     """The provenance of a checkpoint without the records of its layers, which are too long for lists."""
     return {name: value for name, value in provenance.items() if name not in (DRIFT, GEOMETRY)}
 
 
 @dataclass(frozen=True)
-class Drift:
+class StatisticDrift:
     """Mini-batch statistics of a layer compared with a population estimate, in units of the layer's deviation.
 
     Attributes:
@@ -194,8 +198,8 @@ class Drift:
 
 
 @dataclass(frozen=True)
-class LayerGeometry:
-    """Geometry of a dense or convolutional layer after an epoch; see `bln_search.evaluation.geometry`.
+class LayerWeightNormAndCurvature:
+    """Geometry of a dense or convolution layer after an epoch; see `bln_search.evaluation.weight_norms_and_curvature`.
 
     Attributes:
         epoch: Epoch, counted from 1.
@@ -220,7 +224,7 @@ class LayerGeometry:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class EarlierEpochCheckpoint:
     """The checkpoint of a former epoch: file name in the checkpoint store, SHA-256 of its content."""
 
     epoch: int
@@ -229,7 +233,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Probe:
+class ProbeResult:
     """A network under one configuration, measured besides the leaderboard.
 
     Attributes:
@@ -277,7 +281,7 @@ class CheckpointRecord:
     judged_under: str
     validation_loss: float
     provenance: dict[str, Any]
-    snapshots: tuple[Snapshot, ...] = ()
+    snapshots: tuple[EarlierEpochCheckpoint, ...] = ()
     id: int | None = field(default=None, compare=False)
     trial_id: int | None = field(default=None, compare=False)
     created_at: datetime | None = field(default=None, compare=False)

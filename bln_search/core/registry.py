@@ -10,11 +10,17 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
+from bln_search.core.tasks import TaskName
+
 _RECURRENT = frozenset(
-    {"widths", "embedding", "dense", "dropout", "recurrent_dropout", "normalize", "gain", "dense_weights"}
+    {
+        *("widths", "embedding", "dense", "dense_weights", "dropout", "recurrent_dropout"),
+        *("normalize", "gain", "longer_sequences", "mask_padding"),
+    }
 )
 
 MODELS: dict[str, frozenset[str]] = {
+    "allconv": frozenset({"widths"}),
     "gru": _RECURRENT,
     "lenet": frozenset(),
     "lstm": _RECURRENT,
@@ -31,7 +37,13 @@ MODELS: dict[str, frozenset[str]] = {
 }
 """Built-in models with their options."""
 
-DATA_SETS = ("cifar10", "cifar100", "digits", "imagenet", "imdb", "mnist", "mnist_pairs")
+OPTIONS_OF_TASKS = frozenset({"per_token"})
+"""Options of models that the task of a study sets, not its specification."""
+
+DATA_SETS = (
+    *("cifar10", "cifar100", "diabetes", "digits", "imagenet", "imdb", "imdb_case"),
+    *("mnist", "mnist_pair_digits", "mnist_pairs"),
+)
 """Built-in data sets."""
 
 CORRUPTIONS = (
@@ -48,8 +60,17 @@ CORRUPTIONS = (
 )
 """Built-in corruptions of images."""
 
-TEXT_DATA_SETS = frozenset({"imdb"})
+TEXT_LENGTHS = {"imdb": 80, "imdb_case": 80}
+"""Built-in data sets of token ids, with the number of token ids of an input."""
+
+TEXT_DATA_SETS = frozenset(TEXT_LENGTHS)
 """Built-in data sets of token ids."""
+
+_TASKS = {
+    "diabetes": TaskName.REGRESSION,
+    "imdb_case": TaskName.TOKEN_CLASSIFICATION,
+    "mnist_pair_digits": TaskName.MULTI_LABEL,
+}
 
 LAZY_DATA_SETS = frozenset({"imagenet"})
 """Built-in data sets whose images are decoded one mini-batch at a time."""
@@ -59,19 +80,19 @@ TEXT_MODELS = frozenset(name for name, options in MODELS.items() if "embedding" 
 
 
 @lru_cache(maxsize=1)
-def plugin_models() -> dict[str, EntryPoint]:
+def plugin_model_entry_points() -> dict[str, EntryPoint]:
     """Models of installed packages."""
     return {point.name: point for point in entry_points(group="bln_search.models") if point.name not in MODELS}
 
 
 @lru_cache(maxsize=1)
-def plugin_data_sets() -> dict[str, EntryPoint]:
+def plugin_data_set_entry_points() -> dict[str, EntryPoint]:
     """Data sets of installed packages."""
     return {point.name: point for point in entry_points(group="bln_search.data_sets") if point.name not in DATA_SETS}
 
 
 @lru_cache(maxsize=1)
-def plugin_corruptions() -> dict[str, EntryPoint]:
+def plugin_corruption_entry_points() -> dict[str, EntryPoint]:
     """Corruptions of installed packages."""
     return {
         point.name: point for point in entry_points(group="bln_search.corruptions") if point.name not in CORRUPTIONS
@@ -79,53 +100,69 @@ def plugin_corruptions() -> dict[str, EntryPoint]:
 
 
 @lru_cache(maxsize=1)
-def plugin_norm_layers() -> dict[str, EntryPoint]:
+def plugin_norm_layer_entry_points() -> dict[str, EntryPoint]:
     """Functions of installed packages that replace normalization layers, by the path of the layer's class."""
     return {point.name: point for point in entry_points(group="bln_search.norm_layers")}
 
 
-def model_names() -> list[str]:
+def list_model_names() -> list[str]:
     """The names of all models."""
-    return sorted({*MODELS, *plugin_models()})
+    return sorted({*MODELS, *plugin_model_entry_points()})
 
 
-def data_set_names() -> list[str]:
+def list_data_set_names() -> list[str]:
     """The names of all data sets."""
-    return sorted({*DATA_SETS, *plugin_data_sets()})
+    return sorted({*DATA_SETS, *plugin_data_set_entry_points()})
 
 
-def corruption_names() -> list[str]:
+def list_corruption_names() -> list[str]:
     """The names of all corruptions."""
-    return sorted({*CORRUPTIONS, *plugin_corruptions()})
+    return sorted({*CORRUPTIONS, *plugin_corruption_entry_points()})
 
 
-def model_problem(name: str, options: set[str]) -> str | None:
+def find_model_problem(name: str, options: set[str]) -> str | None:
     """Why there is no model with this name and these options; None if there is. Options of plugins are not checked."""
     if name in MODELS:
         unknown = sorted(options - MODELS[name])
         return f"the model {name} has no option {unknown[0]!r}: remove it" if unknown else None
-    if name in plugin_models():
+    if name in plugin_model_entry_points():
         return None
-    return f"there is no model {name!r}; choose one of {', '.join(model_names())}"
+    return f"there is no model {name!r}; choose one of {', '.join(list_model_names())}"
 
 
-def data_problem(name: str) -> str | None:
+def find_data_set_problem(name: str) -> str | None:
     """Why there is no data set with this name; None if there is."""
-    if name in DATA_SETS or name in plugin_data_sets():
+    if name in DATA_SETS or name in plugin_data_set_entry_points():
         return None
-    return f"there is no data set {name!r}; choose one of {', '.join(data_set_names())}"
+    return f"there is no data set {name!r}; choose one of {', '.join(list_data_set_names())}"
 
 
-def corruption_problem(name: str) -> str | None:
+def find_corruption_problem(name: str) -> str | None:
     """Why there is no corruption with this name; None if there is."""
-    if name in CORRUPTIONS or name in plugin_corruptions():
+    if name in CORRUPTIONS or name in plugin_corruption_entry_points():
         return None
-    return f"there is no corruption {name!r}; choose one of {', '.join(corruption_names())}"
+    return f"there is no corruption {name!r}; choose one of {', '.join(list_corruption_names())}"
 
 
-def model_data_problem(model: str, data: str) -> str | None:
+def find_model_data_mismatch(model: str, data: str) -> str | None:
     """Why this model cannot take this data set; None if it can, or if one of them is not built in."""
     if data in TEXT_DATA_SETS and model in MODELS and model not in TEXT_MODELS:
         choice = ", ".join(sorted(TEXT_MODELS))
         return f"the model {model} takes measurements, {data} consists of token ids: choose one of {choice}"
+    return None
+
+
+def data_task(data: str) -> TaskName | None:
+    """The task that the labels of a data set are made for; None for a data set that is not built in."""
+    return _TASKS.get(data, TaskName.CLASSIFICATION) if data in DATA_SETS else None
+
+
+def task_problem(task: TaskName, data: str) -> str | None:
+    """Why networks cannot be trained for this task on this data set; None if they can.
+
+    Data sets that are not built in are checked when the study starts.
+    """
+    expected = data_task(data)
+    if expected is not None and expected is not task:
+        return f"the labels of {data} are made for {expected}, not for {task}: leave task out, or choose other data"
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from bln_search.core.errors import TransitionError
+from bln_search.core.errors import StateTransitionError
 
 
 class StudyState(StrEnum):
@@ -52,6 +52,7 @@ class TrialState(StrEnum):
         DIVERGED: Its training diverged.
         PRUNED: The pruner stopped its training.
         FAILED: Its last attempt failed, and no further one is made in this run.
+        CANCELLED: Its study was cancelled before it had a result. Not stored; see `displayed_trial_state`.
     """
 
     WAITING = "waiting"
@@ -61,6 +62,7 @@ class TrialState(StrEnum):
     DIVERGED = "diverged"
     PRUNED = "pruned"
     FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 ENDED = (TrialState.FINISHED, TrialState.DIVERGED, TrialState.PRUNED)
@@ -68,12 +70,30 @@ ENDED = (TrialState.FINISHED, TrialState.DIVERGED, TrialState.PRUNED)
 
 
 class AttemptState(StrEnum):
-    """The state of an attempt at a trial. LOST: it ended without a report."""
+    """The state of an attempt at a trial.
+
+    Members:
+        RUNNING: It runs.
+        SUCCEEDED: It reported the result of the trial.
+        FAILED: It reported an error.
+        LOST: It ended without a report.
+        DIVERGED: Its result is that training diverged. Not stored; see `displayed_attempt_state`.
+        PRUNED: Its result is that the pruner stopped training. Not stored; see `displayed_attempt_state`.
+    """
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     LOST = "lost"
+    DIVERGED = "diverged"
+    PRUNED = "pruned"
+
+
+NEVER_STORED: dict[type[StrEnum], tuple[StrEnum, ...]] = {
+    TrialState: (TrialState.CANCELLED,),
+    AttemptState: (AttemptState.DIVERGED, AttemptState.PRUNED),
+}
+"""States that are shown and never stored."""
 
 
 class EvaluationState(StrEnum):
@@ -138,12 +158,15 @@ TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
         TrialState.DIVERGED: frozenset(),
         TrialState.PRUNED: frozenset(),
         TrialState.FAILED: frozenset({TrialState.WAITING, TrialState.TRAINED}),
+        TrialState.CANCELLED: frozenset(),
     },
     AttemptState: {
         AttemptState.RUNNING: frozenset({AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.LOST}),
         AttemptState.SUCCEEDED: frozenset(),
         AttemptState.FAILED: frozenset(),
         AttemptState.LOST: frozenset(),
+        AttemptState.DIVERGED: frozenset(),
+        AttemptState.PRUNED: frozenset(),
     },
     ExportState: {
         ExportState.REQUESTED: frozenset({ExportState.RUNNING}),
@@ -153,6 +176,30 @@ TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
         ExportState.EXPIRED: frozenset({ExportState.REQUESTED}),
     },
 }
+
+
+def displayed_trial_state(stored: TrialState, study: StudyState | str) -> TrialState:
+    """The state of a trial as lists show it: a trial of a cancelled study no longer waits.
+
+    Its stored state stays, because the trial waits again when the study is resumed.
+
+    Args:
+        stored: The stored state of the trial.
+        study: The state of its study.
+    """
+    is_open = stored in (TrialState.WAITING, TrialState.TRAINED)
+    return TrialState.CANCELLED if is_open and study == StudyState.CANCELLED else stored
+
+
+def displayed_attempt_state(stored: AttemptState, trial: TrialState | str) -> AttemptState:
+    """The state of an attempt as lists show it: an attempt whose result is a divergence or a pruning says so.
+
+    Args:
+        stored: The stored state of the attempt.
+        trial: The state of its trial.
+    """
+    has_no_network = trial in (TrialState.DIVERGED, TrialState.PRUNED)
+    return AttemptState(trial) if has_no_network and stored is AttemptState.SUCCEEDED else stored
 
 
 _VERBS = {
@@ -175,17 +222,19 @@ NEXT_STEPS = {
 """What can be done with a study in a state."""
 
 
-def _article(state: StudyState) -> str:
+def _indefinite_article_for(state: StudyState) -> str:
     return "an" if state.startswith(("a", "i")) else "a"
 
 
-def check_transition(present: State, following: State) -> None:
-    """Raise TransitionError unless `following` may come after `present`."""
+def check_state_transition(present: State, following: State) -> None:
+    """Raise StateTransitionError unless `following` may come after `present`."""
     may_follow = TRANSITIONS[type(present)][present]
     if type(following) is not type(present) or following not in may_follow:
         kind = type(present).__name__.removesuffix("State").lower()
         if isinstance(present, StudyState) and isinstance(following, StudyState):
             verb = _VERBS.get(following, "change")
-            raise TransitionError(f"cannot {verb} {_article(present)} {present!s} study; {NEXT_STEPS[present]}")
+            raise StateTransitionError(
+                f"cannot {verb} {_indefinite_article_for(present)} {present!s} study; {NEXT_STEPS[present]}"
+            )
         end = f"it may become {', '.join(sorted(may_follow))}" if may_follow else "that state is final"
-        raise TransitionError(f"this {kind} is {present!s} and cannot become {following!s}: {end}")
+        raise StateTransitionError(f"this {kind} is {present!s} and cannot become {following!s}: {end}")

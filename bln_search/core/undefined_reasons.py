@@ -11,3 +11,11 @@ def too_few_slots_reason(slots: int, batch_size: int) -> str:
         f"the feature population has one value for each of {slots} slots of a mini-batch, "
         f"a mini-batch of {batch_size} has more"
     )
+
+
+def too_few_steps_reason(steps: int, length: int) -> str:
+    """A sequence is longer than those of training, from which the population of each time step is estimated."""
+    return (
+        f"there are population values for {steps} time steps, a sequence of {length} has more; with "
+        "longer_sequences: last_time_step later steps take those of the last one"
+    )

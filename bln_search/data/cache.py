@@ -19,7 +19,7 @@ _METADATA_FILE = "facts.json"
 _log = logging.getLogger(__name__)
 
 
-def read_cache(folder: Path, name: str, version: str, classes: tuple[str, ...]) -> DataSet | None:
+def find_cached_data_set(folder: Path, name: str, version: str, classes: tuple[str, ...]) -> DataSet | None:
     """Return the cached data set; None where it is missing or damaged. A damaged copy is deleted.
 
     Args:
@@ -33,7 +33,7 @@ def read_cache(folder: Path, name: str, version: str, classes: tuple[str, ...]) 
         return None
     try:
         arrays = {array: np.load(copy_folder / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
-        is_old_format = _is_old_format(copy_folder, arrays["train_inputs"])
+        is_old_format = _is_first_cache_format(copy_folder, arrays["train_inputs"])
         metadata = {} if is_old_format else _read_metadata(copy_folder / _METADATA_FILE)
     except (OSError, ValueError, EOFError) as error:
         _log.warning("the decoded copy in %s is damaged (%s); decoding again", copy_folder, error)
@@ -42,7 +42,7 @@ def read_cache(folder: Path, name: str, version: str, classes: tuple[str, ...]) 
     return DataSet(name=name, classes=classes, **arrays, **metadata)
 
 
-def _is_old_format(copy_folder: Path, inputs: NDArray[Any]) -> bool:
+def _is_first_cache_format(copy_folder: Path, inputs: NDArray[Any]) -> bool:
     """Return whether the copy is in the first format, which had no metadata and only inputs of bytes."""
     return inputs.dtype == np.uint8 and not (copy_folder / _METADATA_FILE).exists()
 
@@ -51,7 +51,7 @@ def _read_metadata(path: Path) -> dict[str, Any]:
     """Return the fields of a data set other than its arrays.
 
     Raises:
-        ValueError: `write_cache` did not write this content.
+        ValueError: `try_write_cached_data_set` did not write this content.
     """
     metadata = json.loads(path.read_text("utf-8"))
     if not isinstance(metadata, dict):
@@ -68,7 +68,7 @@ def _read_metadata(path: Path) -> dict[str, Any]:
     return {"scale": scale, "vocabulary": vocabulary, "remarks": tuple(remarks)}
 
 
-def write_cache(folder: Path, version: str, data: DataSet) -> None:
+def try_write_cached_data_set(folder: Path, version: str, data: DataSet) -> None:
     """Write `data` into the cache atomically; log a warning where the disk is full or read-only.
 
     Args:

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from bln_search.core.errors import DataError
-from bln_search.core.registry import data_problem, plugin_data_sets
-from bln_search.data import cifar10, cifar100, digits, imagenet, imdb, mnist, mnist_pairs
-from bln_search.data.cache import read_cache, write_cache
+from bln_search.core.registry import find_data_set_problem, plugin_data_set_entry_points
+from bln_search.core.tasks import TaskName
+from bln_search.data import (
+    cifar10,
+    cifar100,
+    diabetes,
+    digits,
+    imagenet,
+    imdb,
+    imdb_case,
+    mnist,
+    mnist_pair_digits,
+    mnist_pairs,
+)
+from bln_search.data.cache import find_cached_data_set, try_write_cached_data_set
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import Archive, SourceFile, read_file
+from bln_search.data.files import Archive, SourceFile, read_verified_file
 
 
 class DataSource(Protocol):
@@ -59,8 +71,11 @@ class CatalogEntry:
         downloads: URLs that `fetch` downloads: each packed file, or the archive.
         find: for a data set of several file formats, finds it in some folders; raises DataError where none holds it.
         remarks: properties of the published data that affect results.
+        find_with_length: for a data set of texts, finds it with inputs of a number of token ids; the texts, their order
+            and the vocabulary are those of `find`.
         folder: name of the folder of the files; by default that of the data set.
-        is_lazy: whether its examples are decoded one mini-batch at a time, so that `load_data` cannot return them.
+        task: what its labels are made for.
+        is_lazy: whether its examples are decoded one mini-batch at a time, so that `load_data_set` cannot return them.
     """
 
     name: str
@@ -72,8 +87,10 @@ class CatalogEntry:
     downloads: tuple[str, ...] = ()
     find: Callable[[Sequence[Path]], DataSource] | None = None
     remarks: tuple[str, ...] = ()
+    find_with_length: Callable[[Sequence[Path], int], DataSource] | None = None
     folder: str = ""
     is_lazy: bool = False
+    task: TaskName = TaskName.CLASSIFICATION
 
     @property
     def folder_name(self) -> str:
@@ -85,7 +102,7 @@ class CatalogEntry:
         """Version of the files. It changes when a published checksum changes."""
         return hashlib.sha256("".join(file.md5 for file in self.files).encode()).hexdigest()[:12]
 
-    def folders(self, data: Path) -> list[Path]:
+    def list_search_folders(self, data: Path) -> list[Path]:
         """Return the folders that are searched for the files."""
         own = data / self.folder_name
         inner = [own / self.archive.folder, data / self.archive.folder] if self.archive else []
@@ -93,15 +110,24 @@ class CatalogEntry:
 
 
 _MNIST_DOWNLOADS = tuple(f"https://ossci-datasets.s3.amazonaws.com/mnist/{file.name}.gz" for file in mnist.FILES)
+_IMDB_DOWNLOADS = (f"https://ai.stanford.edu/~amaas/data/sentiment/{imdb.ARCHIVE}",)
+_BUNDLED = {"diabetes": diabetes.load_diabetes_data_set, "digits": digits.load_digits_data_set}
+"""Data sets that a dependency brings along."""
 
 CATALOG: Mapping[str, CatalogEntry] = {
+    "diabetes": CatalogEntry(
+        "diabetes",
+        "442 patients with 10 measurements and the progression of diabetes (Efron et al. 2004), from scikit-learn",
+        diabetes.NUMBERS,
+        task=TaskName.REGRESSION,
+    ),
     "digits": CatalogEntry("digits", "1,797 handwritten digits, 8×8, shipped with scikit-learn", digits.CLASSES),
     "mnist": CatalogEntry(
         "mnist",
         "60,000 + 10,000 handwritten digits, 28×28 (LeCun et al. 1998)",
         mnist.CLASSES,
         mnist.FILES,
-        decode=mnist.decode,
+        decode=mnist.decode_mnist,
         downloads=_MNIST_DOWNLOADS,
     ),
     "mnist_pairs": CatalogEntry(
@@ -109,10 +135,21 @@ CATALOG: Mapping[str, CatalogEntry] = {
         "50,000 + 10,000 pairs of MNIST digits of a hundred classes, 28×56, made from the files of mnist",
         mnist_pairs.CLASSES,
         mnist.FILES,
-        decode=mnist_pairs.decode,
+        decode=mnist_pairs.decode_mnist_pairs,
         downloads=_MNIST_DOWNLOADS,
         remarks=mnist_pairs.REMARKS,
         folder="mnist",
+    ),
+    "mnist_pair_digits": CatalogEntry(
+        "mnist_pair_digits",
+        "the images of mnist_pairs, with the digits that they show as labels",
+        mnist_pair_digits.LABELS,
+        mnist.FILES,
+        decode=mnist_pair_digits.decode_mnist_pair_digits,
+        downloads=_MNIST_DOWNLOADS,
+        remarks=mnist_pair_digits.REMARKS,
+        folder="mnist",
+        task=TaskName.MULTI_LABEL,
     ),
     "cifar10": CatalogEntry(
         "cifar10",
@@ -120,7 +157,7 @@ CATALOG: Mapping[str, CatalogEntry] = {
         cifar10.CLASSES,
         cifar10.FILES,
         cifar10.ARCHIVE,
-        cifar10.decode,
+        cifar10.decode_cifar10,
         (f"https://www.cs.toronto.edu/~kriz/{cifar10.ARCHIVE.name}",),
     ),
     "cifar100": CatalogEntry(
@@ -129,40 +166,52 @@ CATALOG: Mapping[str, CatalogEntry] = {
         cifar100.CLASSES,
         cifar100.FILES,
         cifar100.ARCHIVE,
-        cifar100.decode,
+        cifar100.decode_cifar100,
         (f"https://www.cs.toronto.edu/~kriz/{cifar100.ARCHIVE.name}",),
     ),
     "imagenet": CatalogEntry(
         "imagenet",
         "images in the folders train/WNID and val/WNID, 224×224 (Russakovsky et al. 2015)",
         (),
-        find=imagenet.find_images,
+        find=imagenet.get_image_folders,
         is_lazy=True,
     ),
     "imdb": CatalogEntry(
         "imdb",
         "25,000 + 25,000 film reviews of two classes, the last 80 words of each (Maas et al. 2011)",
         imdb.CLASSES,
-        downloads=(f"https://ai.stanford.edu/~amaas/data/sentiment/{imdb.ARCHIVE}",),
-        find=imdb.find_reviews,
+        downloads=_IMDB_DOWNLOADS,
+        find=imdb.get_review_source,
         remarks=imdb.REMARKS,
+        find_with_length=lambda folders, length: imdb.get_review_source(folders, length=length),
+    ),
+    "imdb_case": CatalogEntry(
+        "imdb_case",
+        "the reviews of imdb in lower case, with the case of each of their last 80 words",
+        imdb_case.CLASSES,
+        downloads=_IMDB_DOWNLOADS,
+        find=imdb_case.get_cased_review_source,
+        remarks=imdb_case.REMARKS,
+        find_with_length=imdb_case.get_cased_review_source,
+        folder="imdb",
+        task=TaskName.TOKEN_CLASSIFICATION,
     ),
 }
 
 
-def find_entry(name: str) -> CatalogEntry:
+def get_catalog_entry(name: str) -> CatalogEntry:
     """Return the entry of a data set.
 
     Raises:
         DataError: there is no data set of this name, or its package cannot be loaded.
     """
-    problem = data_problem(name)
+    problem = find_data_set_problem(name)
     if problem is not None:
         raise DataError(problem)
     if name in CATALOG:
         return CATALOG[name]
     try:
-        entry = plugin_data_sets()[name].load()
+        entry = plugin_data_set_entry_points()[name].load()
     except Exception as error:
         raise DataError(f"the data set {name} of an installed package cannot be loaded: {error}") from error
     if not isinstance(entry, CatalogEntry):
@@ -170,7 +219,7 @@ def find_entry(name: str) -> CatalogEntry:
     return entry
 
 
-def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:
+def load_data_set(name: str, data: Path, cache: Path | None = None) -> DataSet:
     """Return the data set called `name`.
 
     Args:
@@ -182,31 +231,50 @@ def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:
         DataError: a file is missing or damaged.
         ChecksumError: a file differs from the published one.
     """
-    entry = find_entry(name)
+    entry = get_catalog_entry(name)
     if entry.find is not None:
-        source = entry.find(entry.folders(data))
+        source = entry.find(entry.list_search_folders(data))
         if entry.is_lazy:
             return source.decode()
-        return _load_or_decode(entry, source.version, cache, source.decode)
+        return _load_cached_or_decode(entry, source.version, cache, source.decode)
     decode = entry.decode
     if decode is None:
-        return digits.decode()
-    return _load_or_decode(
-        entry, entry.version, cache, lambda: decode(lambda file: read_file(file, entry.folders(data), entry.archive))
+        return _BUNDLED[name]()
+    return _load_cached_or_decode(
+        entry,
+        entry.version,
+        cache,
+        lambda: decode(lambda file: read_verified_file(file, entry.list_search_folders(data), entry.archive)),
     )
 
 
-def _load_or_decode(entry: CatalogEntry, version: str, cache: Path | None, decode: Callable[[], DataSet]) -> DataSet:
+def load_texts_of_length(name: str, length: int, data: Path, cache: Path | None = None) -> DataSet:
+    """Return the texts of the data set called `name` with inputs of `length` token ids, the last ones of each text.
+
+    Raises:
+        DataError: the data set does not consist of texts that can have another length, or a file is missing or damaged.
+        ChecksumError: a file differs from the published one.
+    """
+    entry = get_catalog_entry(name)
+    if entry.find_with_length is None:
+        raise DataError(f"the data set {name} has inputs of one length only: remove evaluation.lengths")
+    source = entry.find_with_length(entry.list_search_folders(data), length)
+    return _load_cached_or_decode(entry, source.version, cache, source.decode)
+
+
+def _load_cached_or_decode(
+    entry: CatalogEntry, version: str, cache: Path | None, decode: Callable[[], DataSet]
+) -> DataSet:
     """Return the cached data set, or decode it and cache it.
 
     Raises:
         DataError: the arrays have other types or shapes than a data set has.
     """
-    cached = None if cache is None else read_cache(cache, entry.name, version, entry.classes)
+    cached = None if cache is None else find_cached_data_set(cache, entry.name, version, entry.classes)
     if cached is not None:
-        return cached
-    decoded = decode()
+        return replace(cached, task=entry.task)
+    decoded = replace(decode(), task=entry.task)
     decoded.check()
     if cache is not None:
-        write_cache(cache, version, decoded)
+        try_write_cached_data_set(cache, version, decoded)
     return decoded

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import Archive, SourceFile
+from bln_search.data.files import Archive, SourceFile, split_fixed_length_records
 
 _FILE_BYTES = 30_730_000
 _RECORD_BYTES = 3073
@@ -29,7 +29,7 @@ ARCHIVE = Archive("cifar-10-binary.tar.gz", "cifar-10-batches-bin")
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def decode(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_cifar10(read: Callable[[SourceFile], bytes]) -> DataSet:
     """Return the data set; images (n, 3, 32, 32)."""
     batches = [decode_records(read(file), file.name) for file in FILES]
     return DataSet(
@@ -48,12 +48,7 @@ def decode_records(content: bytes, name: str) -> tuple[NDArray[np.uint8], NDArra
     Raises:
         DataError: the content is not a sequence of records.
     """
-    if not content or len(content) % _RECORD_BYTES:
-        raise DataError(
-            f"{name}: {len(content)} bytes are not a whole number of records of {_RECORD_BYTES} bytes: "
-            "download the file again"
-        )
-    records = np.frombuffer(content, np.uint8).reshape(-1, _RECORD_BYTES)
+    records = split_fixed_length_records(content, _RECORD_BYTES, name)
     labels = records[:, 0].astype(np.int64)
     if labels.max() >= len(CLASSES):
         raise DataError(f"{name}: a record has the class {labels.max()}, but CIFAR-10 has 0 to {len(CLASSES) - 1}")

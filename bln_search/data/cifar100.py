@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import Archive, SourceFile
+from bln_search.data.files import Archive, SourceFile, split_fixed_length_records
 
 _RECORD_BYTES = 3074
 _LABEL_BYTES = 2
@@ -35,7 +35,7 @@ willow_tree wolf woman worm
 CLASSES = tuple(_CLASS_NAMES.split())
 
 
-def decode(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_cifar100(read: Callable[[SourceFile], bytes]) -> DataSet:
     """Return the data set; images (n, 3, 32, 32), labels of the fine classes."""
     train_images, train_labels = decode_records(read(TRAIN_FILE), TRAIN_FILE.name)
     test_images, test_labels = decode_records(read(TEST_FILE), TEST_FILE.name)
@@ -48,12 +48,7 @@ def decode_records(content: bytes, name: str) -> tuple[NDArray[np.uint8], NDArra
     Raises:
         DataError: the content is not a sequence of records.
     """
-    if not content or len(content) % _RECORD_BYTES:
-        raise DataError(
-            f"{name}: {len(content)} bytes are not a whole number of records of {_RECORD_BYTES} bytes: "
-            "download the file again"
-        )
-    records = np.frombuffer(content, np.uint8).reshape(-1, _RECORD_BYTES)
+    records = split_fixed_length_records(content, _RECORD_BYTES, name)
     for position, kind, classes in ((0, "coarse", _COARSE_CLASSES), (1, "fine", len(CLASSES))):
         largest = records[:, position].max()
         if largest >= classes:

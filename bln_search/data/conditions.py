@@ -12,12 +12,12 @@ from torch import Tensor
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.data.corruptions import corrupt_images
-from bln_search.data.corruptions.corrupted_images import check_images
-from bln_search.data.prepared import PreparedData, RawInputs
+from bln_search.data.corruptions.corrupted_images import parse_images
+from bln_search.data.prepared import PreparedData, UnstandardizedInputs
 from bln_search.specs.sections.condition import ConditionSpec
 
 
-def corrupted_splits(data: PreparedData, condition: ConditionSpec) -> dict[Split, tuple[Tensor, Tensor]]:
+def make_corrupted_splits(data: PreparedData, condition: ConditionSpec) -> dict[Split, tuple[Tensor, Tensor]]:
     """Return inputs (n, C, H, W) and targets (n,) of the validation and the test split under a condition.
 
     The images are scaled to values from 0 to 1, corrupted, scaled back, and standardized by the clean training images.
@@ -26,10 +26,10 @@ def corrupted_splits(data: PreparedData, condition: ConditionSpec) -> dict[Split
     Raises:
         DataError: The data are not images, or the corruption is unknown.
     """
-    return {split: _corrupted_split(data, split, source, condition) for split, source in data.unprepared.items()}
+    return {split: _make_corrupted_split(data, split, source, condition) for split, source in data.unprepared.items()}
 
 
-def check_conditions(data: PreparedData, conditions: Iterable[ConditionSpec]) -> None:
+def check_conditions_on_examples(data: PreparedData, conditions: Iterable[ConditionSpec]) -> None:
     """Check all images that will be corrupted, and corrupt one image of each split under each condition.
 
     Raises:
@@ -40,23 +40,23 @@ def check_conditions(data: PreparedData, conditions: Iterable[ConditionSpec]) ->
         if data.vocabulary is not None:
             raise DataError("the data are token ids: only images can be corrupted")
         for source in sources:
-            images = _images(source, data.scale)
-            check_images(images)
+            images = _scale_images_to_unit_range(source, data.scale)
+            parse_images(images)
             corrupt_images(images[:1], condition.image_corruption, seed=condition.seed)
 
 
-def _corrupted_split(
-    data: PreparedData, split: Split, source: RawInputs, condition: ConditionSpec
+def _make_corrupted_split(
+    data: PreparedData, split: Split, source: UnstandardizedInputs, condition: ConditionSpec
 ) -> tuple[Tensor, Tensor]:
     clean_inputs, targets = data.splits[split]
     if data.standardizer is None:
         raise DataError("the data are token ids: only images can be corrupted")
-    images = _images(source, data.scale)
+    images = _scale_images_to_unit_range(source, data.scale)
     corrupted = corrupt_images(images, condition.image_corruption, seed=condition.seed, indices=source.indices)
     inputs = data.standardizer(corrupted * np.float32(data.scale))
     return torch.from_numpy(inputs).to(clean_inputs.device), targets
 
 
-def _images(source: RawInputs, scale: float) -> NDArray[np.float32]:
+def _scale_images_to_unit_range(source: UnstandardizedInputs, scale: float) -> NDArray[np.float32]:
     """The images with values from 0 to 1."""
     return source.inputs.astype(np.float32) / np.float32(scale)

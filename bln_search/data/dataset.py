@@ -11,35 +11,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
+from bln_search.core.tasks import TaskName
+from bln_search.data.label_checks import describe_array, find_label_problem
 
 Inputs = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.floating[Any]]
+Labels = NDArray[np.int64] | NDArray[np.uint8] | NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Inputs as in the files (bytes, token ids, or floating-point measurements) and their classes.
+    """Inputs as in the files (bytes, token ids, or floating-point measurements) and their labels.
+
+    Labels are classes, (n,) int64; for other tasks see `bln_search.data.label_checks.find_label_problem`.
 
     Attributes:
         name: of the data set.
-        classes: names of the classes.
+        classes: names of the classes; of the labels of a multi-label task, or of the numbers of a regression.
         train_inputs: (n, *input_shape).
-        train_labels: (n,), int64.
+        train_labels: of the training inputs.
         test_inputs: (n, *input_shape).
-        test_labels: (n,), int64.
+        test_labels: of the test inputs.
         scale: the largest input value.
         vocabulary: number of token ids; None where inputs are measurements.
         remarks: properties of the data that affect results.
+        task: what the labels are made for.
     """
 
     name: str
     classes: tuple[str, ...]
     train_inputs: Inputs
-    train_labels: NDArray[np.int64]
+    train_labels: Labels
     test_inputs: Inputs
-    test_labels: NDArray[np.int64]
+    test_labels: Labels
     scale: float = 255.0
     vocabulary: int | None = None
     remarks: tuple[str, ...] = ()
+    task: TaskName = TaskName.CLASSIFICATION
 
     def check(self) -> None:
         """Check that inputs and labels have the documented types and shapes.
@@ -49,10 +56,20 @@ class DataSet:
         """
         for split in ("train", "test"):
             inputs, labels = getattr(self, f"{split}_inputs"), getattr(self, f"{split}_labels")
-            problem = _inputs_problem(inputs, np.shape(self.train_inputs)[1:])
-            problem = problem or _labels_problem(labels, len(inputs), len(self.classes))
+            problem = _find_inputs_problem(inputs, np.shape(self.train_inputs)[1:])
+            problem = problem or find_label_problem(labels, inputs, self.task, len(self.classes))
             if problem is not None:
                 raise DataError(f"the data set {self.name}: {split}_{problem}")
+
+    @property
+    def train_classes(self) -> NDArray[np.int64]:
+        """The class of each training input, of a classification."""
+        return self.train_labels.astype(np.int64, copy=False)
+
+    @property
+    def test_classes(self) -> NDArray[np.int64]:
+        """The class of each test input, of a classification."""
+        return self.test_labels.astype(np.int64, copy=False)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -73,30 +90,12 @@ class DataSet:
         return digest.hexdigest()
 
 
-def _inputs_problem(inputs: object, shape: tuple[int, ...]) -> str | None:
+def _find_inputs_problem(inputs: object, shape: tuple[int, ...]) -> str | None:
     """Return what is wrong with the inputs of one split; None where nothing is."""
     if not isinstance(inputs, np.ndarray) or not (inputs.dtype in (np.uint8, np.uint16) or inputs.dtype.kind == "f"):
-        return f"inputs are {_describe_array(inputs)}: uint8, uint16 or floating point is required"
+        return f"inputs are {describe_array(inputs)}: uint8, uint16 or floating point is required"
     if not len(inputs) or inputs.shape[1:] != shape:
-        return (
-            f"inputs are {_describe_array(inputs)}: (examples, {', '.join(map(str, shape))}) is required, as in train"
-        )
+        return f"inputs are {describe_array(inputs)}: (examples, {', '.join(map(str, shape))}) is required, as in train"
     if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
         return "inputs contain NaN or infinity: remove these examples, or impute the values"
     return None
-
-
-def _labels_problem(labels: object, examples: int, classes: int) -> str | None:
-    """Return what is wrong with the labels of one split; None where nothing is."""
-    if not isinstance(labels, np.ndarray) or labels.dtype != np.int64 or labels.shape != (examples,):
-        return (
-            f"labels are {_describe_array(labels)}: int64 of shape ({examples},) is required; "
-            "use labels.astype('int64')"
-        )
-    if labels.min() < 0 or labels.max() >= classes:
-        return f"labels go from {labels.min()} to {labels.max()}: {classes} classes have labels from 0 to {classes - 1}"
-    return None
-
-
-def _describe_array(array: object) -> str:
-    return f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__

@@ -9,7 +9,7 @@ from bln_search.data.dataset import DataSet
 CLASSES = tuple(str(digit) for digit in range(10))
 
 
-def decode() -> DataSet:
+def load_digits_data_set() -> DataSet:
     """Return the data set; images (n, 1, 8, 8). The test split is stratified and always the same."""
     # The import takes more than a second, so only users of this data set pay for it.
     from sklearn.datasets import load_digits  # noqa: PLC0415

@@ -14,10 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bln_search.core.errors import ChecksumError, DataError, DataUnavailableError
 
 
-class Readable(Protocol):
+class ByteStream(Protocol):
     """A stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
@@ -52,7 +55,7 @@ class Archive:
     folder: str
 
 
-_OPENERS: dict[str, Callable[[Path], AbstractContextManager[Readable]]] = {
+_OPENERS: dict[str, Callable[[Path], AbstractContextManager[ByteStream]]] = {
     "": lambda path: path.open("rb"),
     ".gz": lambda path: gzip.open(path, "rb"),  # noqa: SIM115 - the caller's `with` closes it
     ".xz": lambda path: lzma.open(path, "rb"),  # noqa: SIM115
@@ -61,15 +64,15 @@ _OPENERS: dict[str, Callable[[Path], AbstractContextManager[Readable]]] = {
 
 def find_file(file: SourceFile, folders: list[Path]) -> Path | None:
     """Return the path of the file (plain, `.gz` or `.xz`) in the first of `folders` that has it; None if none has."""
-    return next(_unarchived_paths(file, folders), None)
+    return next(_iter_unarchived_paths(file, folders), None)
 
 
-def _unarchived_paths(file: SourceFile, folders: list[Path]) -> Iterator[Path]:
+def _iter_unarchived_paths(file: SourceFile, folders: list[Path]) -> Iterator[Path]:
     paths = (folder / (file.name + suffix) for folder in folders for suffix in _OPENERS)
     return (path for path in paths if path.is_file())
 
 
-def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) -> bytes:
+def read_verified_file(file: SourceFile, folders: list[Path], archive: Archive | None) -> bytes:
     """Return the content of `file` from the first path at which it has the published checksum.
 
     Args:
@@ -83,9 +86,9 @@ def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) ->
         ChecksumError: the file differs from the published one.
     """
     first_error: DataError | None = None
-    for path, read in _candidate_files(file, folders, archive):
+    for path, read in _iter_candidate_files(file, folders, archive):
         try:
-            return _verified_content(file, path, read())
+            return _require_published_checksum(file, path, read())
         except DataError as error:
             first_error = first_error or error
     if first_error is not None:
@@ -99,11 +102,11 @@ def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) ->
     )
 
 
-def _candidate_files(
+def _iter_candidate_files(
     file: SourceFile, folders: list[Path], archive: Archive | None
 ) -> Iterator[tuple[Path, Callable[[], bytes]]]:
     """Yield every path that may hold the file, with a function that reads it: plain, compressed, then archives."""
-    for path in _unarchived_paths(file, folders):
+    for path in _iter_unarchived_paths(file, folders):
         yield path, partial(_read_unarchived, file, path)
     if archive is not None:
         for path in (folder / archive.name for folder in folders):
@@ -111,7 +114,21 @@ def _candidate_files(
                 yield path, partial(_read_from_archive, file, archive, path)
 
 
-def _read_error(path: Path, error: Exception) -> DataError:
+def split_fixed_length_records(content: bytes, record_bytes: int, name: str) -> NDArray[np.uint8]:
+    """Return the records of a file of records of one length, (n, record_bytes).
+
+    Raises:
+        DataError: the content is not a sequence of records.
+    """
+    if not content or len(content) % record_bytes:
+        raise DataError(
+            f"{name}: {len(content)} bytes are not a whole number of records of {record_bytes} bytes: "
+            "download the file again"
+        )
+    return np.frombuffer(content, np.uint8).reshape(-1, record_bytes)
+
+
+def _make_read_error(path: Path, error: Exception) -> DataError:
     """Return the error for a file that cannot be read: DataUnavailableError where the system refuses."""
     if isinstance(error, OSError) and error.errno is not None:
         return DataUnavailableError(f"{path} cannot be read on this machine ({error.strerror})")
@@ -124,7 +141,7 @@ def _read_unarchived(file: SourceFile, path: Path) -> bytes:
         with _OPENERS[suffix](path) as stream:
             return stream.read(file.size + 1)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise _read_error(path, error) from None
+        raise _make_read_error(path, error) from None
 
 
 def _read_from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
@@ -136,13 +153,13 @@ def _read_from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
     except KeyError:
         content = None
     except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
-        raise _read_error(path, error) from None
+        raise _make_read_error(path, error) from None
     if content is None:
         raise DataError(f"{path} has no file {member}: it is not the official archive, download it again")
     return content
 
 
-def _verified_content(file: SourceFile, path: Path, content: bytes) -> bytes:
+def _require_published_checksum(file: SourceFile, path: Path, content: bytes) -> bytes:
     md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if md5 != file.md5:
         size = f"{len(content)} bytes" if len(content) <= file.size else f"more than {file.size} bytes"

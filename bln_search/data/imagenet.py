@@ -22,7 +22,7 @@ from bln_search.core.errors import DataError, DataUnavailableError
 from bln_search.data.dataset import DataSet
 from bln_search.data.lazy_images import SIZE, LazyImages
 from bln_search.data.prepared import PreparedData
-from bln_search.data.splits import split_indices
+from bln_search.data.splits import split_training_and_validation_indices
 from bln_search.specs.sections.data import DataSpec, Standardization
 
 NAME = "imagenet"
@@ -79,7 +79,7 @@ class ImageFolders:
         return np.array(paths), np.array(labels, np.int64)
 
     @cached_property
-    def sha256(self) -> str:
+    def sha256_of_names_and_sizes(self) -> str:
         """SHA-256 of the names and sizes of all files; their content is not read."""
         digest = hashlib.sha256()
         for split in _SPLITS:
@@ -90,7 +90,7 @@ class ImageFolders:
     @property
     def version(self) -> str:
         """Version of the content. It changes when a file is added, removed or changes its size."""
-        return self.sha256[:12]
+        return self.sha256_of_names_and_sizes[:12]
 
     def verify(self) -> tuple[str, ...]:
         """A sentence for each folder; there are no published checksums of single images.
@@ -109,7 +109,7 @@ class ImageFolders:
         raise DataError(f"{NAME} is decoded one mini-batch at a time, which this cannot use")
 
 
-def find_images(folders: Sequence[Path]) -> ImageFolders:
+def get_image_folders(folders: Sequence[Path]) -> ImageFolders:
     """Return the first of `folders` that holds `train` and `val`.
 
     Raises:
@@ -125,7 +125,7 @@ def find_images(folders: Sequence[Path]) -> ImageFolders:
     )
 
 
-def prepare_images(images: ImageFolders, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
+def prepare_lazy_images(images: ImageFolders, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
     """Split the images by `spec`; they are decoded when they are read.
 
     Raises:
@@ -136,7 +136,7 @@ def prepare_images(images: ImageFolders, spec: DataSpec, device: torch.device | 
     mean, deviation = _CHANNELS if spec.standardization is Standardization.CHANNEL else _NEUTRAL
     train_paths, train_labels = images.list_files("train")
     test_paths, test_labels = images.list_files("val")
-    training, validation = split_indices(train_labels, spec)
+    training, validation = split_training_and_validation_indices(train_labels, spec)
 
     def examples(paths: NDArray[np.str_], labels: NDArray[np.int64]) -> tuple[LazyImages, torch.Tensor]:
         lazy = LazyImages(images.root, paths, mean, deviation, torch.device(device))
@@ -150,5 +150,5 @@ def prepare_images(images: ImageFolders, spec: DataSpec, device: torch.device | 
         },
         (3, SIZE, SIZE),
         len(images.classes),
-        images.sha256,
+        images.sha256_of_names_and_sizes,
     )

@@ -3,7 +3,7 @@
 All file formats of `data.reviews` give the same arrays, JSON Lines only if its lines have the order of the official
 folder (by class and number). The vocabulary holds the 20,000 most frequent words of all 25,000 training texts, as is
 usual: it includes texts that a study holds out or does not use, but no labels. An input is the last 80 token ids of a
-text. Examples are in a fixed random order, because the files are sorted by class.
+text, or another number of them. Examples are in a fixed random order, because the files are sorted by class.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError, DataUnavailableError
+from bln_search.core.registry import TEXT_LENGTHS
 from bln_search.data.dataset import DataSet
 from bln_search.data.reviews import FOLDER, SPLITS, JsonLinesReviews, ReviewArchive, ReviewFiles, ReviewFolder, Reviews
 from bln_search.data.texts import FIRST_WORD, build_vocabulary, last_token_ids, tokenize
 
 CLASSES = ("negative", "positive")
-WORDS, LENGTH = 20_000, 80
+WORDS, LENGTH = 20_000, TEXT_LENGTHS["imdb"]
 ARCHIVE, ARCHIVE_MD5 = "aclImdb_v1.tar.gz", "7c2ac02c03563afcf9b574c7e56c153a"
 REMARKS = (
     "24,904 different texts among the 25,000 train reviews",
@@ -41,9 +42,15 @@ _DECODING_VERSION = b"1"
 
 @dataclass(frozen=True)
 class ReviewSource:
-    """The files of the reviews, as a source of the catalogue."""
+    """The files of the reviews, as a source of the catalogue.
+
+    Attributes:
+        files: of the reviews.
+        length: number of token ids of an input, the last ones of a text.
+    """
 
     files: ReviewFiles
+    length: int = LENGTH
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -52,26 +59,28 @@ class ReviewSource:
 
     @property
     def version(self) -> str:
-        """Version of the files. It changes when their content changes."""
-        return hashlib.sha256(_DECODING_VERSION + self.files.digest()).hexdigest()[:12]
+        """Version of the files and the length. It changes when the content or the length changes."""
+        other_length = b"" if self.length == LENGTH else f" {self.length} ".encode()
+        return hashlib.sha256(_DECODING_VERSION + self.files.compute_digest() + other_length).hexdigest()[:12]
 
     def verify(self) -> tuple[str, ...]:
         """Compare the files with the published checksum; see `ReviewFiles.verify`."""
         return self.files.verify()
 
     def decode(self) -> DataSet:
-        """Return the data set; inputs (n, 80), token ids below the size of the vocabulary."""
-        reviews = self.files.read()
+        """Return the data set; inputs (n, length), token ids below the size of the vocabulary."""
+        reviews = self.files.read_reviews()
         _check_classes(reviews, self.paths)
-        return _decode_reviews(reviews)
+        return _decode_reviews(reviews, self.length)
 
 
-def find_reviews(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5) -> ReviewSource:
+def get_review_source(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5, length: int = LENGTH) -> ReviewSource:
     """Return the reviews in the first of `folders` that holds them.
 
     Args:
         folders: the folders that are searched.
         archive_md5: MD5 of the published archive.
+        length: number of token ids of an input.
 
     Raises:
         DataUnavailableError: no folder holds the reviews.
@@ -80,7 +89,7 @@ def find_reviews(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5) -> Rev
         archive = ReviewArchive(folder / ARCHIVE, archive_md5) if (folder / ARCHIVE).is_file() else None
         files = JsonLinesReviews.find(folder) or ReviewFolder.find(folder) or archive
         if files is not None:
-            return ReviewSource(files)
+            return ReviewSource(files, length)
     searched = ", ".join(str(folder) for folder in folders)
     raise DataUnavailableError(
         f"imdb is not in {searched}: neither train.jsonl and test.jsonl (or .gz, .xz) nor the folder {FOLDER} nor the "
@@ -98,11 +107,11 @@ def _check_classes(reviews: Reviews, paths: Sequence[Path]) -> None:
             raise DataError(f"{sources}: no {' and no '.join(missing)} review for {split}: download the files again")
 
 
-def _decode_reviews(reviews: Reviews) -> DataSet:
+def _decode_reviews(reviews: Reviews, length: int) -> DataSet:
     texts = {split: [tokenize(text) for text, _ in reviews[split]] for split in SPLITS}
     vocabulary = build_vocabulary(texts["train"], WORDS)
     (train_inputs, train_labels), (test_inputs, test_labels) = (
-        _shuffle_reviews(texts[split], [label for _, label in reviews[split]], vocabulary, seed)
+        _shuffled_token_ids_and_labels(texts[split], [label for _, label in reviews[split]], vocabulary, length, seed)
         for seed, split in enumerate(SPLITS)
     )
     return DataSet(
@@ -113,20 +122,20 @@ def _decode_reviews(reviews: Reviews) -> DataSet:
         test_inputs=test_inputs,
         test_labels=test_labels,
         vocabulary=WORDS + FIRST_WORD,
-        remarks=tuple(_describe_reviews(reviews)),
+        remarks=tuple(_iter_review_remarks(reviews)),
     )
 
 
-def _shuffle_reviews(
-    texts: Sequence[Sequence[str]], labels: Sequence[int], vocabulary: Mapping[str, int], seed: int
+def _shuffled_token_ids_and_labels(
+    texts: Sequence[Sequence[str]], labels: Sequence[int], vocabulary: Mapping[str, int], length: int, seed: int
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """Return token ids and labels in a random order."""
     order = np.random.default_rng(seed).permutation(len(labels))
-    token_ids = np.stack([last_token_ids(text, vocabulary, LENGTH) for text in texts])
+    token_ids = np.stack([last_token_ids(text, vocabulary, length) for text in texts])
     return token_ids[order], np.array(labels, np.int64)[order]
 
 
-def _describe_reviews(reviews: Reviews) -> Iterator[str]:
+def _iter_review_remarks(reviews: Reviews) -> Iterator[str]:
     """Yield properties of the reviews that affect results."""
     texts = {split: Counter(text for text, _ in reviews[split]) for split in SPLITS}
     for split in SPLITS:

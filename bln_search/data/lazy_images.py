@@ -50,7 +50,7 @@ class LazyImages:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def select(self, index: slice | Tensor) -> LazyImages:
+    def select_lazily(self, index: slice | Tensor) -> LazyImages:
         """Some of the images, still not decoded."""
         return replace(self, paths=self.paths[_as_numpy(index)])
 
@@ -60,9 +60,9 @@ class LazyImages:
         Raises:
             DataError: a file is not an image, or cannot be read.
         """
-        return self._read(self.paths[_as_numpy(index)], None)
+        return self._read_images(self.paths[_as_numpy(index)], None)
 
-    def random_crops(self, index: slice | Tensor, generator: torch.Generator, *, flip: bool) -> Tensor:
+    def read_random_crops(self, index: slice | Tensor, generator: torch.Generator, *, flip: bool) -> Tensor:
         """Return random parts of images, resized to (k, 3, 224, 224) (Szegedy et al. 2015, section 6).
 
         A part has 8 to 100 % of the area and an aspect ratio of 3/4 to 4/3.
@@ -75,17 +75,17 @@ class LazyImages:
         Raises:
             DataError: a file is not an image, or cannot be read.
         """
-        images = self._read(self.paths[_as_numpy(index)], generator)
+        images = self._read_images(self.paths[_as_numpy(index)], generator)
         if flip:
             is_flipped = torch.rand((len(images), 1, 1, 1), generator=generator).to(self.device) < 0.5
             images = torch.where(is_flipped, images.flip(3), images)
         return images
 
-    def _read(self, paths: Sequence[str] | NDArray[np.str_], generator: torch.Generator | None) -> Tensor:
+    def _read_images(self, paths: Sequence[str] | NDArray[np.str_], generator: torch.Generator | None) -> Tensor:
         """Decode, crop, resize and standardize images; random parts with a generator, else the central crop."""
         pixels = np.empty((len(paths), SIZE, SIZE, 3), np.uint8)
         for position, path in enumerate(paths):
-            pixels[position] = _decode(self.folder / path, generator)
+            pixels[position] = _decode_image_part(self.folder / path, generator)
         values = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float() / 255
         mean, deviation = (values.new_tensor(value).view(1, 3, 1, 1) for value in (self.mean, self.deviation))
         return ((values - mean) / deviation).contiguous()
@@ -97,14 +97,14 @@ Examples = Tensor | LazyImages
 
 def select_examples(inputs: Examples, index: slice | Tensor) -> Examples:
     """Some of the inputs in the given order; lazy images stay lazy."""
-    return inputs.select(index) if isinstance(inputs, LazyImages) else inputs[index]
+    return inputs.select_lazily(index) if isinstance(inputs, LazyImages) else inputs[index]
 
 
 def _as_numpy(index: slice | Tensor) -> slice | NDArray[np.int64]:
     return index if isinstance(index, slice) else index.cpu().numpy()
 
 
-def _decode(path: Path, generator: torch.Generator | None) -> NDArray[np.uint8]:
+def _decode_image_part(path: Path, generator: torch.Generator | None) -> NDArray[np.uint8]:
     """Return the pixels (224, 224, 3) of a part of an image.
 
     Raises:
@@ -122,24 +122,24 @@ def _decode(path: Path, generator: torch.Generator | None) -> NDArray[np.uint8]:
                 image = file.convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise DataError(f"{path} cannot be decoded ({error}): replace the file, or remove it") from None
-    box = central_box(*image.size) if generator is None else random_box(*image.size, generator)
-    return _resized(image, box)
+    box = central_crop_box(*image.size) if generator is None else draw_crop_box(*image.size, generator)
+    return _resize_box(image, box)
 
 
-def _resized(image: Image, box: Box) -> NDArray[np.uint8]:
+def _resize_box(image: Image, box: Box) -> NDArray[np.uint8]:
     from PIL.Image import Resampling  # noqa: PLC0415
 
     return np.asarray(image.resize((SIZE, SIZE), Resampling.BILINEAR, box=box))
 
 
-def central_box(width: int, height: int) -> Box:
+def central_crop_box(width: int, height: int) -> Box:
     """The central part that is 224×224 after the shorter side was resized to 256."""
     side = min(width, height) * SIZE / _SHORTER_SIDE
     left, top = (width - side) / 2, (height - side) / 2
     return left, top, left + side, top + side
 
 
-def random_box(width: int, height: int, generator: torch.Generator) -> Box:
+def draw_crop_box(width: int, height: int, generator: torch.Generator) -> Box:
     """A random part of an image; the largest central square if no drawn part fits into it."""
     for _ in range(_MAX_ATTEMPTS):
         area, log_ratio, x, y = torch.rand(4, generator=generator, dtype=torch.float64).tolist()

@@ -26,7 +26,7 @@ FILES = (
 CLASSES = tuple(str(digit) for digit in range(10))
 
 
-def decode(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_mnist(read: Callable[[SourceFile], bytes]) -> DataSet:
     """Return the data set; images (n, 1, 28, 28)."""
     train_images, train_labels, test_images, test_labels = FILES
     return DataSet(

@@ -22,15 +22,15 @@ TRAIN_PER_CLASS, TEST_PER_CLASS = 500, 100
 REMARKS = ("pairs of MNIST digits, not a published data set: its figures compare with no publication",)
 
 
-def decode(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_mnist_pairs(read: Callable[[SourceFile], bytes]) -> DataSet:
     """Return the data set; images (n, 1, 28, 56)."""
-    digits = mnist.decode(read)
-    train_images, train_labels = make_pairs(digits.train_inputs, digits.train_labels, TRAIN_PER_CLASS)
-    test_images, test_labels = make_pairs(digits.test_inputs, digits.test_labels, TEST_PER_CLASS)
+    digits = mnist.decode_mnist(read)
+    train_images, train_labels = make_digit_pairs(digits.train_inputs, digits.train_classes, TRAIN_PER_CLASS)
+    test_images, test_labels = make_digit_pairs(digits.test_inputs, digits.test_classes, TEST_PER_CLASS)
     return DataSet("mnist_pairs", CLASSES, train_images, train_labels, test_images, test_labels, remarks=REMARKS)
 
 
-def make_pairs(
+def make_digit_pairs(
     images: NDArray[np.generic], labels: NDArray[np.int64], per_class: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return pairs (100·per_class, 1, 28, 56) and their classes, which alternate.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,17 +12,21 @@ from torch import Tensor
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.data.dataset import DataSet, Inputs
+from bln_search.core.tasks import TaskName
+from bln_search.data.dataset import DataSet, Inputs, Labels
 from bln_search.data.lazy_images import Examples
-from bln_search.data.splits import split_indices
+from bln_search.data.splits import split_training_and_validation_indices
 from bln_search.specs.sections.data import DataSpec, Standardization
-from bln_search.specs.sizes import batch_size_problem
+from bln_search.specs.split_sizes import format_oversized_batch_message
 
 _SLICE_EXAMPLES = 4096
 
+TextLoader = Callable[[int], DataSet]
+"""Loads a data set with texts of a number of token ids."""
+
 
 @dataclass(frozen=True)
-class RawInputs:
+class UnstandardizedInputs:
     """Inputs of a split before they are standardized.
 
     Attributes:
@@ -36,49 +40,65 @@ class RawInputs:
 
 @dataclass(frozen=True)
 class PreparedData:
-    """Inputs and targets (int64) of each split, on one device.
+    """Inputs and targets of each split, on one device.
 
-    Inputs are standardized float32, int64 token ids, or images that are decoded when they are read.
+    Inputs are standardized float32, int64 token ids, or images that are decoded when they are read. Targets are the
+    labels of the data set; those of a regression are standardized to mean 0 and deviation 1 of the training targets.
 
     Attributes:
-        splits: inputs (n, *input_shape) and targets (n,) of each split.
+        splits: inputs (n, *input_shape) and targets (n, ...) of each split.
         input_shape: of one example.
-        classes: number of classes.
+        num_outputs: number of classes, of labels of a multi-label task, or of numbers of a regression.
         sha256: of the decoded data set; None where it was not computed.
         vocabulary: number of token ids; None where inputs are measurements.
         remarks: properties of the data that affect results.
         unprepared: validation and test inputs before standardization.
         standardizer: of the inputs; None for token ids.
         scale: the largest input value before standardization.
+        load_texts: loads the data set with texts of another length; None where it cannot.
+        task: what the targets are made for.
     """
 
     splits: Mapping[Split, tuple[Examples, Tensor]]
     input_shape: tuple[int, ...]
-    classes: int
+    num_outputs: int
     sha256: str | None = None
     vocabulary: int | None = None
     remarks: tuple[str, ...] = ()
-    unprepared: dict[Split, RawInputs] = field(default_factory=dict)
+    unprepared: dict[Split, UnstandardizedInputs] = field(default_factory=dict)
     standardizer: Standardizer | None = None
     scale: float = 1.0
+    load_texts: TextLoader | None = None
+    task: TaskName = TaskName.CLASSIFICATION
 
     def check_batch_size(self, batch_size: int) -> None:
         """Raise DataError unless every split holds at least one mini-batch of this size."""
         for split, (inputs, _) in self.splits.items():
             if len(inputs) < batch_size:
-                raise DataError(batch_size_problem(batch_size, split, len(inputs)))
+                raise DataError(format_oversized_batch_message(batch_size, split, len(inputs)))
 
 
-def prepare_data_set(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
-    """Split `data` by `spec`, fit the standardization on the training examples, and copy all tensors to `device`."""
-    training, validation = split_indices(data.train_labels, spec)
+def prepare_data_set(
+    data: DataSet, spec: DataSpec, device: torch.device | str = "cpu", load_texts: TextLoader | None = None
+) -> PreparedData:
+    """Split `data` by `spec`, fit the standardization on the training examples, and copy all tensors to `device`.
+
+    Args:
+        data: the data set.
+        spec: the part of it that is used.
+        device: of the tensors.
+        load_texts: loads the data set with texts of another length, for `evaluation.lengths`.
+    """
+    training, validation = split_training_and_validation_indices(data.train_labels, spec)
     standardizer = None
     if data.vocabulary is None:
         standardizer = Standardizer(data.train_inputs[training], data.scale, spec.standardization)
 
-    def to_tensors(inputs: Inputs, labels: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    to_targets = _target_standardizer(data, training) or np.copy
+
+    def to_tensors(inputs: Inputs, labels: Labels) -> tuple[Tensor, Tensor]:
         values = torch.from_numpy(inputs.astype(np.int64) if standardizer is None else standardizer(inputs))
-        return values.to(device), torch.from_numpy(labels.copy()).to(device)
+        return values.to(device), torch.from_numpy(to_targets(labels)).to(device)
 
     splits: dict[Split, tuple[Examples, Tensor]] = {
         Split.TRAIN: to_tensors(data.train_inputs[training], data.train_labels[training]),
@@ -86,8 +106,8 @@ def prepare_data_set(data: DataSet, spec: DataSpec, device: torch.device | str =
         Split.TEST: to_tensors(data.test_inputs, data.test_labels),
     }
     unprepared = {
-        Split.VALIDATION: RawInputs(data.train_inputs[validation], validation),
-        Split.TEST: RawInputs(data.test_inputs, np.arange(len(data.test_labels))),
+        Split.VALIDATION: UnstandardizedInputs(data.train_inputs[validation], validation),
+        Split.TEST: UnstandardizedInputs(data.test_inputs, np.arange(len(data.test_labels))),
     }
     return PreparedData(
         splits,
@@ -99,18 +119,33 @@ def prepare_data_set(data: DataSet, spec: DataSpec, device: torch.device | str =
         unprepared=unprepared,
         standardizer=standardizer,
         scale=data.scale,
+        load_texts=load_texts,
+        task=data.task,
     )
 
 
-def fit_standardization(data: DataSet, spec: DataSpec) -> Standardizer:
-    """Return the standardization that `prepare` uses.
+def _target_standardizer(data: DataSet, training: NDArray[np.int64]) -> Standardizer | None:
+    """Return the standardization of the targets of a regression; None for other tasks."""
+    if data.task is not TaskName.REGRESSION:
+        return None
+    return Standardizer(data.train_labels[training], 1.0, Standardization.PIXEL)
+
+
+def fit_target_standardization(data: DataSet, spec: DataSpec) -> Standardizer | None:
+    """Return the standardization of the targets that `prepare_data_set` uses; None for other tasks than regression."""
+    training, _ = split_training_and_validation_indices(data.train_labels, spec)
+    return _target_standardizer(data, training)
+
+
+def fit_standardizer(data: DataSet, spec: DataSpec) -> Standardizer:
+    """Return the standardization that `prepare_data_set` uses.
 
     Raises:
         DataError: the inputs are token ids.
     """
     if data.vocabulary is not None:
         raise DataError(f"{data.name} holds token ids, which are not standardized")
-    training, _ = split_indices(data.train_labels, spec)
+    training, _ = split_training_and_validation_indices(data.train_labels, spec)
     return Standardizer(data.train_inputs[training], data.scale, spec.standardization)
 
 
@@ -129,7 +164,7 @@ class Standardizer:
         deviation: float64, of the shape of `mean`.
     """
 
-    def __init__(self, inputs: Inputs, scale: float, kind: Standardization) -> None:
+    def __init__(self, inputs: Inputs | Labels, scale: float, kind: Standardization) -> None:
         self.mean: NDArray[np.float64] = np.zeros((1,) * inputs.ndim)
         self.deviation: NDArray[np.float64] = np.full((1,) * inputs.ndim, scale, dtype=np.float64)
         if kind is not Standardization.NONE:
@@ -140,7 +175,7 @@ class Standardizer:
             self.mean = np.where(is_constant, minimum, inputs.mean(axes, dtype=np.float64, keepdims=True))
             self.deviation = np.where(is_constant | (deviation == 0), 1.0, deviation)
 
-    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
+    def __call__(self, inputs: Inputs | Labels) -> NDArray[np.float32]:
         """Return standardized inputs, computed in slices so that float64 copies stay small."""
         standardized = np.empty(inputs.shape, np.float32)
         for start in range(0, len(inputs), _SLICE_EXAMPLES):

@@ -37,7 +37,7 @@ class ReviewFiles(Protocol):
     def paths(self) -> tuple[Path, ...]:
         """The files, or the folder that holds them."""
 
-    def digest(self) -> bytes:
+    def compute_digest(self) -> bytes:
         """Return a digest of the content of all files."""
 
     def verify(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class ReviewFiles(Protocol):
             ChecksumError: a file differs from the published one.
         """
 
-    def read(self) -> Reviews:
+    def read_reviews(self) -> Reviews:
         """Return the reviews.
 
         Raises:
@@ -70,7 +70,7 @@ _OPENERS: dict[str, Callable[[Path], AbstractContextManager[_LineStream]]] = {
 
 
 @contextmanager
-def _read_errors(path: Path) -> Iterator[None]:
+def _raise_as_data_errors(path: Path) -> Iterator[None]:
     """Raise errors of reading `path` in this context as DataError.
 
     Raises:
@@ -85,8 +85,8 @@ def _read_errors(path: Path) -> Iterator[None]:
         raise DataError(f"{path} cannot be read ({error}): it is damaged, download it again or remove it") from None
 
 
-def _file_sha256(path: Path) -> bytes:
-    with _read_errors(path), path.open("rb") as stream:
+def _compute_file_sha256(path: Path) -> bytes:
+    with _raise_as_data_errors(path), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").digest()
 
 
@@ -105,15 +105,15 @@ class JsonLinesReviews:
         )
         return None if train is None or test is None else cls((train, test))
 
-    def digest(self) -> bytes:
+    def compute_digest(self) -> bytes:
         """Return a digest of both files, without decompression."""
-        return b"".join(_file_sha256(path) for path in self.paths)
+        return b"".join(_compute_file_sha256(path) for path in self.paths)
 
     def verify(self) -> tuple[str, ...]:
         """Return for each file that there is no published checksum."""
         return tuple(f"{path}: no checksum is published for JSON Lines" for path in self.paths)
 
-    def read(self) -> Reviews:
+    def read_reviews(self) -> Reviews:
         """Return the reviews in the order of the lines."""
         return {split: _read_lines(path) for split, path in zip(SPLITS, self.paths, strict=True)}
 
@@ -121,7 +121,7 @@ class JsonLinesReviews:
 def _read_lines(path: Path) -> list[tuple[str, int]]:
     suffix = next(suffix for suffix in sorted(_OPENERS, key=len, reverse=True) if path.name.endswith(suffix))
     reviews: list[tuple[str, int]] = []
-    with _read_errors(path), _OPENERS[suffix](path) as stream:
+    with _raise_as_data_errors(path), _OPENERS[suffix](path) as stream:
         while line := stream.readline(MAX_REVIEW_BYTES + 1):
             reviews.append(_parse_line(line, f"{path}, line {len(reviews) + 1}"))
     return reviews
@@ -164,33 +164,33 @@ class ReviewFolder:
         """The folder."""
         return (self.root,)
 
-    def digest(self) -> bytes:
+    def compute_digest(self) -> bytes:
         """Return a digest of the names and contents of all reviews."""
         digest = hashlib.sha256()
         for split in SPLITS:
             for _, path in self._review_files(split):
-                digest.update(path.relative_to(self.root).as_posix().encode() + b"\0" + _file_sha256(path))
+                digest.update(path.relative_to(self.root).as_posix().encode() + b"\0" + _compute_file_sha256(path))
         return digest.digest()
 
     def verify(self) -> tuple[str, ...]:
         """Return that there is no published checksum."""
         return (f"{self.root}: no checksum is published for the unpacked folder",)
 
-    def read(self) -> Reviews:
+    def read_reviews(self) -> Reviews:
         """Return the reviews by class and number."""
         return {split: [(_read_text(path), label) for label, path in self._review_files(split)] for split in SPLITS}
 
     def _review_files(self, split: str) -> Iterator[tuple[int, Path]]:
         """Yield the class and the path of each review, by class and number."""
         for label, name in enumerate(_CLASS_FOLDERS):
-            with _read_errors(self.root / split / name):
+            with _raise_as_data_errors(self.root / split / name):
                 paths = list((self.root / split / name).iterdir())
             numbered_paths = [(int(match[1]), path) for path in paths if (match := _FILE_NAME.fullmatch(path.name))]
             yield from ((label, path) for _, path in sorted(numbered_paths))
 
 
 def _read_text(path: Path) -> str:
-    with _read_errors(path), path.open("rb") as stream:
+    with _raise_as_data_errors(path), path.open("rb") as stream:
         return _decode_text(stream.read(MAX_REVIEW_BYTES + 1), str(path))
 
 
@@ -222,9 +222,9 @@ class ReviewArchive:
         """The archive."""
         return (self.path,)
 
-    def digest(self) -> bytes:
+    def compute_digest(self) -> bytes:
         """Return a digest of the archive, without decompression."""
-        return _file_sha256(self.path)
+        return _compute_file_sha256(self.path)
 
     def verify(self) -> tuple[str, ...]:
         """Compare the MD5 of the archive with the published one.
@@ -232,7 +232,7 @@ class ReviewArchive:
         Raises:
             ChecksumError: it differs.
         """
-        with _read_errors(self.path), self.path.open("rb") as stream:
+        with _raise_as_data_errors(self.path), self.path.open("rb") as stream:
             md5 = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
         if md5 != self.md5:
             raise ChecksumError(
@@ -241,7 +241,7 @@ class ReviewArchive:
             )
         return (f"{self.path}: MD5 {md5}, as published",)
 
-    def read(self) -> Reviews:
+    def read_reviews(self) -> Reviews:
         """Return the reviews by class and number.
 
         Raises:
@@ -250,7 +250,7 @@ class ReviewArchive:
         """
         self.verify()
         reviews: dict[str, list[tuple[int, int, str, str]]] = {split: [] for split in SPLITS}
-        with _read_errors(self.path), tarfile.open(self.path, "r|gz") as tar:
+        with _raise_as_data_errors(self.path), tarfile.open(self.path, "r|gz") as tar:
             for member in tar:
                 match = _ARCHIVE_MEMBER.fullmatch(member.name)
                 stream = tar.extractfile(member) if match and member.isfile() else None

@@ -6,17 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
+from bln_search.data.dataset import Labels
 from bln_search.specs.sections.data import DataSpec
-from bln_search.specs.sizes import count_validation_examples
+from bln_search.specs.split_sizes import count_validation_examples
 
 Indices = NDArray[np.int64]
 
 
-def split_indices(labels: NDArray[np.int64], spec: DataSpec) -> tuple[Indices, Indices]:
+def split_training_and_validation_indices(labels: Labels, spec: DataSpec) -> tuple[Indices, Indices]:
     """Return the indices of the training examples and of the validation examples, each in random order.
 
     Args:
-        labels: (n,), of all examples.
+        labels: of all examples; proportions are kept only of classes, (n,) int64.
         spec: size of the validation split, fraction and seed.
 
     Raises:
@@ -26,12 +27,12 @@ def split_indices(labels: NDArray[np.int64], spec: DataSpec) -> tuple[Indices, I
     validation_size = count_validation_examples(spec, len(labels))
     training, validation = _draw_random_split(all_indices, labels, validation_size, spec.seed, spec, "validation")
     if spec.fraction < 1:
-        training = _subset(training, labels, spec)
-        validation = _subset(validation, labels, spec)
+        training = _draw_subset(training, labels, spec)
+        validation = _draw_subset(validation, labels, spec)
     return training, validation
 
 
-def _subset(indices: Indices, labels: NDArray[np.int64], spec: DataSpec) -> Indices:
+def _draw_subset(indices: Indices, labels: Labels, spec: DataSpec) -> Indices:
     size = round(spec.fraction * len(indices))
     if size < 1:
         raise DataError(
@@ -45,13 +46,13 @@ def _subset(indices: Indices, labels: NDArray[np.int64], spec: DataSpec) -> Indi
 
 
 def _draw_random_split(
-    indices: Indices, labels: NDArray[np.int64], size: int, seed: int, spec: DataSpec, key: str
+    indices: Indices, labels: Labels, size: int, seed: int, spec: DataSpec, key: str
 ) -> tuple[Indices, Indices]:
     """Draw `size` of `indices` at random; return the others, then those drawn.
 
     Args:
         indices: of examples.
-        labels: (n,), of all examples.
+        labels: of all examples.
         size: number of examples to draw.
         seed: of the random generator.
         spec: whether to keep the proportions of the classes.
@@ -64,7 +65,7 @@ def _draw_random_split(
 
     if size >= len(indices):
         raise DataError(f"data.{key}: {size} of {len(indices)} examples leaves none for the other part; lower it")
-    stratify = labels[indices] if spec.stratified else None
+    stratify = labels[indices] if spec.stratified and is_class(labels) else None
     try:
         remaining, drawn = train_test_split(indices, test_size=size, random_state=seed % 2**32, stratify=stratify)
     except ValueError as error:
@@ -73,3 +74,8 @@ def _draw_random_split(
             f"({error}); raise it, or set data.stratified to false"
         ) from None
     return np.asarray(remaining), np.asarray(drawn)
+
+
+def is_class(labels: Labels) -> bool:
+    """Return whether the label of an example is one class."""
+    return labels.ndim == 1 and labels.dtype == np.int64

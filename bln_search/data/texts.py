@@ -19,7 +19,12 @@ _PUNCTUATION = str.maketrans(dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n
 
 def tokenize(text: str) -> list[str]:
     """Return the words of a text in lower case; punctuation other than the apostrophe separates words."""
-    return text.lower().translate(_PUNCTUATION).split()
+    return split_words(text.lower())
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text as they are written; punctuation other than the apostrophe separates words."""
+    return text.translate(_PUNCTUATION).split()
 
 
 def build_vocabulary(texts: Iterable[Sequence[str]], size: int) -> dict[str, int]:

@@ -32,7 +32,7 @@ class AdaptedNetwork(nn.Module):
     def forward(self, inputs: Inputs) -> Tensor:
         """Return the selected output."""
         output: Tensor = self.call_and_select(
-            self.network, inputs.build() if isinstance(inputs, StructuredInputs) else inputs
+            self.network, inputs.build_structure() if isinstance(inputs, StructuredInputs) else inputs
         )
         return output
 

@@ -13,9 +13,9 @@ from bln_search.core.errors import DataError
 from bln_search.data.lazy_images import LazyImages
 from bln_search.evaluation.inputs import (
     Inputs,
-    can_fill,
-    can_slice,
-    concatenate,
+    can_append_examples,
+    can_slice_examples,
+    concatenate_inputs,
     describe_example_shape,
     have_same_shape,
 )
@@ -34,7 +34,7 @@ class BatchGroup:
     size: int
 
 
-def mini_batches(inputs: Inputs | LazyImages, targets: Tensor, size: int) -> Iterator[MiniBatch]:
+def iter_mini_batches_with_fillers(inputs: Inputs | LazyImages, targets: Tensor, size: int) -> Iterator[MiniBatch]:
     """Yield mini-batches of exactly `size` in the order of the data; every example is evaluated once.
 
     An incomplete last mini-batch is filled with the first examples, so that all examples are evaluated at one size.
@@ -52,12 +52,12 @@ def mini_batches(inputs: Inputs | LazyImages, targets: Tensor, size: int) -> Ite
         if end <= n:
             yield inputs[start:end], targets[start:end]
         else:
-            yield concatenate([inputs[start:], inputs[: end - n]]), targets[start:]
+            yield concatenate_inputs([inputs[start:], inputs[: end - n]]), targets[start:]
 
 
-def complete_mini_batches(inputs: Inputs | LazyImages, targets: Tensor, size: int) -> Iterator[MiniBatch]:
+def iter_complete_mini_batches(inputs: Inputs | LazyImages, targets: Tensor, size: int) -> Iterator[MiniBatch]:
     """Yield the mini-batches of exactly `size` examples in the order of the data, without an incomplete last one."""
-    yield from islice(mini_batches(inputs, targets, size), len(inputs) // size)
+    yield from islice(iter_mini_batches_with_fillers(inputs, targets, size), len(inputs) // size)
 
 
 def fill_last_batch(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
@@ -71,19 +71,19 @@ def fill_last_batch(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
     first: Inputs | None = None
     for inputs, targets in batches:
         first = inputs if first is None else first
-        missing = len(first) - len(inputs) if can_slice(inputs) and can_slice(first) else 0
+        missing = len(first) - len(inputs) if can_slice_examples(inputs) and can_slice_examples(first) else 0
         if missing < 0:
             raise DataError(
                 f"a mini-batch of {len(inputs)} examples follows one of {len(first)}: give mini-batches of one "
                 "inference size, of which only the last may be smaller, or batch_sizes="
             )
-        if missing > 0 and not can_fill(inputs, first):
+        if missing > 0 and not can_append_examples(inputs, first):
             raise DataError(
                 f"a mini-batch of {len(inputs)} examples of {describe_example_shape(inputs)} cannot be filled with "
                 f"examples of the first one, of {describe_example_shape(first)}: give all examples one shape, or "
                 "mini-batches of one size only"
             )
-        yield (inputs, targets) if missing <= 0 else (concatenate([inputs, first[:missing]]), targets)
+        yield (inputs, targets) if missing <= 0 else (concatenate_inputs([inputs, first[:missing]]), targets)
 
 
 def group_adjacent_batches(batches: Iterable[MiniBatch], groups: int) -> Iterator[BatchGroup]:
@@ -105,5 +105,5 @@ def _concatenate_batches(batches: list[MiniBatch]) -> BatchGroup:
     size = len(batches[0][0])
     if len(batches) == 1:
         return BatchGroup(*batches[0], groups=1, size=size)
-    inputs = concatenate([inputs for inputs, _ in batches])
+    inputs = concatenate_inputs([inputs for inputs, _ in batches])
     return BatchGroup(inputs, torch.cat([targets for _, targets in batches]), len(batches), size)

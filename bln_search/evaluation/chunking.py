@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bln_search.evaluation.inputs import Inputs
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import find_norms, use_mini_batch_statistics
+from bln_search.norms.network.layers import find_norms, use_training_sources_in_evaluation
 
 MEMORY_LIMIT = 256 * 2**20
 """Default limit on one activation tensor of all rows, in bytes. A few such tensors are alive at once."""
@@ -26,16 +26,16 @@ _MALLOC_THRESHOLD = 31 * 2**20
 
 
 @dataclass(frozen=True)
-class Chunking:
+class ChunkSizes:
     """Numbers of mini-batches (`groups`) and of rows that are evaluated together."""
 
     groups: int
     rows: int
 
 
-def choose_chunking(
+def choose_chunk_sizes(
     network: nn.Module, mini_batch: Inputs, rows: int, memory_limit: int, *, expand_inputs: bool = False
-) -> Chunking:
+) -> ChunkSizes:
     """Measure the activations of a plain forward pass and choose a chunking that fits `memory_limit`.
 
     Args:
@@ -49,8 +49,8 @@ def choose_chunking(
     expanded = max(shared, expanded) if expand_inputs else expanded
     fastest = min(memory_limit, _FASTEST_BYTES.get(mini_batch.device.type, MEMORY_LIMIT))
     if expanded * rows > memory_limit:
-        return Chunking(groups=1, rows=max(1, memory_limit // expanded))
-    return Chunking(groups=max(1, fastest // max(expanded * rows, shared)), rows=rows)
+        return ChunkSizes(groups=1, rows=max(1, memory_limit // expanded))
+    return ChunkSizes(groups=max(1, fastest // max(expanded * rows, shared)), rows=rows)
 
 
 @cache
@@ -78,7 +78,7 @@ def _largest_activation_bytes(network: nn.Module, mini_batch: Inputs) -> tuple[i
     largest = [1, 1]
     is_expanded = False
 
-    def record_size(module: nn.Module, _inputs: Any, output: Any) -> None:
+    def record_output_bytes(module: nn.Module, _inputs: Any, output: Any) -> None:
         nonlocal is_expanded
         is_expanded = is_expanded or isinstance(module, Normalization)
         if isinstance(output, Tensor):
@@ -86,9 +86,9 @@ def _largest_activation_bytes(network: nn.Module, mini_batch: Inputs) -> tuple[i
             largest[is_expanded] = max(largest[is_expanded], factor * output.numel() * output.element_size())
 
     modules = [module for module in network.modules() if not isinstance(module, torch.jit.ScriptModule)]
-    hooks = [module.register_forward_hook(record_size) for module in modules]
+    hooks = [module.register_forward_hook(record_output_bytes) for module in modules]
     try:
-        with use_mini_batch_statistics(find_norms(network).values()):
+        with use_training_sources_in_evaluation(find_norms(network).values()):
             network(mini_batch.clone())
     finally:
         for hook in hooks:

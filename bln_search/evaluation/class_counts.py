@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from bln_search.core.class_prior import ClassPriorBaseline, class_prior_baseline
+from bln_search.core.class_prior import ClassPriorBaseline, compute_class_prior_baseline
 from bln_search.evaluation.batches import MiniBatch
 
 
-class ClassCounts:
-    """Counts the classes of the targets that pass through `counted`."""
+class ClassCounter:
+    """Counts the classes of the targets that pass through `count_targets`."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -22,6 +22,6 @@ class ClassCounts:
             yield batch
 
     @property
-    def class_prior(self) -> ClassPriorBaseline | None:
+    def class_prior_baseline(self) -> ClassPriorBaseline | None:
         """Loss and accuracy of a constant prediction by class frequencies; None for fewer than two classes."""
-        return class_prior_baseline(self._counts.values())
+        return compute_class_prior_baseline(self._counts.values())

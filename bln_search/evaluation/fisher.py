@@ -12,7 +12,7 @@ from torch.func import functional_call
 from bln_search.norms.network.layers import find_norms, set_history_recording
 
 
-def fisher_curvature(network: nn.Module, inputs: Tensor, direction: Mapping[str, Tensor]) -> float:
+def compute_fisher_curvature(network: nn.Module, inputs: Tensor, direction: Mapping[str, Tensor]) -> float:
     """Return vᵀF(θ)v for a direction v, with F the Fisher information matrix of the class probabilities.
 
     With logits z(θ) (N, K) of the mini-batch, p = softmax(z) and ż = (∂z/∂θ)v:
@@ -33,20 +33,20 @@ def fisher_curvature(network: nn.Module, inputs: Tensor, direction: Mapping[str,
     parameters = dict(network.named_parameters())
     names = tuple(direction)
 
-    def logits_of(*values: Tensor) -> Tensor:
+    def logits_at_parameters(*values: Tensor) -> Tensor:
         logits: Tensor = functional_call(network, dict(zip(names, values, strict=True)), (inputs,))
         return logits
 
     point = tuple(parameters[name].detach() for name in names)
-    with training_statistics(network):
-        logits, change = jvp(logits_of, point, tuple(direction[name] for name in names))  # type: ignore[no-untyped-call]
+    with norms_in_training_mode(network):
+        logits, change = jvp(logits_at_parameters, point, tuple(direction[name] for name in names))  # type: ignore[no-untyped-call]
     probabilities = logits.softmax(1)
     mean = (probabilities * change).sum(1, keepdim=True)
     return float((probabilities * (change - mean).square()).sum(1).mean())
 
 
 @contextmanager
-def training_statistics(network: nn.Module) -> Iterator[None]:
+def norms_in_training_mode(network: nn.Module) -> Iterator[None]:
     """Let only the normalization layers be in training mode, without recording; restore all modes afterwards."""
     modes = {module: module.training for module in network.modules()}
     layers = find_norms(network).values()

@@ -8,7 +8,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from bln_search.norms.network.layers import evaluation_mode, find_norms, use_mini_batch_statistics
+from bln_search.norms.network.layers import evaluation_mode, find_norms, use_training_sources_in_evaluation
 
 _PASSES = 11
 
@@ -28,7 +28,7 @@ def measure_inference_seconds(network: nn.Module, mini_batch: Tensor) -> float:
     clock = time.thread_time if is_single_thread else time.perf_counter
     seconds = []
     layers = find_norms(network).values()
-    with evaluation_mode(network), use_mini_batch_statistics(layers):
+    with evaluation_mode(network), use_training_sources_in_evaluation(layers):
         for _ in range(_PASSES):
             start = clock()
             network(mini_batch)

@@ -37,24 +37,24 @@ class StructuredInputs:
         if not self.examples_first:
             raise TypeError("examples are not on the first axis of every tensor")
         examples = torch.arange(self.examples, device=self.device)[index].numel()
-        return dataclasses.replace(self.map(lambda x: x[index] if x.ndim else x), examples=examples)
+        return dataclasses.replace(self.map_tensors(lambda x: x[index] if x.ndim else x), examples=examples)
 
     @property
     def device(self) -> torch.device:
         """The device of the first tensor; the CPU where there is no tensor."""
         return self.tensors[0].device if self.tensors else torch.device("cpu")
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> StructuredInputs:
+    def map_tensors(self, function: Callable[[Tensor], Tensor]) -> StructuredInputs:
         """Apply a function to each tensor."""
         return dataclasses.replace(self, tensors=tuple(function(tensor) for tensor in self.tensors))
 
     def clone(self) -> StructuredInputs:
         """Return a copy with tensors and objects of its own."""
-        return dataclasses.replace(self.map(Tensor.clone), structure=copy.deepcopy(self.structure))
+        return dataclasses.replace(self.map_tensors(Tensor.clone), structure=copy.deepcopy(self.structure))
 
-    def build(self) -> Any:
+    def build_structure(self) -> Any:
         """Return the structure with its tensors."""
-        return _build(self.structure, self.tensors)
+        return _fill_placeholders(self.structure, self.tensors)
 
 
 Inputs = Tensor | StructuredInputs
@@ -70,7 +70,7 @@ class _TensorPlaceholder:
     index: int
 
 
-def structured_inputs(value: Any, examples: int | None = None) -> StructuredInputs:
+def make_structured_inputs(value: Any, examples: int | None = None) -> StructuredInputs:
     """Return the inputs in `value`.
 
     Args:
@@ -82,10 +82,12 @@ def structured_inputs(value: Any, examples: int | None = None) -> StructuredInpu
     lengths = {len(tensor) for tensor in tensors if tensor.ndim}
     if examples is None:
         examples = next((len(tensor) for tensor in tensors if tensor.ndim), 0)
-    return StructuredInputs(tuple(tensors), structure, examples, lengths == {examples} and not _has_objects(structure))
+    return StructuredInputs(
+        tuple(tensors), structure, examples, lengths == {examples} and not _has_other_objects(structure)
+    )
 
 
-def plain_tensor(value: Tensor) -> Tensor:
+def remove_tensor_subclass(value: Tensor) -> Tensor:
     """Return a tensor without its subclass, as MONAI's MetaTensor, which copies and slices its metadata too.
 
     A subclass that has no storage of its own, as a nested or distributed tensor, stays as it is.
@@ -106,10 +108,10 @@ def map_tensors(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
 
 def map_tensors(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
     """Apply a function to each tensor of `inputs`."""
-    return function(inputs) if isinstance(inputs, Tensor) else inputs.map(function)
+    return function(inputs) if isinstance(inputs, Tensor) else inputs.map_tensors(function)
 
 
-def concatenate(parts: Sequence[Inputs]) -> Inputs:
+def concatenate_inputs(parts: Sequence[Inputs]) -> Inputs:
     """Return the inputs of all parts, which `have_same_form`, one after the other."""
     tensors = [part for part in parts if isinstance(part, Tensor)]
     if tensors:
@@ -128,12 +130,12 @@ def have_same_form(first: Inputs, second: Inputs) -> bool:
         first.examples_first
         and second.examples_first
         and len(first.tensors) == len(second.tensors)
-        and _is_equal(first.structure, second.structure)
+        and _have_equal_types_and_constants(first.structure, second.structure)
         and all(map(_have_same_form, first.tensors, second.tensors))
     )
 
 
-def can_fill(inputs: Inputs, first: Inputs) -> bool:
+def can_append_examples(inputs: Inputs, first: Inputs) -> bool:
     """Return whether examples of `first` may follow those of `inputs`; constants may differ."""
     if isinstance(inputs, Tensor) or isinstance(first, Tensor):
         return have_same_form(inputs, first)
@@ -154,14 +156,14 @@ def describe_example_shape(inputs: Inputs) -> str:
 
 def describe_inputs(inputs: Inputs) -> str:
     """Return the keys of inputs with the shapes of their tensors, and with the types of other parts, for messages."""
-    return describe_value(inputs.build() if isinstance(inputs, StructuredInputs) else inputs)
+    return describe_value(inputs.build_structure() if isinstance(inputs, StructuredInputs) else inputs)
 
 
 def describe_value(value: Any) -> str:
     """Return the keys of a structure with the shapes of its tensors, and with the types of other parts."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
-    fields = fields_of_structure(value)
+    fields = find_fields_of_structure(value)
     if fields is None:
         return type(value).__name__
     if isinstance(value, list | tuple):
@@ -169,35 +171,35 @@ def describe_value(value: Any) -> str:
     return f"{type(value).__name__}({', '.join(f'{key}: {describe_value(part)}' for key, part in fields.items())})"
 
 
-def single_tensor(inputs: Inputs) -> Tensor:
+def require_single_tensor(inputs: Inputs) -> Tensor:
     """Return inputs that are one tensor. Raises TypeError for a structure."""
     if isinstance(inputs, Tensor):
         return inputs
     raise TypeError("inputs in a structure cannot be traced")
 
 
-def can_slice(inputs: Inputs) -> bool:
+def can_slice_examples(inputs: Inputs) -> bool:
     """Return whether examples are on the first axis of every tensor."""
     return isinstance(inputs, Tensor) or inputs.examples_first
 
 
 def first_examples(inputs: _I, examples: int) -> _I:
     """Return the first examples of `inputs`, or all where they cannot be sliced."""
-    return inputs[:examples] if can_slice(inputs) else inputs
+    return inputs[:examples] if can_slice_examples(inputs) else inputs
 
 
-def to_double(inputs: _I) -> _I:
+def convert_to_double(inputs: _I) -> _I:
     """Convert floating-point tensors to double precision; token ids are unchanged.
 
     Raises:
         TypeError: the inputs contain other objects, whose tensors cannot be converted.
     """
-    if isinstance(inputs, StructuredInputs) and _has_objects(inputs.structure):
+    if isinstance(inputs, StructuredInputs) and _has_other_objects(inputs.structure):
         raise TypeError("the tensors of an object cannot be converted")
     return map_tensors(lambda x: x.double() if x.is_floating_point() else x, inputs)  # type: ignore[return-value]
 
 
-def fields_of_structure(value: Any) -> dict[Any, Any] | None:
+def find_fields_of_structure(value: Any) -> dict[Any, Any] | None:
     """Return the parts of a structure by their keys, positions or names; None for any other value."""
     if isinstance(value, Mapping):
         return dict(value)
@@ -233,40 +235,40 @@ def _rebuild_mapping(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
 def _take_tensors(value: Any, tensors: list[Tensor]) -> Any:
     """Append the tensors of `value` to `tensors`; return its structure."""
     if isinstance(value, Tensor):
-        tensors.append(plain_tensor(value))
+        tensors.append(remove_tensor_subclass(value))
         return _TensorPlaceholder(len(tensors) - 1)
-    fields = fields_of_structure(value)
+    fields = find_fields_of_structure(value)
     if fields is None:
         return value
     return replace_fields(value, {key: _take_tensors(part, tensors) for key, part in fields.items()})
 
 
-def _build(structure: Any, tensors: Sequence[Tensor]) -> Any:
+def _fill_placeholders(structure: Any, tensors: Sequence[Tensor]) -> Any:
     if isinstance(structure, _TensorPlaceholder):
         return tensors[structure.index]
-    fields = fields_of_structure(structure)
+    fields = find_fields_of_structure(structure)
     if fields is None:
         return structure
-    return replace_fields(structure, {key: _build(part, tensors) for key, part in fields.items()})
+    return replace_fields(structure, {key: _fill_placeholders(part, tensors) for key, part in fields.items()})
 
 
 _CONSTANTS = (_TensorPlaceholder, str, bytes, bool, int, float, type(None))
 
 
-def _has_objects(structure: Any) -> bool:
+def _has_other_objects(structure: Any) -> bool:
     """Return whether a structure contains an object that is neither a tensor nor a constant."""
     if isinstance(structure, _CONSTANTS):
         return False
-    fields = fields_of_structure(structure)
-    return True if fields is None else any(map(_has_objects, fields.values()))
+    fields = find_fields_of_structure(structure)
+    return True if fields is None else any(map(_has_other_objects, fields.values()))
 
 
-def _is_equal(first: Any, second: Any) -> bool:
+def _have_equal_types_and_constants(first: Any, second: Any) -> bool:
     """Return whether two structures have the same types, keys and constants."""
-    fields, others = fields_of_structure(first), fields_of_structure(second)
+    fields, others = find_fields_of_structure(first), find_fields_of_structure(second)
     if type(first) is not type(second) or fields is None or others is None or fields.keys() != others.keys():
         return type(first) is type(second) and isinstance(first, _CONSTANTS) and bool(first == second)
-    return all(_is_equal(part, others[key]) for key, part in fields.items())
+    return all(_have_equal_types_and_constants(part, others[key]) for key, part in fields.items())
 
 
 def _have_same_form(first: Tensor, second: Tensor) -> bool:

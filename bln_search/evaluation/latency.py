@@ -10,7 +10,7 @@ from statistics import median, quantiles
 import torch
 from torch import Tensor, nn
 
-from bln_search.evaluation.row_evaluator import configure_layers_by_row
+from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 
@@ -18,7 +18,7 @@ _WARM_UP = 3
 
 
 @dataclass(frozen=True)
-class Latency:
+class RowLatency:
     """Seconds for one mini-batch of `batch_size` examples: median and quartiles over `passes` forward passes."""
 
     row: InferenceRow
@@ -30,14 +30,14 @@ class Latency:
 
 
 @torch.inference_mode()
-def measure_latency(
+def measure_latency_per_row(
     network: nn.Module,
     mini_batch: Tensor,
     rows: Sequence[InferenceRow],
     populations: Populations,
     *,
     passes: int = 31,
-) -> list[Latency]:
+) -> list[RowLatency]:
     """Time plain forward passes of `mini_batch` under each of `rows`.
 
     The rows alternate, so that other load of the machine affects all of them equally.
@@ -53,7 +53,7 @@ def measure_latency(
     with evaluation_mode(network):
         for turn in range(_WARM_UP + passes):
             for index, row in enumerate(rows):
-                with configure_layers_by_row(row, populations):
+                with use_row_in_all_layers(row, populations):
                     start = time.perf_counter()
                     network(mini_batch)
                     if mini_batch.is_cuda:
@@ -64,5 +64,5 @@ def measure_latency(
     latencies = []
     for row, times in zip(rows, seconds, strict=True):
         lower, _, upper = quantiles(times, n=4)
-        latencies.append(Latency(row, len(mini_batch), median(times), lower, upper, passes))
+        latencies.append(RowLatency(row, len(mini_batch), median(times), lower, upper, passes))
     return latencies

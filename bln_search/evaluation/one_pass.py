@@ -11,19 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.records import Outcomes
+from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
-from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRows
+from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRowDetector
 from bln_search.evaluation.checks.independence import BatchPair, check_fused_passes, check_one_pass_inputs
 from bln_search.evaluation.checks.spot_checks import SpotChecks
-from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunking, retain_freed_memory
+from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes, retain_freed_memory
 from bln_search.evaluation.inputs import StructuredInputs
-from bln_search.evaluation.plain_passes import plain_scores
+from bln_search.evaluation.plain_passes import iter_plain_scores
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
-from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms.network.layers import evaluation_mode, find_norms
-from bln_search.norms.precision import full_precision
+from bln_search.norms.precision import disable_reduced_precision
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
+from bln_search.tasks.score import Score
 
 _CHECKED_EXAMPLES = 8
 """Number of examples of each of two mini-batches that are compared with plain passes before the pass."""
@@ -39,12 +40,12 @@ def evaluate_rows(
     rows: Sequence[InferenceRow],
     populations: Populations,
     *,
-    score: Score = cross_entropy,
+    score: Score = cross_entropy_and_correctness,
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
     observe: OutputObserver | None = None,
-) -> list[Outcomes]:
+) -> list[ExampleOutcomes]:
     """Return per-example losses and correctness of `network` in each of `rows`, in the order of the examples.
 
     Layers other than the normalization layers must treat examples independently: two mini-batches are compared with
@@ -69,20 +70,20 @@ def evaluate_rows(
     find_norms(network)
     if not rows:
         return []
-    with full_precision(), evaluation_mode(network):
+    with disable_reduced_precision(), evaluation_mode(network):
         iterator = iter(batches)
         first = next(iterator, None)
         if first is None:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
         evaluator = RowEvaluator(network, rows, populations, score=score)
         if one_pass:
-            scores = _checked_fused_scores(evaluator, first, iterator, memory_limit, observe)
+            scores = _iter_checked_fused_scores(evaluator, first, iterator, memory_limit, observe)
         else:
-            scores = plain_scores(evaluator, chain([first], iterator), observe)
+            scores = iter_plain_scores(evaluator, chain([first], iterator), observe)
         return _collect_outcomes(scores, progress)
 
 
-def _checked_fused_scores(
+def _iter_checked_fused_scores(
     evaluator: RowEvaluator,
     first: MiniBatch,
     others: Iterator[MiniBatch],
@@ -94,11 +95,13 @@ def _checked_fused_scores(
     second = next(others, None)
     batches = chain([first] if second is None else [first, second], others)
     retain_freed_memory()
-    evaluator, double = _checked_evaluator(evaluator, first, second, memory_limit)
-    return _fused_scores(evaluator, double, first, group_adjacent_batches(batches, evaluator.chunking.groups), observe)
+    evaluator, double = _make_checked_evaluator(evaluator, first, second, memory_limit)
+    return _iter_fused_scores(
+        evaluator, double, first, group_adjacent_batches(batches, evaluator.chunking.groups), observe
+    )
 
 
-def _checked_evaluator(
+def _make_checked_evaluator(
     evaluator: RowEvaluator, first: MiniBatch, second: MiniBatch | None, memory_limit: int
 ) -> tuple[RowEvaluator, RowEvaluator | None]:
     """Return an evaluator whose fused passes equal plain ones, and one of a copy in double precision, if possible.
@@ -110,25 +113,27 @@ def _checked_evaluator(
         ModelError: neither equals plain passes.
     """
     inputs, rows = first[0], len(evaluator.rows)
-    pair = BatchPair.of(first, second, _CHECKED_EXAMPLES)
+    pair = BatchPair.from_mini_batches(first, second, _CHECKED_EXAMPLES)
 
-    def check(*, expand_inputs: bool) -> tuple[RowEvaluator, RowEvaluator | None]:
-        chunking = choose_chunking(evaluator.network, inputs, rows, memory_limit, expand_inputs=expand_inputs)
-        checked = evaluator.with_chunking(chunking, expand_inputs=expand_inputs)
-        double = checked.copy_in_double_precision(inputs)
+    def check_evaluator(*, expand_inputs: bool) -> tuple[RowEvaluator, RowEvaluator | None]:
+        chunking = choose_chunk_sizes(evaluator.network, inputs, rows, memory_limit, expand_inputs=expand_inputs)
+        checked = evaluator.with_chunk_sizes(chunking, expand_inputs=expand_inputs)
+        double = checked.try_copy_in_double_precision(inputs)
         check_fused_passes(
             checked if double is None else double, pair if double is None else pair.in_double_precision()
         )
         return checked, double
 
     if isinstance(inputs, StructuredInputs) and inputs.device.type != "cpu":
-        return check(expand_inputs=True)  # an index out of range, which masks may cause, ends the process on a GPU
+        return check_evaluator(
+            expand_inputs=True
+        )  # an index out of range, which masks may cause, ends the process on a GPU
     with suppress(ModelError):  # the check of repeated inputs names the cause, where there is one
-        return check(expand_inputs=False)
-    return check(expand_inputs=True)
+        return check_evaluator(expand_inputs=False)
+    return check_evaluator(expand_inputs=True)
 
 
-def _fused_scores(
+def _iter_fused_scores(
     evaluator: RowEvaluator,
     double: RowEvaluator | None,
     first: MiniBatch,
@@ -136,26 +141,26 @@ def _fused_scores(
     observe: OutputObserver | None,
 ) -> Iterator[Scores]:
     """Yield losses and correctness (rows, examples) of each group by fused passes."""
-    conditioning = IllConditionedRows(evaluator, double, first[0])
+    conditioning = IllConditionedRowDetector(evaluator, double, first[0])
     checks = SpotChecks(evaluator, double, conditioning.epsilon)
     for index, group in enumerate(groups):
-        chunks: Iterable[Tensor] = evaluator.iterate_fused_outputs(group)
+        chunks: Iterable[Tensor] = evaluator.iter_fused_outputs(group)
         chunks = chunks if observe is None else list(chunks)
-        losses, correct = evaluator.score_in_chunks(chunks, group.targets)
+        losses, correct = evaluator.score_output_chunks(chunks, group.targets)
         if index == 0:
-            different = conditioning.compare_with_double(losses[:, : len(first[1])], first)
+            different = conditioning.find_rows_unlike_double(losses[:, : len(first[1])], first)
             for row in different:
                 checks.matches_plain_pass(group, losses, 0, row)
-            conditioning.add(different)
-        conditioning.add(checks.find_rounding_errors(group, losses))
+            conditioning.add_rows_with_warning(different)
+        conditioning.add_rows_with_warning(checks.check_group_and_find_rounding_errors(group, losses))
         if observe is not None:
             for row, outputs in enumerate(row_outputs for chunk in chunks for row_outputs in chunk):
-                precise = conditioning.outputs_in_double(row, group)
+                precise = conditioning.find_outputs_in_double(row, group)
                 observe(evaluator.rows[row], outputs if precise is None else precise, group.targets)
         yield conditioning.recompute_scores_in_double(group, losses, correct)
 
 
-def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None) -> list[Outcomes]:
+def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None) -> list[ExampleOutcomes]:
     losses, correct = [], []
     for group_losses, group_correct in scores:
         losses.append((group_losses if group_losses.dtype == torch.float64 else group_losses.float()).cpu().numpy())
@@ -163,6 +168,6 @@ def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None) -> li
         if progress is not None:
             progress(group_losses.shape[1])
     return [
-        Outcomes(np.ascontiguousarray(row_losses), np.ascontiguousarray(row_correct))
+        ExampleOutcomes(np.ascontiguousarray(row_losses), np.ascontiguousarray(row_correct))
         for row_losses, row_correct in zip(np.concatenate(losses, 1), np.concatenate(correct, 1), strict=True)
     ]

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 import torch
 
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRows
+from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRowDetector
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
 
 
-def plain_scores(
+def iter_plain_scores(
     evaluator: RowEvaluator, batches: Iterable[MiniBatch], observe: OutputObserver | None
 ) -> Iterator[Scores]:
     """Yield losses and correctness (rows, examples) of each mini-batch.
@@ -21,15 +21,15 @@ def plain_scores(
         batches: mini-batches; the first one decides which rows are ill-conditioned.
         observe: called with the outputs of each row.
     """
-    conditioning: IllConditionedRows | None = None
+    conditioning: IllConditionedRowDetector | None = None
     for batch in batches:
         inputs, targets = batch
         outputs = [evaluator.plain_outputs(row, inputs)[: len(targets)] for row in range(len(evaluator.rows))]
         scores = [evaluator.score_outputs(row_outputs, targets) for row_outputs in outputs]
         losses, correct = (torch.stack(values) for values in zip(*scores, strict=True))
         if conditioning is None:
-            conditioning = IllConditionedRows(evaluator, evaluator.copy_in_double_precision(inputs), inputs)
-            conditioning.add(conditioning.compare_plain_with_double(losses, batch))
+            conditioning = IllConditionedRowDetector(evaluator, evaluator.try_copy_in_double_precision(inputs), inputs)
+            conditioning.add_rows_with_warning(conditioning.find_plain_rows_unlike_double(losses, batch))
         for row, precise in conditioning.plain_outputs_in_double(batch).items():
             outputs[row] = precise
             losses[row], correct[row] = evaluator.score_outputs(precise, targets)

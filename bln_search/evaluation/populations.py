@@ -9,20 +9,20 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.inputs import Inputs, can_slice
+from bln_search.evaluation.inputs import Inputs, can_slice_examples
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
+    compute_populations_of_layers,
     evaluation_mode,
     find_norms,
-    network_populations,
-    use_mini_batch_statistics,
+    use_training_sources_in_evaluation,
 )
 from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.specs.trial import TrialSpec
 
 
-def trial_populations(trial: TrialSpec, network: nn.Module, moments: MomentsByEstimate) -> Populations:
+def compute_trial_populations(trial: TrialSpec, network: nn.Module, moments: MomentsByEstimate) -> Populations:
     """Return the population values of each layer of `network` under each estimate, as the trial's evaluation asks.
 
     Args:
@@ -31,7 +31,9 @@ def trial_populations(trial: TrialSpec, network: nn.Module, moments: MomentsByEs
         moments: of each layer under each estimate.
     """
     evaluation = trial.evaluation
-    return network_populations(find_norms(network), moments, evaluation.correction, per_slot=evaluation.per_slot)
+    return compute_populations_of_layers(
+        find_norms(network), moments, evaluation.correction, per_slot=evaluation.per_slot
+    )
 
 
 @torch.no_grad()
@@ -59,14 +61,14 @@ def collect_frozen_moments(
     layers = find_norms(network)
     with (
         evaluation_mode(network),
-        use_mini_batch_statistics(layer for name, layer in layers.items() if name not in kept),
+        use_training_sources_in_evaluation(layer for name, layer in layers.items() if name not in kept),
         collect_moments(layers.values(), in_evaluation=True) as accumulators,
     ):
         for name, layer in layers.items():
             accumulators[layer].name = name
         for x in inputs:
             for accumulator in accumulators.values():
-                accumulator.includes_all_sizes = accumulator.includes_all_sizes or not can_slice(x)
+                accumulator.includes_all_sizes = accumulator.includes_all_sizes or not can_slice_examples(x)
             network(x.clone())
     reached = {name: layer for name, layer in layers.items() if not accumulators[layer].is_empty}
     if not any(layer.method.statistics for layer in layers.values()):
@@ -78,7 +80,7 @@ def collect_frozen_moments(
         )
     _warn_if_most_excluded(next(accumulators[layer] for layer in reached.values()))
     return {
-        name: accumulators[layer].moments(
+        name: accumulators[layer].averaged_moments(
             has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
         )
         for name, layer in reached.items()

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bln_search.core.enums import ProbeKind, Split
-from bln_search.core.records import EvaluationKey, Outcomes, Probe
+from bln_search.core.records import EvaluationKey, ExampleOutcomes, ProbeResult
 from bln_search.data.lazy_images import Examples, select_examples
-from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.scoring import loss_and_prediction
-from bln_search.evaluation.split import evaluate_where_defined
+from bln_search.evaluation.scoring import cross_entropy_and_prediction
+from bln_search.evaluation.split_evaluation import outcomes_or_undefined_reasons
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 
 
@@ -30,7 +30,7 @@ def probe_batch_size(
     kind: ProbeKind = ProbeKind.SIZE,
     epoch: int = 0,
     memory_limit: int = MEMORY_LIMIT,
-) -> list[Probe]:
+) -> list[ProbeResult]:
     """Evaluate all rows that are defined at an inference mini-batch size, on the validation split.
 
     Args:
@@ -44,10 +44,10 @@ def probe_batch_size(
         epoch: of the weights, for the record.
         memory_limit: bytes of the largest activation.
     """
-    predicted = _predict(network, inputs, targets, rows, populations, batch_size, memory_limit)
+    predicted = _losses_and_predictions_by_row(network, inputs, targets, rows, populations, batch_size, memory_limit)
     classes = targets.cpu().numpy()
     return [
-        Probe(
+        ProbeResult(
             kind,
             epoch,
             _probe_key(row, batch_size),
@@ -70,7 +70,7 @@ def probe_batch_composition(
     reshuffles: int,
     seed: int,
     memory_limit: int = MEMORY_LIMIT,
-) -> list[Probe]:
+) -> list[ProbeResult]:
     """Measure the dependence of predictions on the mini-batch composition, on the validation split.
 
     The examples are assigned to mini-batches in `reshuffles` random orders, and once sorted by class, so that most
@@ -89,12 +89,12 @@ def probe_batch_composition(
         memory_limit: bytes of the largest activation.
     """
 
-    def predict_in_order(order: Tensor) -> dict[InferenceRow, Outcomes]:
-        predicted = _predict(
+    def predict_in_order(order: Tensor) -> dict[InferenceRow, ExampleOutcomes]:
+        predicted = _losses_and_predictions_by_row(
             network, select_examples(inputs, order), targets[order], rows, populations, batch_size, memory_limit
         )
         inverse = torch.argsort(order).cpu().numpy()
-        return {row: Outcomes(found.losses[inverse], found.correct[inverse]) for row, found in predicted.items()}
+        return {row: ExampleOutcomes(found.losses[inverse], found.correct[inverse]) for row, found in predicted.items()}
 
     reference = predict_in_order(torch.arange(len(targets), device=targets.device))
     classes = targets.cpu().numpy()
@@ -128,7 +128,7 @@ class _CompositionStatistics:
         self.mean = np.zeros(len(classes))
         self.squares = np.zeros(len(classes))
 
-    def add(self, outcomes: Outcomes) -> None:
+    def add(self, outcomes: ExampleOutcomes) -> None:
         """Add a pass; squared deviations from the mean by Welford's algorithm."""
         self.passes += 1
         losses = outcomes.losses.astype(np.float64)
@@ -138,13 +138,13 @@ class _CompositionStatistics:
         self.accuracy_sum += float((outcomes.correct == self.classes).mean())
         self.flips_sum += float((outcomes.correct != self.reference).mean())
 
-    def to_probe(self, kind: ProbeKind, key: EvaluationKey) -> Probe | None:
+    def to_probe(self, kind: ProbeKind, key: EvaluationKey) -> ProbeResult | None:
         """Return means over the passes; None without a pass, or where a loss is not finite."""
         if not self.passes or not np.isfinite(self.mean).all():
             return None
         deviation = float(np.sqrt(self.squares.mean() / (self.passes - 1))) if self.passes > 1 else None
         accuracy, flips = self.accuracy_sum / self.passes, self.flips_sum / self.passes
-        return Probe(kind, 0, key, len(self.classes), float(self.mean.mean()), accuracy, deviation, flips)
+        return ProbeResult(kind, 0, key, len(self.classes), float(self.mean.mean()), accuracy, deviation, flips)
 
 
 def _example_orders(targets: Tensor, reshuffles: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -155,7 +155,7 @@ def _example_orders(targets: Tensor, reshuffles: int, generator: torch.Generator
     yield mixed[torch.argsort(targets[mixed], stable=True)]
 
 
-def _predict(
+def _losses_and_predictions_by_row(
     network: nn.Module,
     inputs: Examples,
     targets: Tensor,
@@ -163,18 +163,18 @@ def _predict(
     populations: Populations,
     batch_size: int,
     memory_limit: int,
-) -> dict[InferenceRow, Outcomes]:
+) -> dict[InferenceRow, ExampleOutcomes]:
     """Return losses and predicted classes of the rows that are defined at a mini-batch size."""
-    results = evaluate_where_defined(
+    results = outcomes_or_undefined_reasons(
         network,
-        mini_batches(inputs, targets, batch_size),
+        iter_mini_batches_with_fillers(inputs, targets, batch_size),
         rows,
         populations,
         batch_size=batch_size,
-        score=loss_and_prediction,
+        score=cross_entropy_and_prediction,
         memory_limit=memory_limit,
     )
-    return {row: result for row, result in zip(rows, results, strict=True) if isinstance(result, Outcomes)}
+    return {row: result for row, result in zip(rows, results, strict=True) if isinstance(result, ExampleOutcomes)}
 
 
 def _mean_loss_and_accuracy(losses: NDArray[np.floating], right: NDArray[np.bool_]) -> tuple[float, float]:

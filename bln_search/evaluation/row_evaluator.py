@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
-from bln_search.evaluation.chunking import Chunking
-from bln_search.evaluation.inputs import Inputs, first_examples, map_tensors, to_double
-from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
-from bln_search.norms.base import NormalizationBase
+from bln_search.evaluation.chunking import ChunkSizes
+from bln_search.evaluation.inputs import Inputs, convert_to_double, first_examples, map_tensors
+from bln_search.evaluation.scoring import score_examples
 from bln_search.norms.network.layers import find_norms
+from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
     EnumerationPlan,
@@ -24,10 +24,12 @@ from bln_search.norms.row_batching.row_tensor import (
     Populations,
     RowBatchedTensor,
     RowBatchingError,
-    tag_rows,
-    untag,
+    remove_row_tag,
+    tag_with_rows,
 )
-from bln_search.norms.statistics import layer_configuration, select_population
+from bln_search.norms.statistics import configuration_of_layer_in_row, select_layer_population
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
+from bln_search.tasks.score import Score
 
 Scores = tuple[Tensor, Tensor]
 """Losses and correctness, each (rows, examples) or (examples,)."""
@@ -58,20 +60,20 @@ class RowEvaluator:
         rows: Sequence[InferenceRow],
         populations: Populations,
         *,
-        score: Score = cross_entropy,
-        chunking: Chunking | None = None,
+        score: Score = cross_entropy_and_correctness,
+        chunking: ChunkSizes | None = None,
         dtype: torch.dtype | None = None,
         expand_inputs: bool = False,
     ) -> None:
         self.network, self.rows, self.populations = network, tuple(rows), populations
         self.score, self.dtype, self.expand_inputs = score, dtype, expand_inputs
-        self.chunking = chunking or Chunking(groups=1, rows=len(self.rows))
+        self.chunking = chunking or ChunkSizes(groups=1, rows=len(self.rows))
         self._plans: dict[tuple[int, ...], EnumerationPlan] = {}
 
     def plain_outputs(self, row: int, inputs: Inputs) -> Tensor:
         """Return outputs (n, ...) of one forward pass in a row."""
-        with configure_layers_by_row(self.rows[row], self.populations):
-            return check_output(self.network(self._network_inputs(inputs)))
+        with use_row_in_all_layers(self.rows[row], self.populations):
+            return require_output_tensor(self.network(self._copy_inputs_for_network(inputs)))
 
     def plain_scores(self, row: int, batch: MiniBatch) -> Scores:
         """Return losses and correctness (n,) of a mini-batch by one forward pass in a row."""
@@ -84,7 +86,7 @@ class RowEvaluator:
         outputs = outputs if self.dtype is None or not outputs.is_floating_point() else outputs.to(self.dtype)
         return score_examples(self.score, outputs, targets)
 
-    def iterate_fused_outputs(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Iterator[Tensor]:
+    def iter_fused_outputs(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Iterator[Tensor]:
         """Yield outputs (rows, examples with a target, ...) of fused passes by chunks of rows; None for all rows."""
         selected = tuple(range(len(self.rows))) if rows is None else tuple(rows)
         for start in range(0, len(selected), self.chunking.rows):
@@ -92,14 +94,14 @@ class RowEvaluator:
 
     def fused_scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
         """Return losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
-        return self.score_in_chunks(self.iterate_fused_outputs(group, rows), group.targets)
+        return self.score_output_chunks(self.iter_fused_outputs(group, rows), group.targets)
 
-    def score_in_chunks(self, outputs: Iterable[Tensor], targets: Tensor) -> Scores:
+    def score_output_chunks(self, outputs: Iterable[Tensor], targets: Tensor) -> Scores:
         """Return losses and correctness (rows, n) of outputs (rows, n, ...) in chunks of rows."""
         chunks = [self._score_rows(chunk, targets) for chunk in outputs]
         return torch.cat([losses for losses, _ in chunks]), torch.cat([correct for _, correct in chunks])
 
-    def copy_in_double_precision(self, inputs: Inputs) -> RowEvaluator | None:
+    def try_copy_in_double_precision(self, inputs: Inputs) -> RowEvaluator | None:
         """Return an evaluator of a copy of the network in double precision.
 
         None where the network is in double precision already or cannot be copied or run in it. Outputs are scored in
@@ -109,14 +111,14 @@ class RowEvaluator:
             inputs: of a mini-batch, to test the copy.
         """
         dtype = next(self.network.parameters()).dtype
-        copy = None if dtype == torch.float64 else copy_network_in_double_precision(self.network, self.populations)
+        copy = None if dtype == torch.float64 else try_copy_network_in_double_precision(self.network, self.populations)
         if copy is None:
             return None
         rows = self.chunking.rows if self.chunking.rows == len(self.rows) else max(1, self.chunking.rows // 2)
-        chunking = Chunking(groups=1, rows=rows)
+        chunking = ChunkSizes(groups=1, rows=rows)
         double = self._copy_with(*copy, chunking=chunking, dtype=dtype)
         try:
-            with _record_called_layers(copy[0]) as called:
+            with _collect_called_norms(copy[0]) as called:
                 double.plain_outputs(0, first_examples(inputs, 2))
         except Exception:  # noqa: BLE001 - a network may not support double precision; it is then checked in its own
             return None
@@ -126,7 +128,7 @@ class RowEvaluator:
         """Return an evaluator of a copy of the network, its layers under the same names."""
         return self._copy_with(network, _map_populations_to_copy(self.network, network, self.populations))
 
-    def with_chunking(self, chunking: Chunking, *, expand_inputs: bool) -> RowEvaluator:
+    def with_chunk_sizes(self, chunking: ChunkSizes, *, expand_inputs: bool) -> RowEvaluator:
         """Return an evaluator with another chunking, which repeats the inputs for each row or not."""
         return self._copy_with(self.network, self.populations, chunking=chunking, expand_inputs=expand_inputs)
 
@@ -134,9 +136,9 @@ class RowEvaluator:
         kept = {name: getattr(self, name) for name in ("score", "chunking", "dtype", "expand_inputs")}
         return RowEvaluator(network, self.rows, populations, **(kept | options))
 
-    def _network_inputs(self, inputs: Inputs) -> Inputs:
+    def _copy_inputs_for_network(self, inputs: Inputs) -> Inputs:
         """Return a copy of the inputs, which the network may change, in its precision."""
-        return (inputs if self.dtype is None else to_double(inputs)).clone()
+        return (inputs if self.dtype is None else convert_to_double(inputs)).clone()
 
     def _enumeration_plan(self, rows: tuple[int, ...]) -> EnumerationPlan:
         if rows not in self._plans:
@@ -146,12 +148,12 @@ class RowEvaluator:
     def _fused_outputs(self, group: BatchGroup, plan: EnumerationPlan) -> Tensor:
         layout = BatchLayout(plan, group.groups, group.size)
         copies = len(plan.rows) if self.expand_inputs else 1
-        tagged = map_tensors(lambda x: _tag_and_repeat(x, layout, copies), self._network_inputs(group.inputs))
+        tagged = map_tensors(lambda x: _tag_and_repeat(x, layout, copies), self._copy_inputs_for_network(group.inputs))
         try:
-            outputs = check_output(self.network(tagged))
+            outputs = require_output_tensor(self.network(tagged))
         except RowBatchingError as error:
             raise ModelError(f"{error}; evaluate with one_pass=False") from error
-        outputs = untag(outputs) if isinstance(outputs, RowBatchedTensor) else outputs
+        outputs = remove_row_tag(outputs) if isinstance(outputs, RowBatchedTensor) else outputs
         expected = len(plan.rows) * layout.examples_per_row
         if outputs.shape[0] != expected:
             raise ModelError(
@@ -168,7 +170,7 @@ class RowEvaluator:
         return losses.view(rows, n), correct.view(rows, n)
 
 
-def check_output(output: object) -> Tensor:
+def require_output_tensor(output: object) -> Tensor:
     """Return the output of a network. Raises ModelError unless it is a tensor that can have examples first."""
     if not isinstance(output, Tensor):
         raise ModelError(
@@ -183,21 +185,21 @@ def check_output(output: object) -> Tensor:
 
 
 @contextmanager
-def configure_layers_by_row(row: InferenceRow, populations: Populations) -> Iterator[None]:
+def use_row_in_all_layers(row: InferenceRow, populations: Populations) -> Iterator[None]:
     """Configure every layer by `row` in this context."""
-    saved = {layer: layer.layer_state() for layer in populations}
+    saved = {layer: layer.configured_state() for layer in populations}
     try:
         for layer, estimates in populations.items():
-            configuration = layer_configuration(row.configuration, row.estimate, estimates)
-            population = select_population(configuration, row.estimate, estimates)
+            configuration = configuration_of_layer_in_row(row.configuration, row.estimate, estimates)
+            population = select_layer_population(configuration, row.estimate, estimates)
             layer.configure(configuration, population, row.blend)
         yield
     finally:
         for layer, state in saved.items():
-            layer.restore(state)
+            layer.restore_configured_state(state)
 
 
-def copy_network_in_double_precision(
+def try_copy_network_in_double_precision(
     network: nn.Module, populations: Populations
 ) -> tuple[nn.Module, Populations] | None:
     """Return a copy of the network and its populations in double precision; None where it cannot be copied."""
@@ -209,7 +211,7 @@ def copy_network_in_double_precision(
 
 
 @contextmanager
-def _record_called_layers(network: nn.Module) -> Iterator[set[nn.Module]]:
+def _collect_called_norms(network: nn.Module) -> Iterator[set[nn.Module]]:
     """Collect the normalization layers that forward passes in this context call."""
     called: set[nn.Module] = set()
     hooks = [
@@ -226,7 +228,7 @@ def _tag_and_repeat(x: Tensor, layout: BatchLayout, copies: int) -> Tensor:
     """Return a tensor (examples, ...) with a row tag, repeated for each row; a constant without axes is unchanged."""
     if not x.ndim:
         return x
-    return tag_rows(x if copies == 1 else x.repeat(copies, *[1] * (x.ndim - 1)), layout, copies)
+    return tag_with_rows(x if copies == 1 else x.repeat(copies, *[1] * (x.ndim - 1)), layout, copies)
 
 
 def _map_populations_to_copy(network: nn.Module, copy: nn.Module, populations: Populations) -> Populations:

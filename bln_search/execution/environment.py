@@ -11,9 +11,9 @@ import torch
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import ModelError
 from bln_search.core.registry import LAZY_DATA_SETS
-from bln_search.data import load_data
-from bln_search.data.catalog import find_entry
-from bln_search.data.imagenet import find_images, prepare_images
+from bln_search.data import load_data_set, load_texts_of_length
+from bln_search.data.catalog import get_catalog_entry
+from bln_search.data.imagenet import get_image_folders, prepare_lazy_images
 from bln_search.data.prepared import PreparedData, prepare_data_set
 from bln_search.specs.sections.data import DataSpec
 
@@ -37,7 +37,7 @@ class ExecutionEnvironment:
     threads: int = 1
 
     @property
-    def for_this_process(self) -> ExecutionEnvironment:
+    def adapted_to_this_process(self) -> ExecutionEnvironment:
         """The same environment for work of this process: on the CPU if the device is CUDA and torch sees no GPU."""
         if self.device.startswith("cuda") and not torch.cuda.is_available():
             return replace(self, device="cpu")
@@ -61,7 +61,7 @@ def choose_device(name: str, *, elsewhere: bool = False) -> str:
     try:
         device = torch.device(name)
         if device.type == "cuda":
-            _check_gpu(device.index or 0, elsewhere=elsewhere)
+            _check_gpu_exists(device.index or 0, elsewhere=elsewhere)
         else:
             torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ValueError) as error:
@@ -72,7 +72,7 @@ def choose_device(name: str, *, elsewhere: bool = False) -> str:
     return name
 
 
-def _check_gpu(index: int, *, elsewhere: bool) -> None:
+def _check_gpu_exists(index: int, *, elsewhere: bool) -> None:
     """Raise ValueError if this machine has no GPU of this index."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if index >= count and not elsewhere:
@@ -83,5 +83,12 @@ def _check_gpu(index: int, *, elsewhere: bool) -> None:
 def load_prepared_data(spec: DataSpec, data: Path, cache: Path, device: str) -> PreparedData:
     """Load and prepare a study's data on the device; the last result is cached for the next trial of the study."""
     if spec.name in LAZY_DATA_SETS:
-        return prepare_images(find_images(find_entry(spec.name).folders(data)), spec, device)
-    return prepare_data_set(load_data(spec.name, data, cache), spec, device)
+        return prepare_lazy_images(
+            get_image_folders(get_catalog_entry(spec.name).list_search_folders(data)), spec, device
+        )
+    return prepare_data_set(
+        load_data_set(spec.name, data, cache),
+        spec,
+        device,
+        load_texts=lambda length: load_texts_of_length(spec.name, length, data, cache),
+    )

@@ -11,14 +11,15 @@ from functools import cached_property
 from torch import nn
 
 from bln_search.core.errors import DataError
-from bln_search.core.records import CheckpointRecord, Snapshot
+from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint
 from bln_search.data.prepared import PreparedData
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.models import build_model
 from bln_search.norms import Normalization, make_norm
-from bln_search.norms.network.layers import MomentsByEstimate, find_norms, network_populations
+from bln_search.norms.network.layers import MomentsByEstimate, compute_populations_of_layers, find_norms
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
-from bln_search.specs.trial import TrialSpec, planned_inference_rows
+from bln_search.specs.trial import TrialSpec, list_planned_rows
+from bln_search.tasks import Task, make_task
 from bln_search.training.checkpoint import load_weights, read_checkpoint
 from bln_search.training.seeding import reproducible_torch
 
@@ -41,24 +42,32 @@ class LoadedNetwork:
     network: nn.Module
     gathered: MomentsByEstimate
     data: PreparedData
-    snapshots: tuple[Snapshot, ...] = ()
+    snapshots: tuple[EarlierEpochCheckpoint, ...] = ()
 
     @cached_property
-    def norms(self) -> dict[str, Normalization]:
+    def task(self) -> Task:
+        """The task that the network is trained for."""
+        return make_task(self.trial.resolved_task)
+
+    @cached_property
+    def norm_layers_by_name(self) -> dict[str, Normalization]:
         """The normalization layers by name."""
         return find_norms(self.network)
 
     @cached_property
-    def populations(self) -> Populations:
+    def populations_by_estimate_and_layer(self) -> Populations:
         """The population values of every layer under every gathered estimate, with the trial's correction."""
-        return network_populations(
-            self.norms, self.gathered, self.trial.evaluation.correction, per_slot=self.trial.evaluation.per_slot
+        return compute_populations_of_layers(
+            self.norm_layers_by_name,
+            self.gathered,
+            self.trial.evaluation.correction,
+            per_slot=self.trial.evaluation.per_slot,
         )
 
     @cached_property
-    def planned_row_specs(self) -> list[InferenceRow]:
+    def planned_inference_rows(self) -> list[InferenceRow]:
         """Every configuration with every estimate that the trial evaluates."""
-        return [InferenceRow(configuration, estimate) for configuration, estimate in planned_inference_rows(self.trial)]
+        return [InferenceRow(configuration, estimate) for configuration, estimate in list_planned_rows(self.trial)]
 
 
 @contextmanager
@@ -74,12 +83,12 @@ def load_trained_network(
     weights, gathered = read_checkpoint(environment.checkpoints, checkpoint.file, checkpoint.sha256)
     with reproducible_torch(trial.seed, threads=environment.threads):
         data = load_prepared_data(trial.data, environment.data, environment.cache, environment.device)
-        network = build_network(trial, data).to(environment.device)
+        network = build_initialized_network(trial, data).to(environment.device)
         load_weights(network, weights)
         yield LoadedNetwork(trial, network, gathered, data, checkpoint.snapshots)
 
 
-def load_readable_checkpoint(
+def load_network_if_readable(
     trial: TrialSpec,
     checkpoint: CheckpointRecord | None,
     network: nn.Module,
@@ -91,7 +100,7 @@ def load_readable_checkpoint(
     Args:
         trial: The trial.
         checkpoint: Its checkpoint; None if the trial is not trained.
-        network: Built by `build_network`, on the device.
+        network: Built by `build_initialized_network`, on the device.
         data: The trial's data set.
         environment: Its store holds the checkpoint and its snapshots. A missing or damaged file is logged.
 
@@ -111,7 +120,7 @@ def load_readable_checkpoint(
     return LoadedNetwork(trial, network, gathered, data, checkpoint.snapshots)
 
 
-def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
+def build_initialized_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
     """Build the trial's network with its first weights, which are equal for every arm of the same seed."""
     arm = trial.arm
 
@@ -122,13 +131,13 @@ def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
             semantics=arm.semantics,
             epsilon=arm.epsilon,
             batch_size=trial.training.batch_size,
-            **arm.norm_options,
+            **arm.norm_layer_options,
         )
 
     return build_model(
         trial.model.name,
         data.input_shape,
-        data.classes,
+        data.num_outputs,
         norm,
         seed=trial.seed,
         options=trial.model_options,

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bln_search.core.names import count_noun
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, Probe
+from bln_search.core.names import format_count_with_noun
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, ProbeResult
 from bln_search.core.states import FailureClass
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import TrialSpec
 
 
-class Phase(StrEnum):
+class TrialPhase(StrEnum):
     """The phase of a running trial."""
 
     TRAINING = "training"
@@ -22,7 +22,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True)
-class Task:
+class TrialTask:
     """A trial to run.
 
     Attributes:
@@ -63,7 +63,7 @@ class EpochDone:
 class PhaseProgress:
     """`done` of `total` steps of a phase are done: epochs of training, examples of evaluation."""
 
-    phase: Phase
+    phase: TrialPhase
     done: int
     total: int
 
@@ -94,7 +94,7 @@ class EvaluationDone:
     """Every planned evaluation, measured or undefined with its reason, and every probe."""
 
     evaluations: tuple[Evaluation, ...]
-    probes: tuple[Probe, ...] = ()
+    probes: tuple[ProbeResult, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,11 @@ TERMINAL_MESSAGES = (TrainingDiverged, TrainingPruned, EvaluationDone, TaskFaile
 """Messages that end a task."""
 
 
-def describe_end(message: Message) -> str | None:
+def describe_trial_end(message: Message) -> str | None:
     """How a message ends its trial, for a log; None if it does not end it."""
     match message:
         case EvaluationDone(evaluations):
-            return f"finished, {count_noun(len(evaluations), 'evaluation', 'evaluations')}"
+            return f"finished, {format_count_with_noun(len(evaluations), 'evaluation', 'evaluations')}"
         case TrainingDiverged(reason):
             return f"diverged: {reason}"
         case TrainingPruned(epoch):

@@ -11,19 +11,19 @@ from bln_search.core.version import VERSION
 from bln_search.specs.trial import TrialSpec
 
 
-def hardware_name(device: str) -> str:
+def name_gpu_or_processor(device: str) -> str:
     """The name of the GPU, or of the processor for any other device."""
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor()
     return name or platform.machine()
 
 
-def trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int | float]:
+def make_trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int | float]:
     """Trial, seed, hardware, threads and versions of a training run."""
     return {
         "trial": trial.key,
         "seed": trial.seed,
         "device": device,
-        "hardware": hardware_name(device),
+        "hardware": name_gpu_or_processor(device),
         "threads": torch.get_num_threads(),
         "bln_search": VERSION,
         "python": platform.python_version(),

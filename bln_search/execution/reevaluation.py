@@ -14,8 +14,8 @@ from bln_search.core.errors import ModelError
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
 from bln_search.execution.environment import ExecutionEnvironment, choose_device
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.execution.provenance import hardware_name
-from bln_search.execution.trial_evaluation import evaluate_trial
+from bln_search.execution.provenance import name_gpu_or_processor
+from bln_search.execution.trial_evaluation import evaluate_trained_network
 from bln_search.specs.trial import TrialSpec
 
 TOLERANCE = 1e-4
@@ -56,7 +56,7 @@ class ReevaluationConditions:
     changed: str | None
 
 
-def replay_conditions(checkpoint: CheckpointRecord) -> ReevaluationConditions:
+def choose_reevaluation_conditions(checkpoint: CheckpointRecord) -> ReevaluationConditions:
     """Device and threads of the checkpoint's provenance; the CPU if this machine lacks the device."""
     origin = checkpoint.provenance
     trained_on = str(origin.get("device", "cpu"))
@@ -64,7 +64,7 @@ def replay_conditions(checkpoint: CheckpointRecord) -> ReevaluationConditions:
         device = choose_device(trained_on)
     except ModelError:
         device = "cpu"
-    present = {"device": device, "hardware": hardware_name(device), "torch": torch.__version__}
+    present = {"device": device, "hardware": name_gpu_or_processor(device), "torch": torch.__version__}
     changed = [
         f"{name} {origin.get(name)} then, {value} now" for name, value in present.items() if origin.get(name) != value
     ]
@@ -84,7 +84,7 @@ def reevaluate_trial(
     """
     replay_environment = replace(environment, device=conditions.device, threads=conditions.threads)
     with load_trained_network(trial, checkpoint, replay_environment) as loaded:
-        return evaluate_trial(loaded, lambda _: None)
+        return evaluate_trained_network(loaded, lambda _: None)
 
 
 def compare_evaluations(
@@ -106,33 +106,35 @@ def compare_evaluations(
         if key not in stored_keys
     ]
     compared = [
-        _compare(evaluation, repeated_by_key.get(evaluation.key), same_conditions=same_conditions)
+        _compare_evaluation(evaluation, repeated_by_key.get(evaluation.key), same_conditions=same_conditions)
         for evaluation in stored
     ]
     return compared + not_stored
 
 
-def _compare(stored: Evaluation, repeated: Evaluation | None, *, same_conditions: bool) -> EvaluationComparison:
+def _compare_evaluation(
+    stored: Evaluation, repeated: Evaluation | None, *, same_conditions: bool
+) -> EvaluationComparison:
     if repeated is None:
         return EvaluationComparison(stored.key, ReproductionVerdict.DIFFERENT, None, "not planned any more")
     fields = ("state", "n", "loss", "accuracy", "reason")
     differing = [name for name in fields if getattr(stored, name) != getattr(repeated, name)]
-    differing += _differing_outcomes(stored, repeated)
+    differing += _names_of_differing_outcomes(stored, repeated)
     if not differing:
         return EvaluationComparison(stored.key, ReproductionVerdict.IDENTICAL, 0.0, "")
-    difference = _loss_difference(stored, repeated)
+    difference = _largest_loss_difference_of_evaluation(stored, repeated)
     comparable = (stored.state, stored.n) == (repeated.state, repeated.n)
     close = not same_conditions and comparable and difference is not None and difference <= TOLERANCE
     verdict = ReproductionVerdict.CLOSE if close else ReproductionVerdict.DIFFERENT
     return EvaluationComparison(stored.key, verdict, difference, ", ".join(differing))
 
 
-def _differing_outcomes(stored: Evaluation, repeated: Evaluation) -> list[str]:
+def _names_of_differing_outcomes(stored: Evaluation, repeated: Evaluation) -> list[str]:
     """Names of the per-example results that differ in a bit; a NaN loss equals itself."""
     if stored.outcomes is None or repeated.outcomes is None:
         return [] if stored.outcomes is repeated.outcomes else ["outcomes"]
     before, after = stored.outcomes, repeated.outcomes
-    losses_equal = _stored_bytes(before.losses) == _stored_bytes(after.losses)
+    losses_equal = _losses_as_stored_bytes(before.losses) == _losses_as_stored_bytes(after.losses)
     correct_equal = np.array_equal(before.correct, after.correct)
     return [
         *([] if losses_equal else ["losses of examples"]),
@@ -140,12 +142,12 @@ def _differing_outcomes(stored: Evaluation, repeated: Evaluation) -> list[str]:
     ]
 
 
-def _stored_bytes(losses: NDArray[np.float32] | NDArray[np.float64]) -> bytes:
+def _losses_as_stored_bytes(losses: NDArray[np.float32] | NDArray[np.float64]) -> bytes:
     """The losses as the ledger stores them."""
     return np.ascontiguousarray(losses, dtype="<f4").tobytes()
 
 
-def _loss_difference(stored: Evaluation, repeated: Evaluation) -> float | None:
+def _largest_loss_difference_of_evaluation(stored: Evaluation, repeated: Evaluation) -> float | None:
     """Largest difference of the mean loss and of every example's loss, relative where the loss is above 1."""
     differences = []
     if stored.loss is not None and repeated.loss is not None:
@@ -159,7 +161,7 @@ def _loss_difference(stored: Evaluation, repeated: Evaluation) -> float | None:
     return max(differences, default=None)
 
 
-def largest_loss_difference(comparisons: Iterable[EvaluationComparison]) -> float | None:
+def find_largest_loss_difference(comparisons: Iterable[EvaluationComparison]) -> float | None:
     """The largest difference of the comparisons that are not identical; None if no losses could be subtracted."""
     differences = [
         comparison.difference

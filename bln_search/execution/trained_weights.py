@@ -11,11 +11,24 @@ from torch import nn
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation.batches import complete_mini_batches
+from bln_search.evaluation.batches import iter_complete_mini_batches
 from bln_search.evaluation.populations import collect_frozen_moments
+from bln_search.models.analytic import estimate_from_weights
+from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.trial import TrialSpec
-from bln_search.training.checkpoint import network_weights, write_checkpoint
+from bln_search.training.checkpoint import list_weights_and_buffers, write_checkpoint
+from bln_search.training.input_moments import measure_training_input_moments
+
+
+def layer_moments_from_weights(trial: TrialSpec, network: nn.Module, data: PreparedData) -> dict[str, LayerMoments]:
+    """Return the moments of each layer from the present weights and the moments of the inputs.
+
+    Raises:
+        ModelError: They cannot be propagated through this network; the message names the operation.
+    """
+    inputs = data.splits[Split.TRAIN][0][: trial.training.batch_size]
+    return estimate_from_weights(network, inputs, measure_training_input_moments(data))
 
 
 @dataclass(frozen=True)
@@ -33,7 +46,7 @@ class WrittenCheckpoint:
     gathered: MomentsByEstimate
 
 
-def write_trained_weights(
+def write_weights_and_populations(
     trial: TrialSpec,
     network: nn.Module,
     gathered: MomentsByEstimate,
@@ -41,7 +54,7 @@ def write_trained_weights(
     store: CheckpointStore,
     origin: Mapping[str, Any],
 ) -> WrittenCheckpoint:
-    """Write the network's present weights; the `frozen` population is collected first if the trial evaluates it.
+    """Write the network's present weights; the populations that the trial evaluates after training come first.
 
     Args:
         trial: The trial.
@@ -51,12 +64,14 @@ def write_trained_weights(
         store: Receives the checkpoint.
         origin: Provenance, written into the checkpoint.
     """
-    if PopulationEstimate.FROZEN in trial.estimates:
+    if PopulationEstimate.FROZEN in trial.population_estimates:
         inputs, targets = data.splits[Split.TRAIN]
         batch_size = trial.training.batch_size
-        batches = complete_mini_batches(inputs, targets, batch_size)
+        batches = iter_complete_mini_batches(inputs, targets, batch_size)
         frozen = collect_frozen_moments(network, (x for x, _ in batches))
         gathered = {**gathered, PopulationEstimate.FROZEN: frozen}
-    weights = network_weights(network)
+    if trial.arm.from_weights:
+        gathered = {**gathered, PopulationEstimate.ANALYTIC: layer_moments_from_weights(trial, network, data)}
+    weights = list_weights_and_buffers(network)
     file, sha256 = write_checkpoint(store, weights, gathered, origin)
     return WrittenCheckpoint(file, sha256, gathered)

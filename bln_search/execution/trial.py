@@ -7,16 +7,20 @@ from collections.abc import Generator
 from bln_search.core.records import EpochRecord
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
-from bln_search.execution.loaded_network import build_network, load_readable_checkpoint
-from bln_search.execution.messages import EvaluationDone, Send, Task
-from bln_search.execution.trial_evaluation import evaluate_trial
-from bln_search.execution.trial_probes import probe_trial
-from bln_search.execution.trial_training import train_trial
+from bln_search.execution.loaded_network import build_initialized_network, load_network_if_readable
+from bln_search.execution.messages import EvaluationDone, Send, TrialTask
+from bln_search.execution.trial_evaluation import evaluate_trained_network
+from bln_search.execution.trial_probes import measure_trial_probes
+from bln_search.execution.trial_training import train_and_write_checkpoint
 from bln_search.training.seeding import reproducible_torch
 
 
-def run_task(task: Task, environment: ExecutionEnvironment, send: Send) -> Generator[EpochRecord | None, None, None]:
+def run_trial_task(
+    task: TrialTask, environment: ExecutionEnvironment, send: Send
+) -> Generator[EpochRecord | None, None, None]:
     """Train the task's network unless it has a checkpoint, evaluate it, and send every step as a message.
+
+    The network of a search trial is not evaluated.
 
     Args:
         task: The trial and the state it is in.
@@ -30,13 +34,17 @@ def run_task(task: Task, environment: ExecutionEnvironment, send: Send) -> Gener
     trial, memory_limit = task.trial, task.memory_limit or MEMORY_LIMIT
     with reproducible_torch(trial.seed, threads=environment.threads):
         data = load_prepared_data(trial.data, environment.data, environment.cache, environment.device)
-        network = build_network(trial, data).to(environment.device)
-        loaded = load_readable_checkpoint(trial, task.checkpoint, network, data, environment)
+        network = build_initialized_network(trial, data).to(environment.device)
+        loaded = load_network_if_readable(trial, task.checkpoint, network, data, environment)
         if loaded is None:
-            loaded = yield from train_trial(task, network, data, environment, send)
+            loaded = yield from train_and_write_checkpoint(task, network, data, environment, send)
             yield None
-        if loaded is not None:
-            evaluations = evaluate_trial(loaded, send, memory_limit=memory_limit)
-            probes = () if trial.probes is None else probe_trial(loaded, trial.probes, environment, memory_limit)
+        if loaded is not None and trial.is_search_trial:
+            send(EvaluationDone(()))
+        elif loaded is not None:
+            evaluations = evaluate_trained_network(loaded, send, memory_limit=memory_limit)
+            probes = (
+                () if trial.probes is None else measure_trial_probes(loaded, trial.probes, environment, memory_limit)
+            )
             send(EvaluationDone(evaluations, probes))
     release_freed_memory()

@@ -8,19 +8,22 @@ from torch import Tensor
 
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation
-from bln_search.data.conditions import corrupted_splits
+from bln_search.data.conditions import make_corrupted_splits
 from bln_search.data.lazy_images import Examples, select_examples
-from bln_search.evaluation.batches import mini_batches
+from bln_search.data.text_lengths import make_splits_with_text_length
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.split import evaluate_split
+from bln_search.evaluation.split_evaluation import evaluate_split
 from bln_search.execution.loaded_network import LoadedNetwork
-from bln_search.execution.messages import Phase, PhaseProgress, Send
-from bln_search.specs.sections.evaluation import EVALUATED_SPLITS, TrainExamples
+from bln_search.execution.messages import PhaseProgress, Send, TrialPhase
+from bln_search.specs.sections.evaluation import EVALUATED_SPLITS, TrainSplitSelection, format_length_condition_name
 
 _Splits = Mapping[Split, tuple[Examples, Tensor]]
 
 
-def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEMORY_LIMIT) -> tuple[Evaluation, ...]:
+def evaluate_trained_network(
+    loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEMORY_LIMIT
+) -> tuple[Evaluation, ...]:
     """Evaluate every planned row at every inference batch size on validation and test, clean and under every condition.
 
     If the trial evaluates the training split too, that is on clean images only.
@@ -34,53 +37,78 @@ def evaluate_trial(loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEM
         Every evaluation; undefined ones have their reason.
     """
     trial = loaded.trial
-    total = len(trial.batch_sizes) * sum(_examples_by_condition(loaded))
+    total = len(trial.inference_batch_sizes) * sum(_iter_num_examples_by_condition(loaded))
     done = 0
 
     def progress(examples: int) -> None:
         nonlocal done
         done += examples
-        send(PhaseProgress(Phase.EVALUATION, done, total))
+        send(PhaseProgress(TrialPhase.EVALUATION, done, total))
 
     return tuple(
         evaluation
-        for condition, splits in _splits_by_condition(loaded)
-        for batch_size in trial.batch_sizes
+        for condition, splits in _iter_splits_by_condition(loaded)
+        for batch_size in trial.inference_batch_sizes
         for split, (inputs, targets) in splits.items()
         for evaluation in evaluate_split(
             loaded.network,
-            mini_batches(inputs, targets, batch_size),
-            loaded.planned_row_specs,
-            loaded.populations,
+            iter_mini_batches_with_fillers(inputs, targets, batch_size),
+            loaded.planned_inference_rows,
+            loaded.populations_by_estimate_and_layer,
             split=split,
             batch_size=batch_size,
             condition=condition,
+            score=loaded.task.score,
+            has_accuracy=loaded.task.description.has_accuracy,
             memory_limit=memory_limit,
             progress=progress,
         )
     )
 
 
-def _clean_splits(loaded: LoadedNetwork) -> _Splits:
+def find_lowest_validation_loss(loaded: LoadedNetwork, *, memory_limit: int = MEMORY_LIMIT) -> float | None:
+    """The lowest validation loss of all planned rows at all inference batch sizes; None where none is measured."""
+    inputs, targets = loaded.data.splits[Split.VALIDATION]
+    losses = [
+        evaluation.loss
+        for batch_size in loaded.trial.inference_batch_sizes
+        for evaluation in evaluate_split(
+            loaded.network,
+            iter_mini_batches_with_fillers(inputs, targets, batch_size),
+            loaded.planned_inference_rows,
+            loaded.populations_by_estimate_and_layer,
+            split=Split.VALIDATION,
+            batch_size=batch_size,
+            score=loaded.task.score,
+            memory_limit=memory_limit,
+        )
+        if evaluation.loss is not None
+    ]
+    return min(losses, default=None)
+
+
+def _load_clean_splits(loaded: LoadedNetwork) -> _Splits:
     """The evaluated splits without corruption, in the order of the evaluations."""
     splits = {split: loaded.data.splits[split] for split in loaded.trial.evaluation.evaluated_splits}
-    if Split.TRAIN in splits and loaded.trial.evaluation.train_examples is TrainExamples.AS_VALIDATION:
+    if Split.TRAIN in splits and loaded.trial.evaluation.train_examples is TrainSplitSelection.AS_VALIDATION:
         inputs, targets = splits[Split.TRAIN]
         size = len(splits[Split.VALIDATION][0])
         splits[Split.TRAIN] = select_examples(inputs, slice(size)), targets[:size]
     return splits
 
 
-def _examples_by_condition(loaded: LoadedNetwork) -> Iterator[int]:
+def _iter_num_examples_by_condition(loaded: LoadedNetwork) -> Iterator[int]:
     """The number of examples of all evaluated splits, for the clean images and for each condition."""
-    clean = {split: len(inputs) for split, (inputs, _) in _clean_splits(loaded).items()}
+    clean = {split: len(inputs) for split, (inputs, _) in _load_clean_splits(loaded).items()}
     yield sum(clean.values())
-    for _ in loaded.trial.evaluation.conditions:
+    for _ in loaded.trial.evaluation.additional_condition_names:
         yield sum(clean[split] for split in EVALUATED_SPLITS)
 
 
-def _splits_by_condition(loaded: LoadedNetwork) -> Iterator[tuple[str, _Splits]]:
+def _iter_splits_by_condition(loaded: LoadedNetwork) -> Iterator[tuple[str, _Splits]]:
     """The clean splits, then those of each condition; one condition at a time, because images take much memory."""
-    yield "", _clean_splits(loaded)
+    yield "", _load_clean_splits(loaded)
     for condition in loaded.trial.evaluation.conditions:
-        yield condition.name, corrupted_splits(loaded.data, condition)
+        yield condition.name, make_corrupted_splits(loaded.data, condition)
+    for length in loaded.trial.evaluation.lengths:
+        yield format_length_condition_name(length), make_splits_with_text_length(loaded.data, length)

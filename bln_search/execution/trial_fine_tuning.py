@@ -6,32 +6,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import Evaluation
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation.batches import MiniBatch, complete_mini_batches, mini_batches
+from bln_search.evaluation.batches import MiniBatch, iter_complete_mini_batches, iter_mini_batches_with_fillers
 from bln_search.evaluation.populations import collect_frozen_moments
-from bln_search.evaluation.split import evaluate_split
+from bln_search.evaluation.split_evaluation import evaluate_split
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
+    compute_populations_of_layers,
+    estimates_from_training_history,
     find_norms,
-    layer_estimates,
-    network_populations,
     refresh_populations,
 )
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.specs.sections.fine_tune import FineTuneSpec
-from bln_search.specs.trial import TrialSpec, planned_inference_rows
+from bln_search.specs.trial import TrialSpec, list_planned_rows
+from bln_search.tasks import make_task
 from bln_search.training.fine_tuning import FineTuning
 from bln_search.training.optimization import make_optimizer
 
 
 @dataclass(frozen=True)
-class FineTuned:
+class FineTuningOutcome:
     """The outcome of fine-tuning.
 
     Attributes:
@@ -49,7 +49,7 @@ class FineTuned:
     diverged: str | None
 
     @property
-    def provenance(self) -> dict[str, str | int | float]:
+    def checkpoint_provenance(self) -> dict[str, str | int | float]:
         """What a checkpoint records of it."""
         return {
             "fine_tuned_under": str(self.configuration),
@@ -58,9 +58,9 @@ class FineTuned:
         }
 
 
-def fine_tune_network(
+def fine_tune_network_in_place(
     trial: TrialSpec, spec: FineTuneSpec, network: nn.Module, moments: MomentsByEstimate, data: PreparedData
-) -> FineTuned:
+) -> FineTuningOutcome:
     """Train the network further in place.
 
     Args:
@@ -73,31 +73,31 @@ def fine_tune_network(
     Raises:
         ModelError: No row of the trial has a value under which the network could be trained.
     """
-    tuner = _Tuner(trial, network, moments, data)
-    frozen = tuner.collect()
+    tuner = _FineTuningAdapter(trial, network, moments, data)
+    frozen = tuner.collect_moments()
     before = tuner.best_row(frozen, spec.configuration)
-    tuner.configure(before.key.configuration, frozen)
+    tuner.configure_layers(before.key.configuration, frozen)
     training = trial.training.model_copy(
         update={"learning_rate": trial.training.learning_rate * spec.learning_rate_factor}
     )
     tuning = FineTuning(
         network,
         tuner.training_batches,
-        tuner.loss,
+        tuner.mean_loss,
         make_optimizer(network, training),
         epochs=spec.epochs,
         refresh=spec.refresh,
-        estimate=lambda: tuner.refresh(tuner.collect()),
+        estimate=lambda: tuner.refresh_populations(tuner.collect_moments()),
     )
-    for _ in tuning.epochs():
+    for _ in tuning.train_epochs():
         pass
-    after = tuner.best_row(tuner.collect(), before.key.configuration)
+    after = tuner.best_row(tuner.collect_moments(), before.key.configuration)
     assert before.loss is not None
     assert after.loss is not None
-    return FineTuned(before.key.configuration, before.loss, after.loss, tuner.memory, tuning.diverged)
+    return FineTuningOutcome(before.key.configuration, before.loss, after.loss, tuner.memory, tuning.diverged)
 
 
-class _Tuner:
+class _FineTuningAdapter:
     """Data, populations and rows of a trial's network.
 
     Args:
@@ -108,46 +108,51 @@ class _Tuner:
     """
 
     def __init__(self, trial: TrialSpec, network: nn.Module, moments: MomentsByEstimate, data: PreparedData) -> None:
-        self.trial, self.network, self.data = trial, network, data
+        self.trial, self.network, self.data, self.task = trial, network, data, make_task(trial.resolved_task)
         self.layers = find_norms(network)
-        self._kept_memory: MomentsByEstimate | None = _memory_of(moments)
+        self._kept_memory: MomentsByEstimate | None = _memory_moments_of(moments)
 
     @property
     def memory(self) -> MomentsByEstimate:
         """The memory of MBN: that of the kept epoch before the first step, then that of the layers."""
-        return _memory_of(layer_estimates(self.layers)) if self._kept_memory is None else self._kept_memory
+        if self._kept_memory is not None:
+            return self._kept_memory
+        return _memory_moments_of(estimates_from_training_history(self.layers))
 
     def training_batches(self) -> Iterator[MiniBatch]:
         """The complete training mini-batches in the order of the data."""
         inputs, targets = self.data.splits[Split.TRAIN]
-        yield from complete_mini_batches(inputs, targets, self.trial.training.batch_size)
+        yield from iter_complete_mini_batches(inputs, targets, self.trial.training.batch_size)
 
-    def loss(self, batch: MiniBatch) -> Tensor:
+    def mean_loss(self, batch: MiniBatch) -> Tensor:
         """The mean loss of a mini-batch."""
         inputs, targets = batch
         self._kept_memory = None
-        return F.cross_entropy(self.network(inputs), targets)
+        return self.task.mean_loss(self.network(inputs), targets)
 
-    def collect(self) -> MomentsByEstimate:
+    def collect_moments(self) -> MomentsByEstimate:
         """The `frozen` estimate of the present weights, and the memory."""
         frozen = collect_frozen_moments(self.network, (inputs for inputs, _ in self.training_batches()))
         return {**self.memory, PopulationEstimate.FROZEN: frozen}
 
     def best_row(self, moments: MomentsByEstimate, only: InferenceConfiguration | None) -> Evaluation:
-        """The row of lowest validation loss; that of one configuration if it is given."""
+        """The row of lowest validation loss, among those with moments; that of one configuration if it is given."""
         evaluation = self.trial.evaluation
         rows = [
             InferenceRow(configuration, estimate)
-            for configuration, estimate in planned_inference_rows(self.trial)
-            if not configuration.uses_blend and only in (None, configuration)
+            for configuration, estimate in list_planned_rows(self.trial)
+            if not configuration.uses_blend
+            and only in (None, configuration)
+            and moments.keys() >= set(configuration.estimates_named_by_letters)
         ]
         results = evaluate_split(
             self.network,
-            mini_batches(*self.data.splits[Split.VALIDATION], self.trial.training.batch_size),
+            iter_mini_batches_with_fillers(*self.data.splits[Split.VALIDATION], self.trial.training.batch_size),
             rows,
-            network_populations(self.layers, moments, evaluation.correction, per_slot=evaluation.per_slot),
+            compute_populations_of_layers(self.layers, moments, evaluation.correction, per_slot=evaluation.per_slot),
             split=Split.VALIDATION,
             batch_size=self.trial.training.batch_size,
+            score=self.task.score,
         )
         measured = [result for result in results if result.loss is not None]
         if not measured:
@@ -155,17 +160,17 @@ class _Tuner:
             raise ModelError(f"the network cannot be fine-tuned: no configuration has a finite loss ({reasons})")
         return min(measured, key=lambda result: result.loss or 0.0)
 
-    def configure(self, configuration: InferenceConfiguration, moments: MomentsByEstimate) -> None:
+    def configure_layers(self, configuration: InferenceConfiguration, moments: MomentsByEstimate) -> None:
         """Configure the layers, with the population values of these moments."""
         for layer in self.layers.values():
-            layer.configuration = configuration.restricted_to(layer.method)
-        self.refresh(moments)
+            layer.configuration = configuration.restricted_to_statistics_of(layer.method)
+        self.refresh_populations(moments)
 
-    def refresh(self, moments: MomentsByEstimate) -> None:
+    def refresh_populations(self, moments: MomentsByEstimate) -> None:
         """Give the layers the population values of these moments."""
         evaluation = self.trial.evaluation
         refresh_populations(self.layers, moments, evaluation.correction, per_slot=evaluation.per_slot)
 
 
-def _memory_of(moments: MomentsByEstimate) -> MomentsByEstimate:
-    return {name: by_layer for name, by_layer in moments.items() if name == PopulationEstimate.MEMORY}
+def _memory_moments_of(moments: MomentsByEstimate) -> MomentsByEstimate:
+    return {name: by_layer for name, by_layer in moments.items() if PopulationEstimate(name).has_own_source_letter}

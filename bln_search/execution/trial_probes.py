@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bln_search.core.enums import ProbeKind, Split
-from bln_search.core.records import Probe
+from bln_search.core.records import ProbeResult
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.probe_evaluation import probe_batch_composition, probe_batch_size
 from bln_search.execution.environment import ExecutionEnvironment
@@ -14,9 +14,9 @@ from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.training.checkpoint import load_weights, read_checkpoint, restore_weights_on_exit
 
 
-def probe_trial(
+def measure_trial_probes(
     loaded: LoadedNetwork, probes: ProbesSpec, environment: ExecutionEnvironment, memory_limit: int = MEMORY_LIMIT
-) -> tuple[Probe, ...]:
+) -> tuple[ProbeResult, ...]:
     """Measure every probe on the validation split. Afterwards the network has its former weights.
 
     Args:
@@ -29,14 +29,14 @@ def probe_trial(
         DataError: A snapshot is missing or damaged.
     """
     inputs, targets = loaded.data.splits[Split.VALIDATION]
-    figures: list[Probe] = []
+    figures: list[ProbeResult] = []
     for batch_size in probes.batch_sizes or ():
         figures += probe_batch_size(
             loaded.network,
             inputs,
             targets,
-            loaded.planned_row_specs,
-            loaded.populations,
+            loaded.planned_inference_rows,
+            loaded.populations_by_estimate_and_layer,
             batch_size=batch_size,
             memory_limit=memory_limit,
         )
@@ -45,8 +45,8 @@ def probe_trial(
             loaded.network,
             inputs,
             targets,
-            loaded.planned_row_specs,
-            loaded.populations,
+            loaded.planned_inference_rows,
+            loaded.populations_by_estimate_and_layer,
             batch_size=loaded.trial.training.batch_size,
             reshuffles=probes.reshuffles,
             seed=loaded.trial.seed,
@@ -61,8 +61,8 @@ def probe_trial(
                     loaded.network,
                     inputs,
                     targets,
-                    loaded.planned_row_specs,
-                    replace(loaded, gathered=gathered).populations,
+                    loaded.planned_inference_rows,
+                    replace(loaded, gathered=gathered).populations_by_estimate_and_layer,
                     batch_size=loaded.trial.training.batch_size,
                     kind=ProbeKind.EPOCH,
                     epoch=snapshot.epoch,

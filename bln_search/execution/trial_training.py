@@ -8,16 +8,33 @@ from dataclasses import asdict
 from torch import nn
 
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.records import DRIFT, GEOMETRY, CheckpointRecord, EpochRecord, LayerGeometry, Snapshot
+from bln_search.core.records import (
+    DRIFT,
+    GEOMETRY,
+    CheckpointRecord,
+    EarlierEpochCheckpoint,
+    EpochRecord,
+    LayerWeightNormAndCurvature,
+)
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation.geometry import measure_geometry
+from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.inference_cost import count_parameters, measure_inference_seconds
+from bln_search.evaluation.weight_norms_and_curvature import measure_weight_norms_and_curvature
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork
-from bln_search.execution.messages import EpochDone, Phase, PhaseProgress, Send, Task, TrainingDiverged, TrainingDone
-from bln_search.execution.provenance import trial_provenance
-from bln_search.execution.trained_weights import write_trained_weights
-from bln_search.execution.trial_fine_tuning import fine_tune_network
+from bln_search.execution.messages import (
+    EpochDone,
+    PhaseProgress,
+    Send,
+    TrainingDiverged,
+    TrainingDone,
+    TrialPhase,
+    TrialTask,
+)
+from bln_search.execution.provenance import make_trial_provenance
+from bln_search.execution.trained_weights import layer_moments_from_weights, write_weights_and_populations
+from bln_search.execution.trial_evaluation import find_lowest_validation_loss
+from bln_search.execution.trial_fine_tuning import fine_tune_network_in_place
 from bln_search.norms.network.drift import compute_drifts
 from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.sections.search import Objective
@@ -27,8 +44,8 @@ from bln_search.training import TrainingRun
 _Provenance = dict[str, str | int | float]
 
 
-def train_trial(
-    task: Task, network: nn.Module, data: PreparedData, environment: ExecutionEnvironment, send: Send
+def train_and_write_checkpoint(
+    task: TrialTask, network: nn.Module, data: PreparedData, environment: ExecutionEnvironment, send: Send
 ) -> Generator[EpochRecord, None, LoadedNetwork | None]:
     """Train the network and write its snapshots and its checkpoint, with the populations that the trial evaluates.
 
@@ -46,45 +63,50 @@ def train_trial(
         The trained network; None if training diverged.
     """
     trial = task.trial
-    run = TrainingRun(
-        network,
-        data,
-        trial.training,
-        trial.arm,
-        seed=trial.seed,
-        estimates=trial.estimates,
-        correction=trial.evaluation.correction,
-    )
-    origin = trial_provenance(trial, environment.device)
-    snapshots: list[Snapshot] = []
-    geometry: list[LayerGeometry] = []
+    if trial.arm.from_weights:
+        layer_moments_from_weights(
+            trial, network, data
+        )  # a network without values from the weights fails before training
+    measures_running_loss = Objective.RUNNING_TRAINING_LOSS in task.measured
+    run = TrainingRun.of_trial(network, data, trial, measures_running_loss=measures_running_loss)
+    origin = make_trial_provenance(trial, environment.device)
+    snapshots: list[EarlierEpochCheckpoint] = []
+    geometry: list[LayerWeightNormAndCurvature] = []
     for record in run.train_epochs():
-        if _wants_snapshot(trial, record.epoch):
+        if _is_snapshot_epoch(trial, record.epoch):
             epoch_origin = {**origin, "epoch": record.epoch}
-            written = write_trained_weights(trial, network, run.moments, data, environment.checkpoints, epoch_origin)
-            snapshots.append(Snapshot(record.epoch, written.file, written.sha256))
-        geometry += _measure_geometry(trial, run, record.epoch)
+            written = write_weights_and_populations(
+                trial, network, run.moments, data, environment.checkpoints, epoch_origin
+            )
+            snapshots.append(EarlierEpochCheckpoint(record.epoch, written.file, written.sha256))
+        geometry += _measure_geometry_if_requested(trial, run, record.epoch)
         send(EpochDone(record))
-        send(PhaseProgress(Phase.TRAINING, record.epoch, trial.training.epochs))
+        send(PhaseProgress(TrialPhase.TRAINING, record.epoch, trial.epochs))
         yield record
     trained = run.result
     if trained.diverged is not None:
         send(TrainingDiverged(trained.diverged))
         return None
     moments: MomentsByEstimate = trained.moments
-    judged_under, validation_loss = trial.arm.selection_configuration, trained.kept_validation_loss
-    if trial.arm.fine_tune is not None:
-        tuned = fine_tune_network(trial, trial.arm.fine_tune, network, moments, data)
+    judged_under, validation_loss = trial.arm.checkpoint_selection_configuration, trained.kept_validation_loss
+    is_ranked = not trial.is_search_trial or Objective.BEST_LOSS in task.measured
+    if trial.arm.fine_tune is not None and is_ranked:
+        tuned = fine_tune_network_in_place(trial, trial.arm.fine_tune, network, moments, data)
         if tuned.diverged is not None:
             send(TrainingDiverged(tuned.diverged))
             return None
         moments, judged_under, validation_loss = tuned.moments, tuned.configuration, tuned.loss_after
-        origin |= tuned.provenance
-    if PopulationEstimate.FROZEN in trial.estimates:
-        send(PhaseProgress(Phase.POPULATION, 0, 1))
-    origin |= _network_provenance(task, network, data)
-    written = write_trained_weights(trial, network, moments, data, environment.checkpoints, origin)
+        origin |= tuned.checkpoint_provenance
+    if PopulationEstimate.FROZEN in trial.population_estimates:
+        send(PhaseProgress(TrialPhase.POPULATION, 0, 1))
+    if run.running_loss is not None:
+        origin[Objective.RUNNING_TRAINING_LOSS.value] = run.running_loss.mean
+    origin |= _make_network_provenance(task, network, data)
+    written = write_weights_and_populations(trial, network, moments, data, environment.checkpoints, origin)
     loaded = LoadedNetwork(trial, network, written.gathered, data, tuple(snapshots))
+    if trial.is_search_trial and is_ranked:
+        lowest = find_lowest_validation_loss(loaded, memory_limit=task.memory_limit or MEMORY_LIMIT)
+        origin |= {} if lowest is None else {Objective.BEST_LOSS.value: lowest}
     checkpoint = CheckpointRecord(
         file=written.file,
         sha256=written.sha256,
@@ -93,7 +115,7 @@ def train_trial(
         validation_loss=validation_loss,
         provenance={
             **origin,
-            DRIFT: [asdict(drift) for drift in compute_drifts(loaded.gathered, loaded.norms)],
+            DRIFT: [asdict(drift) for drift in compute_drifts(loaded.gathered, loaded.norm_layers_by_name)],
             GEOMETRY: [asdict(layer) for layer in geometry],
         },
         snapshots=loaded.snapshots,
@@ -102,16 +124,18 @@ def train_trial(
     return loaded
 
 
-def _wants_snapshot(trial: TrialSpec, epoch: int) -> bool:
+def _is_snapshot_epoch(trial: TrialSpec, epoch: int) -> bool:
     """Does the trial probe the weights after this epoch?"""
     return trial.probes is not None and trial.probes.epochs is not None and epoch % trial.probes.epochs == 0
 
 
-def _measure_geometry(trial: TrialSpec, run: TrainingRun, epoch: int) -> tuple[LayerGeometry, ...]:
+def _measure_geometry_if_requested(
+    trial: TrialSpec, run: TrainingRun, epoch: int
+) -> tuple[LayerWeightNormAndCurvature, ...]:
     """Measure the geometry of the layers after an epoch, where the study asks for it."""
     if trial.probes is None or trial.probes.geometry is None:
         return ()
-    return measure_geometry(
+    return measure_weight_norms_and_curvature(
         run.network,
         run.data.splits[Split.TRAIN][0][: trial.probes.geometry],
         epoch=epoch,
@@ -120,7 +144,7 @@ def _measure_geometry(trial: TrialSpec, run: TrainingRun, epoch: int) -> tuple[L
     )
 
 
-def _network_provenance(task: Task, network: nn.Module, data: PreparedData) -> _Provenance:
+def _make_network_provenance(task: TrialTask, network: nn.Module, data: PreparedData) -> _Provenance:
     """Number of parameters, the data set's SHA-256, and the measured objectives."""
     origin: _Provenance = {"parameters": count_parameters(network)}
     if data.sha256 is not None:

@@ -11,12 +11,14 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.registry import TEXT_MODELS, model_problem, plugin_models
-from bln_search.models.convolutional import LeNet
-from bln_search.models.dense import MLP
+from bln_search.core.registry import OPTIONS_OF_TASKS, TEXT_MODELS, find_model_problem, plugin_model_entry_points
+from bln_search.models.all_convolutional import AllConvolutionalNetwork
+from bln_search.models.analytic import bind_analytic_layers
 from bln_search.models.imagenet_residual import ImageNetResNet
 from bln_search.models.initialization import initialize_weights
-from bln_search.models.plain import NIN, VGG16
+from bln_search.models.lenet import LeNet
+from bln_search.models.mlp import MLP
+from bln_search.models.plain_convolutional import NIN, VGG16
 from bln_search.models.recurrent import RecurrentNetwork
 from bln_search.models.residual import ResNet
 from bln_search.norms.network.unit_positions import set_unit_positions
@@ -25,6 +27,7 @@ NormFactory = Callable[[int], nn.Module]
 """Makes a normalization layer for a number of features."""
 
 MODELS: Mapping[str, Callable[..., nn.Module]] = {
+    "allconv": AllConvolutionalNetwork,
     "gru": partial(RecurrentNetwork, cell="gru"),
     "lenet": LeNet,
     "lstm": partial(RecurrentNetwork, cell="lstm"),
@@ -63,9 +66,10 @@ def build_model(
         vocabulary: number of token ids of the inputs; None where inputs are measurements.
 
     Raises:
-        ModelError: there is no such model, or it does not support the options, the input shape or token ids.
+        ModelError: there is no such model, or it does not support the options, the input shape, token ids or the
+            method of the normalization layers.
     """
-    check_model(name, options or {})
+    check_model_name_and_options(name, options or {})
     arguments = dict(options or {})
     if vocabulary is not None:
         if not _accepts_vocabulary(name):
@@ -75,8 +79,9 @@ def build_model(
     network = _make_network(name, input_shape, classes, norm, arguments)
     initialize_weights(network, torch.Generator().manual_seed(seed))
     dtype = torch.float32 if vocabulary is None else torch.int64
-    set_unit_positions(network, torch.zeros(2, *input_shape, dtype=dtype))
-    return network
+    example = torch.zeros(2, *input_shape, dtype=dtype)
+    set_unit_positions(network, example)
+    return bind_analytic_layers(network, example)
 
 
 def _make_network(
@@ -87,7 +92,7 @@ def _make_network(
     Raises:
         ModelError: the factory of an installed package fails; the message names the package's model and its arguments.
     """
-    factory = _find_factory(name)
+    factory = _get_model_factory(name)
     if name in MODELS:
         return factory(input_shape, classes, norm, **options)
     try:
@@ -102,12 +107,12 @@ def _make_network(
 
 def _accepts_vocabulary(name: str) -> bool:
     """Return whether the factory of a model has the parameter `vocabulary` or accepts any keyword argument."""
-    parameters = signature(_find_factory(name)).parameters
+    parameters = signature(_get_model_factory(name)).parameters
     accepts_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
     return "vocabulary" in parameters or accepts_any
 
 
-def _find_factory(name: str) -> Callable[..., nn.Module]:
+def _get_model_factory(name: str) -> Callable[..., nn.Module]:
     """Return the factory of a model, built in or of an installed package.
 
     Raises:
@@ -116,22 +121,22 @@ def _find_factory(name: str) -> Callable[..., nn.Module]:
     if name in MODELS:
         return MODELS[name]
     try:
-        factory: Callable[..., nn.Module] = plugin_models()[name].load()
+        factory: Callable[..., nn.Module] = plugin_model_entry_points()[name].load()
     except Exception as error:
         raise ModelError(f"the model {name} of an installed package cannot be loaded: {error}") from error
     return factory
 
 
-def check_model(name: str, options: Mapping[str, Any]) -> None:
+def check_model_name_and_options(name: str, options: Mapping[str, Any]) -> None:
     """Check the name and the options of a model.
 
     Raises:
         ModelError: there is no model of this name, or it does not have one of the options.
     """
-    problem = model_problem(name, set(options))
+    problem = find_model_problem(name, set(options) - OPTIONS_OF_TASKS)
     if problem is not None:
         raise ModelError(problem)
-    parameters = signature(_find_factory(name)).parameters
+    parameters = signature(_get_model_factory(name)).parameters
     for option in options:
         if option not in parameters:
             raise ModelError(f"the model {name} has no option {option!r}: remove it")

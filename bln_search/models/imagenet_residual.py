@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -10,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
+from bln_search.models.residual import Norm, ResidualBlock
 
-Norm = Callable[[int], nn.Module]
 _STEM_CHANNELS = 64
 _STAGE_CHANNELS = (64, 128, 256, 512)
 _REDUCTION = 32
@@ -43,10 +42,8 @@ class Projection(nn.Module):
         return projected
 
 
-class BasicBlock(nn.Module):
-    """ReLU(norm(conv 3×3(ReLU(norm(conv 3×3(x))))) + shortcut(x)), no biases before a norm.
-
-    The shortcut is the input, or its projection where the shapes differ.
+class BasicBlock(ResidualBlock):
+    """A block of two convolutions whose shortcut is the input, or its projection where the shapes differ.
 
     Args:
         inputs: number of input channels.
@@ -60,17 +57,13 @@ class BasicBlock(nn.Module):
     expansion: ClassVar[int] = 1
 
     def __init__(self, inputs: int, channels: int, stride: int, norm: Norm) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(inputs, channels, 3, stride=stride, padding=1, bias=False)
-        self.first_norm = norm(channels)
-        self.second = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        self.second_norm = norm(channels)
+        super().__init__(inputs, channels, stride, norm)
         self.shortcut = _make_shortcut(inputs, channels, stride, norm)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the output of the block."""
-        residual = self.second_norm(self.second(F.relu(self.first_norm(self.first(x)))))
-        return F.relu(residual + self.shortcut(x))
+    def shortcut_output(self, x: Tensor) -> Tensor:
+        """Return the input or its projection."""
+        output: Tensor = self.shortcut(x)
+        return output
 
 
 class BottleneckBlock(nn.Module):

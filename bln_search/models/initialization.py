@@ -24,7 +24,7 @@ def initialize_weights(network: nn.Module, generator: torch.Generator) -> None:
     rectified, glorot = getattr(network, "rectified", False), getattr(network, "glorot", False)
     for module in network.modules():
         if isinstance(module, RecurrentLayer):
-            module.initialize(generator)
+            module.initialize_weights_and_bias(generator)
             continue
         if isinstance(module, nn.Embedding):
             nn.init.uniform_(module.weight, -_EMBEDDING_BOUND, _EMBEDDING_BOUND, generator=generator)

@@ -40,9 +40,10 @@ class ResidualBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the output of the block."""
         residual = self.second_norm(self.second(F.relu(self.first_norm(self.first(x)))))
-        return F.relu(residual + self._shortcut_output(x))
+        return F.relu(residual + self.shortcut_output(x))
 
-    def _shortcut_output(self, x: Tensor) -> Tensor:
+    def shortcut_output(self, x: Tensor) -> Tensor:
+        """Return the input in the shape of the output."""
         if self.stride > 1:
             x = x[:, :, :: self.stride, :: self.stride]
         return F.pad(x, (0, 0, 0, 0, 0, self.new_channels)) if self.new_channels else x

@@ -12,7 +12,7 @@ from bln_search.core.errors import ModelError
 
 
 @dataclass(frozen=True)
-class Axes:
+class InputAxes:
     """Axes of an input: samples on axis 0, features on one axis, positions on the others.
 
     Attributes:
@@ -48,7 +48,7 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class LayerAxes(Axes):
+class WholeLayerInputAxes(InputAxes):
     """Axes of statistics over the whole layer: the feature statistics of an example are over features and positions.
 
     The positions of a sequence (N, T, D) with features last are time steps. They stay apart: the layer of a time step
@@ -58,11 +58,11 @@ class LayerAxes(Axes):
     @property
     def feature_reduction_axes(self) -> tuple[int, ...]:
         """The axes of one example; the feature axis for sequences."""
-        return (self.feature,) if is_sequence(self) else tuple(range(1, self.ndim))
+        return (self.feature,) if are_axes_of_sequence(self) else tuple(range(1, self.ndim))
 
 
 @dataclass(frozen=True)
-class InstanceAxes(Axes):
+class InstanceNormInputAxes(InputAxes):
     """Axes of instance normalization: the feature statistics of an example are over positions, one for each channel."""
 
     @property
@@ -77,13 +77,13 @@ class InstanceAxes(Axes):
 
 
 @lru_cache(maxsize=256)
-def find_axes(
+def determine_input_axes(
     ndim: int,
     feature_axis: int | None,
     *,
     pools_positions: bool,
     normalized_axes: NormalizedAxes = NormalizedAxes.POSITION,
-) -> Axes:
+) -> InputAxes:
     """Return the axes of an input: features on axis 1, in (N, T, D) on the last one, unless `feature_axis` is given.
 
     Args:
@@ -101,16 +101,16 @@ def find_axes(
             f"{ndim} dimensions"
         )
     feature = feature_axis if feature_axis is not None else (2 if ndim == 3 else 1)
-    kind = LayerAxes if normalized_axes is NormalizedAxes.LAYER else Axes
+    kind = WholeLayerInputAxes if normalized_axes is NormalizedAxes.LAYER else InputAxes
     return kind(ndim, feature % ndim, pools_positions)
 
 
-def is_sequence(axes: Axes) -> bool:
+def are_axes_of_sequence(axes: InputAxes) -> bool:
     """Return whether an input is (N, T, D): its positions are time steps."""
     return axes.ndim == 3 and axes.feature == 2
 
 
-def check_features(x: Tensor, axes: Axes, num_features: int) -> None:
+def check_num_features(x: Tensor, axes: InputAxes, num_features: int) -> None:
     """Raise ModelError unless the feature axis of `x` has `num_features` entries."""
     size = x.shape[axes.feature]
     if size != num_features:

@@ -9,13 +9,13 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
+from bln_search.core.method import Method
 from bln_search.norms.formula_variant import BN_VARIANTS
-from bln_search.norms.layer import LayerOptions, Normalization
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.statistics import Moments
+from bln_search.norms.normalization import Normalization, NormalizationOptions
+from bln_search.norms.statistics import StatisticMoments
 
 
 class BRN(Normalization):
@@ -52,7 +52,7 @@ class BRN(Normalization):
         momentum: float = 0.99,
         r_max: float = 3.0,
         d_max: float = 5.0,
-        **layer: Unpack[LayerOptions],
+        **layer: Unpack[NormalizationOptions],
     ) -> None:
         super().__init__(num_features, **layer)
         if not 0 < momentum < 1 or r_max < 1 or d_max < 0:
@@ -69,13 +69,13 @@ class BRN(Normalization):
         """Return weight one for the mini-batch branch."""
         return 1.0, 0.0
 
-    def training_branch(
+    def normalize_branch_in_training(
         self, x: Tensor, mean: Tensor, centred: Tensor, variance: Tensor, deviation: Tensor, weight: float
     ) -> Tensor:
         """Return r·(x − μ_B)/σ_B + d; at the first step r = 1 and d = 0."""
         if self.moving is None:
-            return super().training_branch(x, mean, centred, variance, deviation, weight)
-        averages = self.moving / self._total_weight()
+            return super().normalize_branch_in_training(x, mean, centred, variance, deviation, weight)
+        averages = self.moving / self._sum_of_average_weights()
         r = (deviation.detach() / averages[2]).clamp(1 / self.r_max, self.r_max)
         d = ((mean.detach() - averages[0]) / averages[2]).clamp(-self.d_max, self.d_max)
         return torch.addcmul(d * weight, centred, r * weight / deviation)
@@ -85,8 +85,8 @@ class BRN(Normalization):
         mean = mean.detach()
         distance = torch.zeros_like(mean)
         if self.moving is not None:
-            old_weight = self._total_weight() * self.momentum
-            distance = (mean - self.moving[0] / self._total_weight()) * sqrt(
+            old_weight = self._sum_of_average_weights() * self.momentum
+            distance = (mean - self.moving[0] / self._sum_of_average_weights()) * sqrt(
                 old_weight / (old_weight + 1 - self.momentum)
             )
         entry = torch.stack([mean, distance.square(), deviation.detach(), variance.detach()])
@@ -94,27 +94,29 @@ class BRN(Normalization):
         self._steps += 1
         self._values_per_batch = values_per_batch
 
-    def history_estimates(self) -> dict[str, LayerMoments]:
+    def estimates_from_history(self) -> dict[str, LayerMoments]:
         """Return the moving averages."""
         if self.moving is None:
             return {}
-        moments = Moments(*(self.moving.double() / self._total_weight()))
+        moments = StatisticMoments(*(self.moving.double() / self._sum_of_average_weights()))
         return {PopulationEstimate.MOVING: LayerMoments(moments, None, self.batch_size or 1, self._values_per_batch)}
 
-    def _total_weight(self) -> float:
+    def _sum_of_average_weights(self) -> float:
         """Return the sum of the weights of all mini-batches so far."""
         return 1 - self.momentum**self._steps
 
-    def history_state(self) -> list[int]:
+    def history_numbers_to_store(self) -> list[int]:
         """Return the number of steps in the averages and the number of values in a mini-batch."""
         return [self._steps, self._values_per_batch]
 
-    def load_history_state(self, state: list[int]) -> None:
-        """Restore the numbers that `history_state` returned."""
+    def restore_history_numbers(self, state: list[int]) -> None:
+        """Restore the numbers that `history_numbers_to_store` returned."""
         self._steps, self._values_per_batch = state
 
-    def upgrade_buffers(self) -> None:
+    def upgrade_buffers_of_earlier_format(self) -> None:
         """Convert the second average from E[μ²], as in earlier formats, to Var[μ]."""
         if self.moving is not None and self._steps:
             mean, square, *others = self.moving
-            self.moving = torch.stack([mean, (square - mean.square() / self._total_weight()).clamp_min(0.0), *others])
+            self.moving = torch.stack(
+                [mean, (square - mean.square() / self._sum_of_average_weights()).clamp_min(0.0), *others]
+            )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bln_search.core.blend import Blend
+from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import NormalizedAxes
 
@@ -37,7 +37,7 @@ class ExtraState:
     """
 
     configuration: InferenceConfiguration
-    blend: Blend | None
+    blend: PopulationWeight | None
     batch_size: int | None
     population_outdated: bool
     history: list[int]
@@ -71,11 +71,23 @@ class ExtraState:
         return ExtraState(configuration, blend, batch_size or None, bool(outdated), history, axes, earlier)
 
 
-def _encode_blend(blend: Blend) -> tuple[int, int]:
+def float_to_bits(value: float) -> int:
+    """Return the bits of a number as a whole number."""
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits
+
+
+def float_from_bits(bits: int) -> float:
+    """Return the number of `float_to_bits`."""
+    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    return value
+
+
+def _encode_blend(blend: PopulationWeight) -> tuple[int, int]:
     """Return a blend as whole numbers: its kind, and the bits of its number."""
-    return int(blend.is_prior), struct.unpack("<q", struct.pack("<d", blend.value))[0]
+    return int(blend.is_prior), float_to_bits(blend.value)
 
 
-def _decode_blend(is_prior: int, bits: int) -> Blend:
+def _decode_blend(is_prior: int, bits: int) -> PopulationWeight:
     """Return the blend of `_encode_blend`."""
-    return Blend(struct.unpack("<d", struct.pack("<q", bits))[0], bool(is_prior))
+    return PopulationWeight(float_from_bits(bits), bool(is_prior))

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from bln_search.core.enums import Affine, NormalizedAxes, Semantics
 from bln_search.core.errors import ModelError
-from bln_search.norms.axes import is_sequence
-from bln_search.norms.layer import LayerOptions, Normalization
+from bln_search.norms.axes import are_axes_of_sequence
+from bln_search.norms.normalization import Normalization, NormalizationOptions
 
 
 class FeatureStatisticsLayer(Normalization):
@@ -36,7 +36,7 @@ class FeatureStatisticsLayer(Normalization):
         axes: `position` or `layer`.
         affine: `channel` for one γ and one β for each channel, `unit` for one for each channel at each position.
         positions: (H, W), the lengths of the position axes, with affine `unit` and images only; None to set them later
-            (`set_positions`).
+            (`set_parameter_positions`).
         layer: further arguments of `Normalization`.
     """
 
@@ -47,7 +47,7 @@ class FeatureStatisticsLayer(Normalization):
         axes: NormalizedAxes | str = NormalizedAxes.POSITION,
         affine: Affine | str = Affine.CHANNEL,
         positions: tuple[int, ...] | None = None,
-        **layer: Unpack[LayerOptions],
+        **layer: Unpack[NormalizationOptions],
     ) -> None:
         super().__init__(num_features, **layer)
         self.normalized_axes, self.affine = NormalizedAxes(axes), Affine(affine)
@@ -58,42 +58,42 @@ class FeatureStatisticsLayer(Normalization):
                 "remove one of them"
             )
         if positions is not None:
-            self.set_positions(positions)
+            self.set_parameter_positions(positions)
 
-    def set_positions(self, positions: tuple[int, ...]) -> None:
+    def set_parameter_positions(self, positions: tuple[int, ...]) -> None:
         """Make γ and β of shape (C, *positions), their feature axis as in an example; each keeps its channel's value.
 
         Raises:
             ModelError: the layer has affine `channel`, or positions already; or the positions are time steps.
         """
-        axes = self.axes(len(positions) + 2)
-        if not self.can_take_positions or min(positions, default=0) < 1 or is_sequence(axes):
+        axes = self.input_axes(len(positions) + 2)
+        if not self.can_set_parameter_positions or min(positions, default=0) < 1 or are_axes_of_sequence(axes):
             raise ModelError(
                 f"positions {tuple(positions)} are for a layer of images with affine `unit` that has none yet: this "
                 f"layer has affine `{self.affine}` and gains of shape {tuple(self.weight.shape)}"
             )
         shape = list(positions)
         shape.insert(axes.feature - 1, self.num_features)
-        self._make_parameters(tuple(shape))
+        self._reshape_parameters(tuple(shape))
 
     @property
-    def can_take_positions(self) -> bool:
-        """Whether `set_positions` has not been called, with affine `unit`."""
+    def can_set_parameter_positions(self) -> bool:
+        """Whether `set_parameter_positions` has not been called, with affine `unit`."""
         return self.affine is Affine.UNIT and self.weight.ndim == 1
 
-    def needs_positions(self, x: Tensor) -> bool:
+    def lacks_parameter_positions_for(self, x: Tensor) -> bool:
         """Return whether γ and β need the positions of an input `x` (N, ...) and do not have them yet."""
-        axes = self.axes(x.ndim)
-        return self.can_take_positions and axes.ndim > 2 and not is_sequence(axes)
+        axes = self.input_axes(x.ndim)
+        return self.can_set_parameter_positions and axes.ndim > 2 and not are_axes_of_sequence(axes)
 
-    def parameter_shape(self, ndim: int) -> tuple[int, ...]:
+    def broadcast_parameter_shape(self, ndim: int) -> tuple[int, ...]:
         """Return the shape in which γ and β broadcast against an input of `ndim` dimensions."""
-        return super().parameter_shape(ndim) if self.weight.ndim == 1 else (1, *self.weight.shape)
+        return super().broadcast_parameter_shape(ndim) if self.weight.ndim == 1 else (1, *self.weight.shape)
 
     def check_input(self, x: Tensor) -> None:
         """Raise ModelError unless the layer can normalize `x` (N, ...)."""
         super().check_input(x)
-        if self.needs_positions(x):
+        if self.lacks_parameter_positions_for(x):
             raise ModelError(
                 f"this layer has affine `unit` and does not know the positions of its input of shape {tuple(x.shape)}: "
                 "give it positions, such as (height, width)"
@@ -111,9 +111,9 @@ class FeatureStatisticsLayer(Normalization):
         changed = [f", {name}={value}" for name, value in options.items() if value not in defaults]
         return super().extra_repr() + "".join(changed)
 
-    def _make_parameters(self, shape: tuple[int, ...]) -> None:
+    def _reshape_parameters(self, shape: tuple[int, ...]) -> None:
         """Replace γ and β by parameters of a shape, with the values of their channels."""
-        broadcast = self.axes(len(shape) + 1).broadcast_shape(self.num_features)[1:]
+        broadcast = self.input_axes(len(shape) + 1).broadcast_shape(self.num_features)[1:]
         for name in ("weight", "bias"):
             old: nn.Parameter = getattr(self, name)
             value = old.detach().view(broadcast).expand(shape).clone()
@@ -121,6 +121,6 @@ class FeatureStatisticsLayer(Normalization):
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
         weight = state_dict.get(f"{prefix}weight")
-        if self.can_take_positions and isinstance(weight, Tensor) and weight.ndim > 1:
-            self._make_parameters(tuple(weight.shape))
+        if self.can_set_parameter_positions and isinstance(weight, Tensor) and weight.ndim > 1:
+            self._reshape_parameters(tuple(weight.shape))
         super()._load_from_state_dict(state_dict, prefix, *args)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ class FormulaVariant:
     averages_deviation: bool = False
     unbiased: bool = False
 
-    def batch_deviation(self, variance: Tensor, count: int) -> Tensor:
+    def compute_batch_deviation(self, variance: Tensor, count: int) -> Tensor:
         """Return the deviation of a mini-batch, ε under the root.
 
         Args:
@@ -68,4 +68,11 @@ BN_VARIANTS: dict[Semantics, FormulaVariant] = {
         counts_positions=True,
     )
     for semantics in Semantics
+}
+
+ANALYTIC_EPSILON = 1e-12
+"""ε of layers whose statistics come from weights: variances of weights are not estimated from few values."""
+
+ANALYTIC_VARIANTS: dict[Semantics, FormulaVariant] = {
+    semantics: replace(variant, epsilon=ANALYTIC_EPSILON) for semantics, variant in BN_VARIANTS.items()
 }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bln_search.core.configuration import Method
 from bln_search.core.errors import ModelError
-from bln_search.norms.axes import InstanceAxes
+from bln_search.core.method import Method
+from bln_search.norms.axes import InstanceNormInputAxes
 from bln_search.norms.formula_variant import BN_VARIANTS
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.running_statistics import RunningStatisticsLayer
@@ -33,14 +33,14 @@ class InstanceNorm(RunningStatisticsLayer):
     def __init__(self, num_features: int, *, epsilon: float | None = None, batch_size: int | None = None) -> None:
         super().__init__(num_features, epsilon=epsilon, feature_axis=1, batch_size=batch_size)
 
-    def axes(self, ndim: int) -> InstanceAxes:
+    def input_axes(self, ndim: int) -> InstanceNormInputAxes:
         """Return the axes of an input of `ndim` dimensions. Raises ModelError if it has no positions."""
-        if ndim < self._smallest_ndim:
+        if ndim < self._min_input_ndim:
             raise ModelError(
                 "instance normalization takes inputs (N, C, L), (N, C, H, W) or (N, C, D, H, W), examples first, not "
                 f"one of {ndim} dimensions"
             )
-        return InstanceAxes(ndim, feature=1, pools_positions=True)
+        return InstanceNormInputAxes(ndim, feature=1, pools_positions=True)
 
     def branch_weights(self, batch_size: int) -> tuple[float, float]:  # noqa: ARG002 - independent of the batch size
         """Return weight one for the statistics of an example."""
@@ -51,5 +51,5 @@ class InstanceNorm(RunningStatisticsLayer):
         return moments.values_per_batch // moments.batch_size
 
     @property
-    def _smallest_ndim(self) -> int:
+    def _min_input_ndim(self) -> int:
         return 3

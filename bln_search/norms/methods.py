@@ -6,14 +6,16 @@ from dataclasses import replace
 from math import sqrt
 from typing import Any, Unpack
 
-from bln_search.core.configuration import Method, mini_batch_configuration
+from bln_search.core.configuration import mini_batch_configuration_of
 from bln_search.core.enums import Semantics
+from bln_search.core.method import Method
+from bln_search.norms.analytic.layer import AP2, WN, NormProp
 from bln_search.norms.brn import BRN
 from bln_search.norms.feature_layer import FeatureStatisticsLayer
 from bln_search.norms.formula_variant import BLN_VARIANTS, BN_VARIANTS, WEIGHT_EPSILON
-from bln_search.norms.layer import LayerOptions, Normalization
 from bln_search.norms.mbn import MBN
 from bln_search.norms.no_normalization import NoNormalization
+from bln_search.norms.normalization import Normalization, NormalizationOptions
 from bln_search.norms.running_statistics import RunningStatisticsLayer
 
 
@@ -52,7 +54,7 @@ class BN(RunningStatisticsLayer):
     method = Method.BN
     formula_variants = BN_VARIANTS
 
-    def __init__(self, num_features: int, *, unbiased: bool = False, **layer: Unpack[LayerOptions]) -> None:
+    def __init__(self, num_features: int, *, unbiased: bool = False, **layer: Unpack[NormalizationOptions]) -> None:
         super().__init__(num_features, **layer)
         self.formula_variant = replace(self.formula_variant, unbiased=unbiased)
 
@@ -76,14 +78,16 @@ class LN(FeatureStatisticsLayer):
     @property
     def matches_replaced_layer(self) -> bool:
         """Whether the outputs are those of the LayerNorm that it replaced: each example by its own features."""
-        return self.replaces_torch_layer and self.configuration == mini_batch_configuration(self.method)
+        return self.replaces_torch_layer and self.configuration == mini_batch_configuration_of(self.method)
 
     def branch_weights(self, batch_size: int) -> tuple[float, float]:  # noqa: ARG002 - independent of the batch size
         """Return weight one for the feature branch."""
         return 0.0, 1.0
 
 
-_LAYERS: dict[Method, type[Normalization]] = {layer.method: layer for layer in (BN, LN, BLN, MBN, BRN, NoNormalization)}
+_LAYERS: dict[Method, type[Normalization]] = {
+    layer.method: layer for layer in (BN, LN, BLN, MBN, BRN, WN, NormProp, AP2, NoNormalization)
+}
 
 
 def make_norm(
@@ -99,7 +103,8 @@ def make_norm(
     """Make a normalization layer by the name of its method.
 
     Args:
-        method: `bn`, `ln`, `bln`, `mbn` or `brn`; `none` for the layer of a network without normalization.
+        method: `bn`, `ln`, `bln`, `mbn`, `brn`, `wn`, `normprop` or `ap2`; `none` for the layer of a network
+            without normalization.
         num_features: d, the length of the feature axis.
         semantics: variant of the formulas, `paper` or `reference`.
         epsilon: ε under the root of the deviations; None for the default of the variant.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bln_search.core.errors import ModelError
-from bln_search.norms.statistics import Moments
+from bln_search.norms.statistics import StatisticMoments
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,15 @@ class LayerMoments:
         feature: moments of the feature statistics, one value for each slot of the mini-batch (first axis of the input).
         batch_size: the mini-batch size m.
         values_per_batch: the number of values averaged in one mini-batch mean.
+        prior_values: the number of values for which they count beside those of a further mini-batch; None where the
+            estimate has no such weight.
     """
 
-    batch: Moments | None
-    feature: Moments | None
+    batch: StatisticMoments | None
+    feature: StatisticMoments | None
     batch_size: int
     values_per_batch: int
+    prior_values: float | None = None
 
 
 class MomentAccumulator:
@@ -50,6 +53,8 @@ class MomentAccumulator:
         batches_included: number of mini-batches in the averages.
         includes_all_sizes: the first axis does not hold the examples of the mini-batch, as with the nodes of graphs.
             The sizes in `moments` are then means over the mini-batches.
+        weighs_by_size: mini-batches are weighted by their sizes. With n the mean size, n/(n-1)·E[σ²] is then unbiased
+            for mini-batches of any sizes, up to the rounding of n.
     """
 
     def __init__(self, decay: float | None = None, *, in_evaluation: bool = False) -> None:
@@ -61,6 +66,7 @@ class MomentAccumulator:
         self.batches_seen = 0
         self.batches_included = 0
         self.includes_all_sizes = False
+        self.weighs_by_size = False
         self._sizes_sum = [0, 0]
         self._weight = 0.0
         self._sum: Tensor | None = None
@@ -74,13 +80,14 @@ class MomentAccumulator:
             ModelError: the shape of a statistic differs from that of an earlier mini-batch.
         """
         self.batches_seen += 1
+        weight = batch_size if self.weighs_by_size else 1
         if self.includes_all_sizes:
-            statistics, variances_inside = _pool_first_axis(statistics)
+            statistics, variances_inside = _means_and_variances_over_slots(statistics)
             self._sizes_sum = [self._sizes_sum[0] + batch_size, self._sizes_sum[1] + values_per_batch]
             batch_size, values_per_batch = (round(total / self.batches_seen) for total in self._sizes_sum)
         elif batch_size < self.batch_size:
             return
-        vector = _flatten(statistics)
+        vector = _flatten_to_double(statistics)
         shapes = [value.shape for value in statistics]
         is_larger = batch_size > self.batch_size and not self.includes_all_sizes
         if self._sum is None or self._scatter is None or is_larger:
@@ -95,13 +102,14 @@ class MomentAccumulator:
                 "shape; pad sequences to one length, and use a separate layer for each image size"
             )
         keep, add = (1.0, 1.0) if self.decay is None else (self.decay, 1.0 - self.decay)
+        add *= weight
         old_weight = self._weight * keep
         if old_weight > 0:
             distance = vector - self._sum / self._weight
             self._scatter.mul_(keep).addcmul_(distance, distance, value=add * old_weight / (old_weight + add))
         if self.includes_all_sizes:
             self.batch_size, self.values_per_batch = batch_size, values_per_batch
-            self._scatter.add_(_flatten(variances_inside), alpha=add)
+            self._scatter.add_(_flatten_to_double(variances_inside), alpha=add)
         self.batches_included += 1
         self._weight = old_weight + add
         self._sum.mul_(keep).add_(vector, alpha=add)
@@ -111,7 +119,7 @@ class MomentAccumulator:
         """Whether no mini-batch has been accumulated yet."""
         return self._weight == 0.0
 
-    def moments(self, *, has_batch_statistics: bool, has_feature_statistics: bool) -> LayerMoments:
+    def averaged_moments(self, *, has_batch_statistics: bool, has_feature_statistics: bool) -> LayerMoments:
         """Return the averages over the mini-batches accumulated so far."""
         assert self._sum is not None
         assert self._scatter is not None
@@ -123,7 +131,9 @@ class MomentAccumulator:
         means = [flat_means[start:end].view(shape) for (start, end), shape in spans]
         variances = [flat_variances[start:end].view(shape) for (start, end), shape in spans]
         pairs = [
-            Moments(mean=means[i], variance_of_mean=variances[i], deviation=means[i + 1], variance=means[i + 2])
+            StatisticMoments(
+                mean=means[i], variance_of_mean=variances[i], deviation=means[i + 1], variance=means[i + 2]
+            )
             for i in range(0, len(means), 3)
         ]
         batch = pairs.pop(0) if has_batch_statistics else None
@@ -131,12 +141,12 @@ class MomentAccumulator:
         return LayerMoments(batch, feature, self.batch_size, self.values_per_batch)
 
 
-def _flatten(statistics: list[Tensor]) -> Tensor:
+def _flatten_to_double(statistics: list[Tensor]) -> Tensor:
     """One vector of all values, in double precision."""
     return torch.cat([value.detach().flatten() for value in statistics]).double()
 
 
-def _pool_first_axis(statistics: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+def _means_and_variances_over_slots(statistics: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Means of statistics over the first axis, which is kept with length one, and their variances over it."""
     doubles = [value.detach().double() for value in statistics]
     return [value.mean(0, keepdim=True) for value in doubles], [
@@ -144,13 +154,13 @@ def _pool_first_axis(statistics: list[Tensor]) -> tuple[list[Tensor], list[Tenso
     ]
 
 
-class HasAccumulators(Protocol):
+class LayerWithAccumulators(Protocol):
     """A layer that passes its statistics to accumulators."""
 
     accumulators: list[MomentAccumulator]
 
 
-_L = TypeVar("_L", bound=HasAccumulators)
+_L = TypeVar("_L", bound=LayerWithAccumulators)
 
 
 @contextmanager
@@ -177,32 +187,40 @@ def collect_moments(
             layer.accumulators.remove(accumulator)
 
 
-def moments_to_tensors(moments: Mapping[str, LayerMoments]) -> dict[str, Tensor]:
+def flatten_moments_to_tensors(moments: Mapping[str, LayerMoments]) -> dict[str, Tensor]:
     """Flatten the moments of each layer into named tensors, for a checkpoint."""
     tensors: dict[str, Tensor] = {}
     for name, layer_moments in moments.items():
         tensors[f"{name}|sizes"] = torch.tensor([layer_moments.batch_size, layer_moments.values_per_batch])
+        if layer_moments.prior_values is not None:
+            tensors[f"{name}|prior"] = torch.tensor(layer_moments.prior_values, dtype=torch.float64)
         for kind, pair in (("batch", layer_moments.batch), ("feature", layer_moments.feature)):
             if pair is not None:
-                for part, value in zip(Moments.__dataclass_fields__, pair.parts, strict=True):
+                for part, value in zip(StatisticMoments.__dataclass_fields__, pair.as_tuple, strict=True):
                     tensors[f"{name}|{kind}|{part}"] = value.contiguous()
     return tensors
 
 
-def moments_from_tensors(tensors: Mapping[str, Tensor]) -> dict[str, LayerMoments]:
-    """Restore the moments that `moments_to_tensors` flattened.
+def restore_moments_from_tensors(tensors: Mapping[str, Tensor]) -> dict[str, LayerMoments]:
+    """Restore the moments that `flatten_moments_to_tensors` flattened.
 
     Checkpoints of earlier versions hold E[μ²] (`mean_square`) in place of Var[μ].
     """
 
-    def pair(name: str, kind: str) -> Moments | None:
+    def restore_pair(name: str, kind: str) -> StatisticMoments | None:
         parts = {key.rpartition("|")[2]: value for key, value in tensors.items() if key.startswith(f"{name}|{kind}|")}
         if not parts:
             return None
         if "mean_square" in parts:
             parts["variance_of_mean"] = (parts.pop("mean_square") - parts["mean"].square()).clamp_min(0.0)
-        return Moments(**parts)
+        return StatisticMoments(**parts)
 
     names = [key.removesuffix("|sizes") for key in tensors if key.endswith("|sizes")]
     sizes = {name: [int(value) for value in tensors[f"{name}|sizes"]] for name in names}
-    return {name: LayerMoments(pair(name, "batch"), pair(name, "feature"), *sizes[name]) for name in names}
+    priors = {name: float(tensors[f"{name}|prior"]) for name in names if f"{name}|prior" in tensors}
+    return {
+        name: LayerMoments(
+            restore_pair(name, "batch"), restore_pair(name, "feature"), sizes[name][0], sizes[name][1], priors.get(name)
+        )
+        for name in names
+    }

@@ -7,10 +7,10 @@ from typing import TypeVar, Unpack
 import torch
 from torch import Tensor, nn
 
-from bln_search.core.configuration import Method
-from bln_search.norms.axes import check_features
+from bln_search.core.method import Method
+from bln_search.norms.axes import check_num_features
 from bln_search.norms.formula_variant import BN_VARIANTS
-from bln_search.norms.layer import LayerOptions, Normalization
+from bln_search.norms.normalization import Normalization, NormalizationOptions
 from bln_search.norms.row_batching.row_tensor import RowBatchedTensor
 
 
@@ -32,21 +32,21 @@ class NoNormalization(Normalization):
     formula_variants = BN_VARIANTS
     requires_layer_estimate = False
 
-    def __init__(self, num_features: int, **layer: Unpack[LayerOptions]) -> None:
+    def __init__(self, num_features: int, **layer: Unpack[NormalizationOptions]) -> None:
         super().__init__(num_features, **layer)
         self.register_parameter("weight", None)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x + β, in training and evaluation mode alike; all rows of the one-pass evaluation are equal."""
         if x.dtype in (torch.float16, torch.bfloat16) and self.bias is not None:
-            return (x + self._shaped_bias(x).to(x.dtype)).to(torch.promote_types(x.dtype, self.bias.dtype))
-        return x if self.bias is None else x + self._shaped_bias(x)
+            return (x + self._broadcast_bias(x).to(x.dtype)).to(torch.promote_types(x.dtype, self.bias.dtype))
+        return x if self.bias is None else x + self._broadcast_bias(x)
 
-    def _shaped_bias(self, x: Tensor) -> Tensor:
+    def _broadcast_bias(self, x: Tensor) -> Tensor:
         """Return β in the shape that broadcasts against `x`."""
-        axes = self.axes(x.ndim)
+        axes = self.input_axes(x.ndim)
         if not isinstance(x, RowBatchedTensor):
-            check_features(x, axes, self.num_features)
+            check_num_features(x, axes, self.num_features)
         return self.bias.view(axes.broadcast_shape(self.num_features))
 
     def branch_weights(self, batch_size: int) -> tuple[float, float]:  # noqa: ARG002 - there is no branch
@@ -70,7 +70,7 @@ class NoNormalization(Normalization):
 _Layers = TypeVar("_Layers", bound=nn.Module)
 
 
-def without_redundant_bias(layers: _Layers) -> _Layers:
+def drop_biases_after_biased_layers(layers: _Layers) -> _Layers:
     """Drop the bias of every `NoNormalization` in `layers`, which stand behind a layer with a bias; return `layers`."""
     for module in layers.modules():
         if isinstance(module, NoNormalization):

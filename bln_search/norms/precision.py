@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 @contextmanager
-def full_precision() -> Iterator[None]:
+def disable_reduced_precision() -> Iterator[None]:
     """Disable TF32 on GPU and bfloat16 on CPU for matrix products, convolutions and recurrent layers in this context.
 
     Since version 2.9 torch has one setting for each of them beside the older flags, and reading a flag raises an error
@@ -23,8 +23,8 @@ def full_precision() -> Iterator[None]:
     mkldnn: Any = torch.backends.mkldnn
     settings = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul, mkldnn.conv, mkldnn.rnn]
     saved = [setting.fp32_precision for setting in settings]
-    matmul_precision = _read_legacy_flag(torch.get_float32_matmul_precision)
-    allow_tf32 = _read_legacy_flag(lambda: torch.backends.cudnn.allow_tf32)
+    matmul_precision = _read_flag_unless_inconsistent(torch.get_float32_matmul_precision)
+    allow_tf32 = _read_flag_unless_inconsistent(lambda: torch.backends.cudnn.allow_tf32)
     torch.set_float32_matmul_precision("highest")
     cudnn.allow_tf32 = False
     for setting in settings:
@@ -40,7 +40,7 @@ def full_precision() -> Iterator[None]:
             setting.fp32_precision = value
 
 
-def _read_legacy_flag(read: Callable[[], _T]) -> _T | None:
+def _read_flag_unless_inconsistent(read: Callable[[], _T]) -> _T | None:
     """Return the value of a flag; None where it disagrees with the newer settings and cannot be read."""
     try:
         return read()

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from bln_search.core.blend import parse_estimate
-from bln_search.core.configuration import (
-    BATCH_STATISTICS,
-    FEATURE_STATISTICS,
-    InferenceConfiguration,
-    Source,
-    Statistic,
-)
-from bln_search.core.enums import Correction, PopulationEstimate
+from bln_search.core.blend import parse_estimate_label
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import Correction
+from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic, StatisticSource
 from bln_search.core.undefined_reasons import BESSEL_UNDEFINED
 from bln_search.norms.formula_variant import FormulaVariant
+from bln_search.norms.mixture import MemoryMeanAndWeight
 
 
 @dataclass(frozen=True)
-class Moments:
+class StatisticMoments:
     """Moments over mini-batches.
 
     Attributes:
@@ -37,14 +33,14 @@ class Moments:
     deviation: Tensor
     variance: Tensor
 
-    def pooled_over(self, axes: tuple[int, ...]) -> Moments:
+    def pooled_over(self, axes: tuple[int, ...]) -> StatisticMoments:
         """Pool over `axes` too, kept as axes of length one; Var[μ] by the law of total variance."""
-        mean, within, deviation, variance = (value.mean(axes, keepdim=True) for value in self.parts)
+        mean, within, deviation, variance = (value.mean(axes, keepdim=True) for value in self.as_tuple)
         between = (self.mean - mean).square().mean(axes, keepdim=True)
-        return Moments(mean, within + between, deviation, variance)
+        return StatisticMoments(mean, within + between, deviation, variance)
 
     @property
-    def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def as_tuple(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """E[μ], Var[μ], E[σ], E[σ²]."""
         return self.mean, self.variance_of_mean, self.deviation, self.variance
 
@@ -66,13 +62,20 @@ class PopulationPair:
 
 @dataclass(frozen=True)
 class LayerPopulation:
-    """Population values of one layer; a pair is None where the method does not have it."""
+    """Population values of one layer; a pair is None where the method does not have it.
+
+    Attributes:
+        batch: of the mini-batch statistics.
+        feature: of the feature statistics.
+        prior: weight of the batch pair beside the present mini-batch; None where the estimate has none.
+    """
 
     batch: PopulationPair | None
     feature: PopulationPair | None
+    prior: MemoryMeanAndWeight | None = None
 
     @property
-    def values(self) -> dict[Statistic, Tensor | None]:
+    def value_by_statistic(self) -> dict[Statistic, Tensor | None]:
         """The value of each statistic; None where the method does not have it or it is undefined."""
         pairs = (BATCH_STATISTICS, self.batch), (FEATURE_STATISTICS, self.feature)
         return {
@@ -83,16 +86,16 @@ class LayerPopulation:
             )
         }
 
-    def undefined_reason(self, configuration: InferenceConfiguration) -> str | None:
+    def find_undefined_reason(self, configuration: InferenceConfiguration) -> str | None:
         """Return why `configuration` is undefined with this population; None where it is defined."""
         for pair, statistic in ((self.batch, Statistic.BATCH_DEVIATION), (self.feature, Statistic.FEATURE_DEVIATION)):
-            is_used = configuration.source(statistic).is_stored
+            is_used = configuration.source_of(statistic).reads_stored_value
             if pair is not None and is_used and pair.deviation is None:
                 return f"{statistic}: {pair.reason}"
         return None
 
 
-def layer_configuration(
+def configuration_of_layer_in_row(
     configuration: InferenceConfiguration, estimate: str | None, populations: Mapping[str, LayerPopulation]
 ) -> InferenceConfiguration:
     """Return the configuration of one layer in a row.
@@ -104,45 +107,63 @@ def layer_configuration(
         estimate: label of the population estimate; None where no statistic reads the population.
         populations: the layer's population values by name.
     """
-    is_missing = estimate is not None and parse_estimate(estimate)[0] not in populations
-    return configuration.with_mini_batch_statistics if is_missing else configuration
+    is_missing = estimate is not None and parse_estimate_label(estimate)[0] not in populations
+    return configuration.with_mini_batch_for_population if is_missing else configuration
 
 
-def select_population(
+def select_layer_population(
     configuration: InferenceConfiguration, estimate: str | None, populations: Mapping[str, LayerPopulation]
 ) -> LayerPopulation | None:
     """Return the population values that a layer uses in `configuration`; None where it uses mini-batches only.
 
     Args:
-        configuration: of the layer; statistics of source M come from the memory, of source T or B from `estimate`.
+        configuration: of the layer; letters such as M name their estimate themselves, T and B read `estimate`.
         estimate: label of the population estimate; None where no statistic reads the population.
         populations: the layer's population values by name.
     """
-    name = None if estimate is None else parse_estimate(estimate)[0]
-
-    def name_of(statistic: Statistic) -> str | None:
-        if configuration.source(statistic) is Source.MEMORY:
-            return PopulationEstimate.MEMORY
-        return name
-
-    if not configuration.uses_memory:
+    name = None if estimate is None else parse_estimate_label(estimate)[0]
+    if not configuration.estimates_named_by_letters:
         return populations[name] if name is not None and configuration.uses_population else None
-    mean, deviation = (name_of(statistic) for statistic in BATCH_STATISTICS)
-    means = populations[mean or PopulationEstimate.MEMORY].batch
-    deviations = populations[deviation or PopulationEstimate.MEMORY].batch
-    assert means is not None
-    assert deviations is not None
-    return LayerPopulation(PopulationPair(means.mean, deviations.deviation, deviations.reason), None)
+    fallback = (
+        name if name is not None and configuration.uses_population else configuration.estimates_named_by_letters[0]
+    )
+    selected = {
+        statistic: populations[source.fixed_estimate or fallback]
+        for statistic, source in configuration.source_by_statistic.items()
+        if source is not StatisticSource.ABSENT
+    }
+    mixed = next(
+        (source for source in configuration.source_by_statistic.values() if source is StatisticSource.WITH_MINI_BATCH),
+        None,
+    )
+    prior = None if mixed is None or mixed.fixed_estimate is None else populations[mixed.fixed_estimate].prior
+    return LayerPopulation(
+        _select_pair([selected[name].batch for name in BATCH_STATISTICS if name in selected]),
+        _select_pair([selected[name].feature for name in FEATURE_STATISTICS if name in selected]),
+        prior,
+    )
 
 
-def centred_moments(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+def _select_pair(pairs: Sequence[PopulationPair | None]) -> PopulationPair | None:
+    """Return the mean of the first pair and the deviation of the second; None without pairs."""
+    if not pairs:
+        return None
+    mean, deviation = pairs
+    assert mean is not None
+    assert deviation is not None
+    return PopulationPair(mean.mean, deviation.deviation, deviation.reason)
+
+
+def mean_centred_and_variance(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, x minus mean, and variance (divided by the count, Eq. 10-13) over `axes`, kept at length one."""
     mean = x.mean(axes, keepdim=True)
     centred = x - mean
     return mean, centred, (centred * centred).mean(axes, keepdim=True)
 
 
-def population_pair(moments: Moments, count: int, variant: FormulaVariant, correction: Correction) -> PopulationPair:
+def compute_population_pair(
+    moments: StatisticMoments, count: int, variant: FormulaVariant, correction: Correction
+) -> PopulationPair:
     """Compute the population mean and deviation from moments over mini-batches.
 
     With correction `bessel` the deviation is √(n/(n-1)·E[σ²] + ε) or n/(n-1)·E[σ], depending on the formula variant

@@ -1,5 +1,5 @@
 """Rank the results of a study and compare rows statistically. Returns data; `bln_search.reports` writes the text."""
 
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank_rows
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank_evaluations
 
-__all__ = ["Leaderboard", "LeaderboardRow", "rank_rows"]
+__all__ = ["Leaderboard", "LeaderboardRow", "rank_evaluations"]

@@ -40,7 +40,7 @@ class MeasuredLatency(AnalysisPart):
     passes: int
 
     @property
-    def throughput(self) -> float:
+    def examples_per_second(self) -> float:
         """Examples per second."""
         return self.batch_size / self.seconds
 

@@ -55,7 +55,7 @@ class MeanDifference(AnalysisPart):
     adjusted: float
 
     @property
-    def reversed(self) -> MeanDifference:
+    def with_rows_swapped(self) -> MeanDifference:
         """The difference second − first."""
         return self.model_copy(update={"mean": -self.mean, "low": -self.high, "high": -self.low})
 
@@ -186,6 +186,6 @@ class Comparison(AnalysisPart):
         size = len(self.top_group)
         return sum(pair.first == 0 and not pair.is_significant and pair.second >= size for pair in self.pairs)
 
-    def pair(self, first: int, second: int) -> ComparedPair | None:
+    def find_pair(self, first: int, second: int) -> ComparedPair | None:
         """The comparison of two rows by index, the one of lower mean loss first; None where they were not compared."""
         return next((pair for pair in self.pairs if (pair.first, pair.second) == (first, second)), None)

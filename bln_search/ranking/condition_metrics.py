@@ -34,12 +34,12 @@ class ConditionMetrics:
     worst: MetricsBySplit
 
     @property
-    def metrics_by_name(self) -> dict[str, MetricsBySplit]:
+    def metrics_by_condition_or_summary(self) -> dict[str, MetricsBySplit]:
         """Metrics by the name of the condition or summary."""
         return {**self.by_condition, MEAN: self.mean, WORST: self.worst}
 
 
-def condition_metrics(results: Iterable[SeedResult]) -> ConditionMetrics | None:
+def compute_condition_metrics(results: Iterable[SeedResult]) -> ConditionMetrics | None:
     """The metrics of a row from its results under conditions; None without any.
 
     Summaries are over all conditions: they are missing on a split where a condition has no value under a seed.
@@ -52,18 +52,18 @@ def condition_metrics(results: Iterable[SeedResult]) -> ConditionMetrics | None:
         return None
     by_condition: dict[str, dict[Split, SplitMetrics]] = {}
     for condition, by_split in grouped.items():
-        values = {split: SplitMetrics.of(list(by_seed.values())) for split, by_seed in by_split.items()}
+        values = {split: SplitMetrics.mean_over_seeds(list(by_seed.values())) for split, by_seed in by_split.items()}
         by_condition[condition] = {split: metrics for split, metrics in values.items() if metrics is not None}
     mean, worst = {}, {}
     for split in (Split.VALIDATION, Split.TEST):
         metrics_of_all = [metrics[split] for metrics in by_condition.values() if split in metrics]
         if len(metrics_of_all) == len(by_condition):
-            worst[split] = _worst(metrics_of_all)
-            mean[split] = _mean([by_split[split] for by_split in grouped.values()])
+            worst[split] = _worst_over_conditions(metrics_of_all)
+            mean[split] = _mean_over_conditions([by_split[split] for by_split in grouped.values()])
     return ConditionMetrics(by_condition, mean, worst)
 
 
-def _worst(metrics: list[SplitMetrics]) -> SplitMetrics:
+def _worst_over_conditions(metrics: list[SplitMetrics]) -> SplitMetrics:
     accuracies = [value.accuracy for value in metrics if value.accuracy is not None]
     return SplitMetrics(
         max((value.loss for value in metrics), key=lambda loss: loss.mean),
@@ -71,12 +71,14 @@ def _worst(metrics: list[SplitMetrics]) -> SplitMetrics:
     )
 
 
-def _mean(conditions: list[_BySeed]) -> SplitMetrics:
+def _mean_over_conditions(conditions: list[_BySeed]) -> SplitMetrics:
     """Mean over conditions of each seed, then mean and deviation over seeds; every result is measured."""
     seeds = sorted({seed for by_seed in conditions for seed in by_seed})
     by_seed = [[results[seed] for results in conditions if seed in results] for seed in seeds]
     accuracies = [[item.accuracy for item in items if item.accuracy is not None] for items in by_seed]
     return SplitMetrics(
-        MeanStd.of([statistics.fmean(item.loss for item in items if item.loss is not None) for items in by_seed]),
-        MeanStd.of(list(map(statistics.fmean, accuracies))) if all(accuracies) else None,
+        MeanStd.of_values(
+            [statistics.fmean(item.loss for item in items if item.loss is not None) for items in by_seed]
+        ),
+        MeanStd.of_values(list(map(statistics.fmean, accuracies))) if all(accuracies) else None,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.row_results import RowResults, TrialEvaluation, group_by_row
+from bln_search.ranking.row_results import RowResults, TrialEvaluation, group_evaluations_by_row
 
 LossBySeed = dict[int, float]
 """Mean loss (nats) by seed."""
@@ -31,13 +31,13 @@ class EvaluationSetting:
     batch_size: int
 
 
-def losses_by_row(evaluations: Iterable[TrialEvaluation], split: Split) -> dict[RowKey, LossBySeed]:
+def group_losses_by_row(evaluations: Iterable[TrialEvaluation], split: Split) -> dict[RowKey, LossBySeed]:
     """Losses of every row on `split`; evaluations under a condition or without a loss are omitted."""
-    return losses_of_results(group_by_row(evaluations), split)
+    return extract_losses_by_row(group_evaluations_by_row(evaluations), split)
 
 
-def losses_of_results(results: RowResults, split: Split) -> dict[RowKey, LossBySeed]:
-    """`losses_by_row` of results that are grouped by row."""
+def extract_losses_by_row(results: RowResults, split: Split) -> dict[RowKey, LossBySeed]:
+    """`group_losses_by_row` of results that are grouped by row."""
     losses = {
         key: {
             result.seed: result.loss
@@ -49,7 +49,7 @@ def losses_of_results(results: RowResults, split: Split) -> dict[RowKey, LossByS
     return {key: by_seed for key, by_seed in losses.items() if by_seed}
 
 
-def losses_by_setting(
+def group_losses_by_setting(
     losses: dict[RowKey, LossBySeed],
 ) -> dict[EvaluationSetting, dict[InferenceConfiguration, LossBySeed]]:
     """Losses of every configuration under each evaluation setting.
@@ -72,13 +72,18 @@ def losses_by_setting(
     for (arm, point, batch_size), by_configuration in without_population.items():
         if (arm, point, batch_size) not in with_estimate:
             settings[EvaluationSetting(arm, point, None, batch_size)] = by_configuration
-    return {setting: _with_every_seed(settings[setting]) for setting in sorted(settings, key=_sort_key)}
+    return {
+        setting: _keep_configurations_with_every_seed(settings[setting])
+        for setting in sorted(settings, key=_setting_sort_key)
+    }
 
 
-def _with_every_seed(losses: dict[InferenceConfiguration, LossBySeed]) -> dict[InferenceConfiguration, LossBySeed]:
+def _keep_configurations_with_every_seed(
+    losses: dict[InferenceConfiguration, LossBySeed],
+) -> dict[InferenceConfiguration, LossBySeed]:
     seeds = set().union(*losses.values())
     return {configuration: by_seed for configuration, by_seed in losses.items() if by_seed.keys() == seeds}
 
 
-def _sort_key(setting: EvaluationSetting) -> tuple[str, str, str, int]:
+def _setting_sort_key(setting: EvaluationSetting) -> tuple[str, str, str, int]:
     return setting.arm, setting.point, setting.estimate or "", setting.batch_size

@@ -11,10 +11,10 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.condition_metrics import ConditionMetrics, condition_metrics
+from bln_search.ranking.condition_metrics import ConditionMetrics, compute_condition_metrics
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
-from bln_search.ranking.row_results import RowResults, SeedResult, TrialEvaluation, group_by_row
-from bln_search.specs.sections.space import format_point_json
+from bln_search.ranking.row_results import RowResults, SeedResult, TrialEvaluation, group_evaluations_by_row
+from bln_search.specs.sections.space import format_encoded_point
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class LeaderboardRow:
     @property
     def parameters(self) -> str:
         """The point as people read it."""
-        return format_point_json(self.point)
+        return format_encoded_point(self.point)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Leaderboard:
     rows: tuple[LeaderboardRow, ...]
 
     @property
-    def best(self) -> LeaderboardRow | None:
+    def best_row(self) -> LeaderboardRow | None:
         """The first row; None where no row is ranked."""
         return self.rows[0] if self.rows and self.rows[0].rank else None
 
@@ -94,19 +94,19 @@ class Leaderboard:
         return any(Split.TRAIN in row.metrics for row in self.rows)
 
     @cached_property
-    def conditions(self) -> tuple[str, ...]:
+    def condition_names(self) -> tuple[str, ...]:
         """The conditions under which rows were evaluated, in the order of the study."""
         metrics = (row.conditions for row in self.rows)
         return tuple(dict.fromkeys(name for item in metrics if item is not None for name in item.by_condition))
 
-    def at_batch_size(self, batch_size: int) -> Leaderboard:
+    def restrict_to_batch_size(self, batch_size: int) -> Leaderboard:
         """The rows of one inference mini-batch size, ranked among themselves."""
-        return self.with_rows([row for row in self.rows if row.batch_size == batch_size])
+        return self.restrict_to_rows([row for row in self.rows if row.batch_size == batch_size])
 
-    def with_rows(self, rows: Iterable[LeaderboardRow]) -> Leaderboard:
+    def restrict_to_rows(self, rows: Iterable[LeaderboardRow]) -> Leaderboard:
         """Some rows of this leaderboard, in its order, ranked among themselves."""
         chosen = list(rows)
-        ranks = _ranks(chosen, self.ranked_on)
+        ranks = _iter_ranks(chosen, self.ranked_on)
         return Leaderboard(
             self.ranked_on, tuple(replace(row, rank=rank) for row, rank in zip(chosen, ranks, strict=True))
         )
@@ -120,7 +120,7 @@ class Leaderboard:
 _STATE_ORDER = {EvaluationState.MEASURED: 0, EvaluationState.DIVERGED: 1, EvaluationState.UNDEFINED: 2}
 
 
-def rank_rows(
+def rank_evaluations(
     evaluations: Iterable[TrialEvaluation], ranked_on: Split = Split.VALIDATION, seeds: int | None = None
 ) -> Leaderboard:
     """Order rows by mean loss on `ranked_on`, then by higher mean accuracy; equal rows share a rank.
@@ -136,21 +136,23 @@ def rank_rows(
     Raises:
         ValueError: A row has two evaluations under the same seed and condition on the same split.
     """
-    return rank_results(group_by_row(evaluations), ranked_on, seeds)
+    return rank_results_by_row(group_evaluations_by_row(evaluations), ranked_on, seeds)
 
 
-def rank_results(results: RowResults, ranked_on: Split = Split.VALIDATION, seeds: int | None = None) -> Leaderboard:
-    """`rank_rows` of results that are grouped by row."""
+def rank_results_by_row(
+    results: RowResults, ranked_on: Split = Split.VALIDATION, seeds: int | None = None
+) -> Leaderboard:
+    """`rank_evaluations` of results that are grouped by row."""
     required = seeds or max((len({result.seed for result in of_row}) for of_row in results.values()), default=0)
-    rows = [_leaderboard_row(key, of_row, ranked_on, required) for key, of_row in results.items()]
-    rows.sort(key=lambda row: _sort_key(row, ranked_on))
-    for row, rank in zip(rows, _ranks(rows, ranked_on), strict=True):
+    rows = [_make_leaderboard_row(key, of_row, ranked_on, required) for key, of_row in results.items()]
+    rows.sort(key=lambda row: _row_sort_key(row, ranked_on))
+    for row, rank in zip(rows, _iter_ranks(rows, ranked_on), strict=True):
         object.__setattr__(row, "rank", rank)  # nobody else has the new rows; copies take a tenth of the time
     return Leaderboard(ranked_on, tuple(rows))
 
 
-def _leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, required: int) -> LeaderboardRow:
-    _check_seeds(key, results)
+def _make_leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, required: int) -> LeaderboardRow:
+    _check_unique_seeds(key, results)
     clean = [result for result in results if not result.condition]
     by_split: dict[Split, list[SeedResult]] = {}
     for result in clean:
@@ -161,7 +163,7 @@ def _leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, r
     metrics: dict[Split, SplitMetrics] = {}
     if is_measured:
         for split in (Split.VALIDATION, Split.TEST, Split.TRAIN):
-            split_metrics = SplitMetrics.of(by_split.get(split, []))
+            split_metrics = SplitMetrics.mean_over_seeds(by_split.get(split, []))
             if split_metrics is not None:
                 metrics[split] = split_metrics
     return LeaderboardRow(
@@ -176,12 +178,12 @@ def _leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, r
         reason=worst.reason,
         point=key.point,
         missing_seeds=SeedShortfall(ranked_on, evaluated, required) if is_measured and evaluated < required else None,
-        conditions=condition_metrics(results) if is_measured and len(clean) < len(results) else None,
-        gaps=_generalization_gaps(by_split, metrics) if Split.TRAIN in metrics else {},
+        conditions=compute_condition_metrics(results) if is_measured and len(clean) < len(results) else None,
+        gaps=_generalization_gaps_by_split(by_split, metrics) if Split.TRAIN in metrics else {},
     )
 
 
-def _generalization_gaps(
+def _generalization_gaps_by_split(
     by_split: Mapping[Split, list[SeedResult]], metrics: Mapping[Split, SplitMetrics]
 ) -> dict[Split, MeanStd]:
     """The loss of each measured split minus that of the training split, seed by seed, for the seeds that have both."""
@@ -191,10 +193,10 @@ def _generalization_gaps(
         split: [loss - training[seed] for seed, loss in by_seed.items() if seed in training]
         for split, by_seed in losses.items()
     }
-    return {split: MeanStd.of(values) for split, values in gaps.items() if values}
+    return {split: MeanStd.of_values(values) for split, values in gaps.items() if values}
 
 
-def _check_seeds(key: RowKey, results: list[SeedResult]) -> None:
+def _check_unique_seeds(key: RowKey, results: list[SeedResult]) -> None:
     """Raise ValueError for two results under one seed, which mean and deviation would count as two seeds."""
     places = [result[:3] for result in results]  # seed, split, condition
     if len(set(places)) == len(places):
@@ -210,19 +212,19 @@ def _can_be_ranked(row: LeaderboardRow, split: Split) -> bool:
     return row.reason is None and row.missing_seeds is None and split in row.metrics
 
 
-def _sort_key(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
+def _row_sort_key(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
     metrics = row.metrics.get(split)
-    loss, error = _loss_and_error(metrics) if metrics else (0.0, 0.0)
+    loss, error = _mean_loss_and_negative_accuracy(metrics) if metrics else (0.0, 0.0)
     position = _STATE_ORDER[row.state], not _can_be_ranked(row, split), loss, error
     return *position, row.arm, row.point, str(row.configuration), row.estimate or "", row.batch_size
 
 
-def _loss_and_error(metrics: SplitMetrics) -> tuple[float, float]:
+def _mean_loss_and_negative_accuracy(metrics: SplitMetrics) -> tuple[float, float]:
     """What orders rows: the mean loss, then the negative mean accuracy, which is 0 for a score without correctness."""
     return metrics.loss.mean, 0.0 if metrics.accuracy is None else -metrics.accuracy.mean
 
 
-def _ranks(rows: Iterable[LeaderboardRow], split: Split) -> Iterable[int | None]:
+def _iter_ranks(rows: Iterable[LeaderboardRow], split: Split) -> Iterable[int | None]:
     """The rank of each of the ordered rows; None for a row without one."""
     current_rank, previous = 0, None
     for position, row in enumerate(rows, start=1):
@@ -230,7 +232,7 @@ def _ranks(rows: Iterable[LeaderboardRow], split: Split) -> Iterable[int | None]
         if row.state is not EvaluationState.MEASURED or not _can_be_ranked(row, split) or metrics is None:
             yield None
             continue
-        means = _loss_and_error(metrics)
+        means = _mean_loss_and_negative_accuracy(metrics)
         if means != previous:
             current_rank, previous = position, means
         yield current_rank

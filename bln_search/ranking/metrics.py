@@ -20,7 +20,7 @@ class MeanStd(NamedTuple):
     deviation: float | None
 
     @staticmethod
-    def of(values: Sequence[float]) -> MeanStd:
+    def of_values(values: Sequence[float]) -> MeanStd:
         """Mean and standard deviation of one value or more."""
         if values.count(values[0]) == len(values):  # the rounded mean may differ from them
             return MeanStd(values[0], None if len(values) < 2 else 0.0)
@@ -40,11 +40,11 @@ class SplitMetrics(NamedTuple):
     accuracy: MeanStd | None
 
     @staticmethod
-    def of(results: Sequence[SeedResult]) -> SplitMetrics | None:
+    def mean_over_seeds(results: Sequence[SeedResult]) -> SplitMetrics | None:
         """Means over the results, one for each seed; None unless every result is measured."""
         losses = [item.loss for item in results if item.loss is not None]
         accuracies = [item.accuracy for item in results if item.accuracy is not None]
         if not results or len(losses) < len(results):
             return None
         has_accuracy = len(accuracies) == len(results)
-        return SplitMetrics(MeanStd.of(losses), MeanStd.of(accuracies) if has_accuracy else None)
+        return SplitMetrics(MeanStd.of_values(losses), MeanStd.of_values(accuracies) if has_accuracy else None)

@@ -128,7 +128,7 @@ class NetworkChoice(AnalysisPart):
         return self.loss - self.apparent
 
     @property
-    def difference(self) -> float:
+    def difference_to_uniform(self) -> float:
         """Held-out loss minus that of uniform configurations; negative where per-layer is better."""
         return self.loss - self.uniform_loss
 
@@ -210,6 +210,6 @@ class PerLayerResult(AnalysisPart):
         return tuple(name for choice in self.choices for name in choice.layers)
 
     @property
-    def best(self) -> PerLayerRow | None:
+    def best_row(self) -> PerLayerRow | None:
         """The configuration of lowest mean loss; None where there is none."""
         return self.rows[0] if self.rows else None

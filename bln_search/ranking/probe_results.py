@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from bln_search.core.enums import ProbeKind
-from bln_search.core.records import Probe, RowKey
-from bln_search.ranking.selection.recommendation import is_deterministic
-from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
+from bln_search.core.records import ProbeResult, RowKey
+from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,16 @@ class TrialProbe:
     arm: str
     point: str
     seed: int
-    probe: Probe
+    probe: ProbeResult
 
     @property
     def row_key(self) -> RowKey:
         """The row that was probed; its batch size is that of the probe."""
-        return RowKey.of(self.arm, self.point, self.probe.key)
+        return RowKey.of_evaluation(self.arm, self.point, self.probe.key)
 
 
 @dataclass(frozen=True)
-class CurvePoint:
+class ProbeCurvePoint:
     """Mean loss (nats) and accuracy (fraction) over seeds at one batch size or epoch."""
 
     at: int
@@ -38,7 +38,7 @@ class CurvePoint:
     accuracy: ConfidenceInterval
 
 
-class CurveKey(NamedTuple):
+class ProbeCurveKey(NamedTuple):
     """Identity of a curve over batch sizes or epochs; `estimate` is empty where no population value is read."""
 
     arm: str
@@ -47,20 +47,22 @@ class CurveKey(NamedTuple):
     estimate: str
 
 
-def probe_curves(probes: Iterable[TrialProbe], kind: ProbeKind) -> dict[CurveKey, list[CurvePoint]]:
+def compute_probe_curves(probes: Iterable[TrialProbe], kind: ProbeKind) -> dict[ProbeCurveKey, list[ProbeCurvePoint]]:
     """One curve for each row, by increasing batch size (`size`) or epoch (`epoch`)."""
-    grouped: dict[CurveKey, dict[int, list[Probe]]] = {}
+    grouped: dict[ProbeCurveKey, dict[int, list[ProbeResult]]] = {}
     for item in probes:
         probe = item.probe
         if probe.kind is kind:
             key = probe.key
-            curve = CurveKey(item.arm, item.point, str(key.configuration), key.estimate or "")
+            curve = ProbeCurveKey(item.arm, item.point, str(key.configuration), key.estimate or "")
             at = probe.epoch if kind is ProbeKind.EPOCH else key.batch_size
             grouped.setdefault(curve, {}).setdefault(at, []).append(probe)
     return {
         curve: [
-            CurvePoint(
-                at, t_interval([probe.loss for probe in by_seed]), t_interval([probe.accuracy for probe in by_seed])
+            ProbeCurvePoint(
+                at,
+                mean_with_t_interval([probe.loss for probe in by_seed]),
+                mean_with_t_interval([probe.accuracy for probe in by_seed]),
             )
             for at, by_seed in sorted(points.items())
         ]
@@ -72,14 +74,14 @@ def probe_curves(probes: Iterable[TrialProbe], kind: ProbeKind) -> dict[CurveKey
 class BestRowChange:
     """The best row changes between two neighbouring values of an axis."""
 
-    better_before: CurveKey
-    better_after: CurveKey
+    better_before: ProbeCurveKey
+    better_after: ProbeCurveKey
     between: tuple[int, int]
 
 
-def best_row_changes(curves: Mapping[CurveKey, list[CurvePoint]]) -> list[BestRowChange]:
+def find_best_row_changes(curves: Mapping[ProbeCurveKey, list[ProbeCurvePoint]]) -> list[BestRowChange]:
     """Intervals of the axis in which the row of lowest mean loss changes, among rows that have all seeds there."""
-    best: list[tuple[int, CurveKey]] = []
+    best: list[tuple[int, ProbeCurveKey]] = []
     for at in sorted({point.at for points in curves.values() for point in points}):
         losses = {curve: point.loss for curve, points in curves.items() for point in points if point.at == at}
         seeds = max(loss.n for loss in losses.values())
@@ -113,14 +115,16 @@ class BatchDependence:
     deterministic: bool
 
 
-def batch_dependence(probes: Iterable[TrialProbe], *, per_slot: bool = False) -> dict[RowKey, BatchDependence]:
+def compute_batch_dependence_by_row(
+    probes: Iterable[TrialProbe], *, per_slot: bool = False
+) -> dict[RowKey, BatchDependence]:
     """Batch dependence of every row that was evaluated with shuffled mini-batches.
 
     Args:
         probes: Probes of all kinds.
         per_slot: Whether the population has a value for each position in the mini-batch.
     """
-    grouped: dict[RowKey, dict[ProbeKind, list[Probe]]] = {}
+    grouped: dict[RowKey, dict[ProbeKind, list[ProbeResult]]] = {}
     for item in probes:
         if item.probe.kind in (ProbeKind.RESHUFFLED, ProbeKind.SKEWED):
             grouped.setdefault(item.row_key, {}).setdefault(item.probe.kind, []).append(item.probe)
@@ -135,7 +139,7 @@ def batch_dependence(probes: Iterable[TrialProbe], *, per_slot: bool = False) ->
                 skewed_loss=_mean_of_measured([probe.loss for probe in skewed]),
                 skewed_flips=_mean_of_measured([probe.flips for probe in skewed]),
                 seeds=len(shuffled),
-                deterministic=is_deterministic(row.configuration, per_slot=per_slot),
+                deterministic=is_deterministic_configuration(row.configuration, per_slot=per_slot),
             )
     return results
 

@@ -16,7 +16,7 @@ _MAX_LISTED_ROWS = 20
 
 
 @dataclass(frozen=True)
-class RowChoice:
+class RowQuery:
     """The row that a person asks for; None in an attribute: any value.
 
     Attributes:
@@ -59,7 +59,7 @@ class RowWording:
     recommendation: str
 
 
-def _describe(row: LeaderboardRow) -> str:
+def _describe_row(row: LeaderboardRow) -> str:
     estimate = f", estimate {row.estimate}" if row.estimate else ""
     parameters = f", parameters {row.parameters}" if row.point else ""
     return f"{row.configuration}, arm {row.arm}, batch_size {row.batch_size}{estimate}{parameters}"
@@ -67,13 +67,13 @@ def _describe(row: LeaderboardRow) -> str:
 
 FIELD_WORDING = RowWording(
     names="`estimate`, `arm`, `batch_size` or `parameters`",
-    describe=_describe,
+    describe=_describe_row,
     recommendation="the configuration `best`, or four letters such as TTFF",
 )
 """The names of the fields of a request."""
 
 
-def choose_row(board: Leaderboard, choice: RowChoice, wording: RowWording = FIELD_WORDING) -> LeaderboardRow:
+def get_matching_row(board: Leaderboard, choice: RowQuery, wording: RowWording = FIELD_WORDING) -> LeaderboardRow:
     """Return the measured row that matches; the first one if no configuration is given.
 
     Raises ExportError if no row, or several rows, match; the message lists rows.
@@ -82,7 +82,7 @@ def choose_row(board: Leaderboard, choice: RowChoice, wording: RowWording = FIEL
         raise ExportError("the study has no result yet")
     matching = [row for row in board.rows if choice.matches(row)]
     if not matching:
-        raise _no_such_row(board, choice, wording)
+        raise _make_no_such_row_error(board, choice, wording)
     measured = [row for row in matching if row.state is EvaluationState.MEASURED]
     if not measured:
         raise ExportError(f"this row is {matching[0].state}, so it cannot be exported: {matching[0].reason}")
@@ -94,7 +94,7 @@ def choose_row(board: Leaderboard, choice: RowChoice, wording: RowWording = FIEL
     return measured[0]
 
 
-def recommended_row(
+def get_recommended_row(
     board: Leaderboard, analysis: Analysis | None, wording: RowWording = FIELD_WORDING
 ) -> LeaderboardRow:
     """Return the row that the analysis recommends. Raises ExportError without a recommendation."""
@@ -104,7 +104,7 @@ def recommended_row(
     return next(row for row in board.rows if row.key == analysis.recommendation.key)
 
 
-def _no_such_row(board: Leaderboard, choice: RowChoice, wording: RowWording) -> ExportError:
+def _make_no_such_row_error(board: Leaderboard, choice: RowQuery, wording: RowWording) -> ExportError:
     arms = sorted({row.arm for row in board.rows})
     if choice.arm is not None and choice.arm not in arms:
         return ExportError(f"the study has no arm {choice.arm!r}; choose one of {', '.join(arms)}")

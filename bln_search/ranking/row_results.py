@@ -56,7 +56,7 @@ RowResults = Mapping[RowKey, list[SeedResult]]
 """Results of every row."""
 
 
-def group_by_row(evaluations: Iterable[TrialEvaluation]) -> dict[RowKey, list[SeedResult]]:
+def group_evaluations_by_row(evaluations: Iterable[TrialEvaluation]) -> dict[RowKey, list[SeedResult]]:
     """The results of every row, in the order of the evaluations."""
     by_row: dict[RowKey, list[SeedResult]] = {}
     for item in evaluations:
@@ -70,5 +70,5 @@ def group_by_row(evaluations: Iterable[TrialEvaluation]) -> dict[RowKey, list[Se
             evaluation.accuracy,
             evaluation.reason,
         )
-        by_row.setdefault(RowKey.of(item.arm, item.point, key), []).append(result)
+        by_row.setdefault(RowKey.of_evaluation(item.arm, item.point, key), []).append(result)
     return by_row

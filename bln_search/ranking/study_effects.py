@@ -8,17 +8,17 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import AnalysisPart
-from bln_search.ranking.grouping import losses_by_setting
+from bln_search.ranking.grouping import group_losses_by_setting
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.ranking.statistics.eta_squared import Cell, eta_squared
-from bln_search.ranking.statistics.factorial_effects import factorial_effects
+from bln_search.ranking.statistics.eta_squared import Cell, variance_shares_of_factors
+from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
 
 METRICS = ("loss", "accuracy")
 _MAX_INTERACTION_ORDER = 4
 
 
 class SwitchEffect(AnalysisPart):
-    """A main effect or interaction (see `factorial_effects`) with its 95 % confidence interval over seeds."""
+    """A main effect or interaction (see `compute_factorial_effects`) with its 95 % confidence interval over seeds."""
 
     switches: str
     mean: float
@@ -52,7 +52,7 @@ ValuesByRow = Mapping[RowKey, dict[int, float]]
 """Values of one metric on one split, by row and seed."""
 
 
-def values_by_split_and_metric(
+def group_values_by_split_and_metric(
     evaluations: Iterable[TrialEvaluation], arms_and_points: Collection[tuple[str, str]]
 ) -> dict[tuple[Split, str], ValuesByRow]:
     """Loss and accuracy on clean images of the rows of these arms and points, by split and metric.
@@ -62,11 +62,11 @@ def values_by_split_and_metric(
     values: dict[tuple[Split, str], dict[RowKey, dict[int, float]]] = {}
     for item in evaluations:
         evaluation = item.evaluation
-        if not evaluation.key.is_clean or evaluation.key.split is Split.TRAIN:
+        if not evaluation.key.has_no_condition or evaluation.key.split is Split.TRAIN:
             continue
         if (item.arm, item.point) not in arms_and_points or evaluation.loss is None:
             continue
-        row = RowKey.of(item.arm, item.point, evaluation.key)
+        row = RowKey.of_evaluation(item.arm, item.point, evaluation.key)
         for metric, value in zip(METRICS, (evaluation.loss, evaluation.accuracy), strict=True):
             if value is None:  # a score without correctness
                 continue
@@ -74,12 +74,12 @@ def values_by_split_and_metric(
     return dict(sorted(values.items()))
 
 
-def effects_by_setting(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[SettingEffects, ...]:
+def compute_effects_by_setting(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[SettingEffects, ...]:
     """Effects for each evaluation setting, split and metric in which all configurations of the method have a value."""
     results = []
     for (split, metric), by_row in values.items():
-        for setting, by_configuration in losses_by_setting(dict(by_row)).items():
-            effects = factorial_effects(by_configuration, order=_MAX_INTERACTION_ORDER)
+        for setting, by_configuration in group_losses_by_setting(dict(by_row)).items():
+            effects = compute_factorial_effects(by_configuration, order=_MAX_INTERACTION_ORDER)
             if effects is not None:
                 results.append(
                     SettingEffects(
@@ -100,7 +100,7 @@ def effects_by_setting(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple
     return tuple(results)
 
 
-def variance_shares(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[VarianceShares, ...]:
+def compute_variance_shares(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[VarianceShares, ...]:
     """Shares for every arm and point whose design is balanced."""
     results = []
     for (split, metric), by_row in values.items():
@@ -108,16 +108,16 @@ def variance_shares(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[Va
             cells: dict[Cell, float] = {
                 (row.configuration, row.estimate, row.batch_size, seed): value
                 for row, by_seed in by_row.items()
-                if (row.arm, row.point) == (arm, point) and _is_switch_setting(row.configuration)
+                if (row.arm, row.point) == (arm, point) and _has_only_switch_sources(row.configuration)
                 for seed, value in by_seed.items()
             }
-            shares = eta_squared(cells)
+            shares = variance_shares_of_factors(cells)
             if shares is not None:
                 named = tuple((share.name, share.share) for share in shares)
                 results.append(VarianceShares(arm=arm, point=point, split=split, metric=metric, shares=named))
     return tuple(results)
 
 
-def _is_switch_setting(configuration: InferenceConfiguration) -> bool:
+def _has_only_switch_sources(configuration: InferenceConfiguration) -> bool:
     """Whether every source is the population or the mini-batch."""
-    return not configuration.uses_memory and not configuration.uses_blend
+    return configuration.uses_only_population_and_mini_batch

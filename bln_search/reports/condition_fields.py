@@ -20,7 +20,7 @@ METRIC_FIELDS = tuple(f"{split}_{metric}_{part}" for split, metric in SPLIT_METR
 Fields = dict[str, float | None]
 
 
-def flat_metrics(metrics: MetricsBySplit) -> Fields:
+def flatten_metrics(metrics: MetricsBySplit) -> Fields:
     """Metrics by METRIC_FIELDS; None where there is no value."""
     flat: Fields = dict.fromkeys(METRIC_FIELDS)
     for split in SPLITS:
@@ -35,45 +35,49 @@ def flat_metrics(metrics: MetricsBySplit) -> Fields:
     return flat
 
 
-def metrics_from_flat(flat: Mapping[str, Any]) -> dict[Split, SplitMetrics]:
-    """Inverse of `flat_metrics`."""
+def unflatten_metrics(flat: Mapping[str, Any]) -> dict[Split, SplitMetrics]:
+    """Inverse of `flatten_metrics`."""
     metrics = {}
     for split in SPLITS:
-        loss, accuracy = (_mean_std(flat, f"{split}_{metric}") for metric in METRICS)
+        loss, accuracy = (_find_mean_std_in_flat(flat, f"{split}_{metric}") for metric in METRICS)
         if loss is not None:
             metrics[split] = SplitMetrics(loss, accuracy)
     return metrics
 
 
-def flat_conditions(row: LeaderboardRow) -> dict[str, dict[str, Fields]]:
+def flatten_condition_metrics(row: LeaderboardRow) -> dict[str, dict[str, Fields]]:
     """The metrics by condition, then `mean` and `worst` over conditions; empty without conditions."""
     if row.conditions is None:
         return {}
-    return {CONDITIONS: {name: flat_metrics(metrics) for name, metrics in row.conditions.metrics_by_name.items()}}
+    return {
+        CONDITIONS: {
+            name: flatten_metrics(metrics) for name, metrics in row.conditions.metrics_by_condition_or_summary.items()
+        }
+    }
 
 
-def conditions_from_flat(flat: Mapping[str, Any]) -> ConditionMetrics | None:
-    """Inverse of `flat_conditions`."""
-    columns = {name: metrics_from_flat(fields) for name, fields in flat.get(CONDITIONS, {}).items()}
+def unflatten_condition_metrics(flat: Mapping[str, Any]) -> ConditionMetrics | None:
+    """Inverse of `flatten_condition_metrics`."""
+    columns = {name: unflatten_metrics(fields) for name, fields in flat.get(CONDITIONS, {}).items()}
     if not columns:
         return None
     by_condition = {name: metrics for name, metrics in columns.items() if name not in SUMMARIES}
     return ConditionMetrics(by_condition, columns.get(MEAN, {}), columns.get(WORST, {}))
 
 
-def condition_columns(board: Leaderboard) -> tuple[str, ...]:
+def condition_column_names(board: Leaderboard) -> tuple[str, ...]:
     """Columns of the metrics under conditions: `fog-3_validation_loss_mean`, and those of `mean` and `worst`."""
-    if not board.conditions:
+    if not board.condition_names:
         return ()
-    return tuple(f"{name}_{field}" for name in (*board.conditions, *SUMMARIES) for field in METRIC_FIELDS)
+    return tuple(f"{name}_{field}" for name in (*board.condition_names, *SUMMARIES) for field in METRIC_FIELDS)
 
 
-def condition_values(row: LeaderboardRow) -> Fields:
-    """The values of a row by `condition_columns`."""
-    by_name = flat_conditions(row).get(CONDITIONS, {})
+def condition_values_by_column(row: LeaderboardRow) -> Fields:
+    """The values of a row by `condition_column_names`."""
+    by_name = flatten_condition_metrics(row).get(CONDITIONS, {})
     return {f"{name}_{field}": value for name, fields in by_name.items() for field, value in fields.items()}
 
 
-def _mean_std(flat: Mapping[str, Any], name: str) -> MeanStd | None:
+def _find_mean_std_in_flat(flat: Mapping[str, Any], name: str) -> MeanStd | None:
     mean = flat.get(f"{name}_mean")
     return None if mean is None else MeanStd(mean, flat.get(f"{name}_deviation"))

@@ -21,30 +21,30 @@ _GIT_TIMEOUT = 10
 """Seconds until a git command times out."""
 
 
-def environment_info() -> dict[str, Any]:
+def collect_environment_info() -> dict[str, Any]:
     """Versions of Python and of the packages that results depend on, the processor, and the revision of the source."""
     return {
         "bln_search": VERSION,
-        "git_revision": git_revision(),
-        "packages": {name: version for name in _PACKAGES if (version := _package_version(name)) is not None},
+        "git_revision": find_git_revision(),
+        "packages": {name: version for name in _PACKAGES if (version := _find_package_version(name)) is not None},
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
         "python": platform.python_version(),
     }
 
 
-def git_revision(source: Path = _SOURCE) -> str | None:
+def find_git_revision(source: Path = _SOURCE) -> str | None:
     """The commit checked out at `source`, with `-dirty` if files differ from it.
 
     None without git, or if `source` is not the root of a checkout, as for a package installed inside another one.
     """
-    top = _run_git(source, "rev-parse", "--show-toplevel")
+    top = _run_git_or_none(source, "rev-parse", "--show-toplevel")
     if not top or Path(top).resolve() != source.resolve():
         return None
-    return _run_git(source, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or None
+    return _run_git_or_none(source, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or None
 
 
-def _run_git(folder: Path, *arguments: str) -> str | None:
+def _run_git_or_none(folder: Path, *arguments: str) -> str | None:
     program = shutil.which("git")
     if program is None:
         return None
@@ -60,7 +60,7 @@ def _run_git(folder: Path, *arguments: str) -> str | None:
     return process.stdout.strip() if process.returncode == 0 else None
 
 
-def _package_version(package: str) -> str | None:
+def _find_package_version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:

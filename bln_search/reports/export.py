@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.core.configuration import InferenceConfiguration, Statistic
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.method import Statistic
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.analysis import Analysis
@@ -18,16 +19,21 @@ from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.condition_fields import (
     CONDITIONS,
     METRIC_FIELDS,
-    condition_columns,
-    condition_values,
-    conditions_from_flat,
-    flat_conditions,
-    flat_metrics,
-    metrics_from_flat,
+    condition_column_names,
+    condition_values_by_column,
+    flatten_condition_metrics,
+    flatten_metrics,
+    unflatten_condition_metrics,
+    unflatten_metrics,
 )
 from bln_search.reports.leaderboard_columns import BatchSizes
-from bln_search.reports.sentences.leaderboard import leaderboard_warning, unranked_reason
-from bln_search.reports.train_fields import flat_train_metrics, gaps_from_flat, train_columns, train_metrics_from_flat
+from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason
+from bln_search.reports.train_fields import (
+    flatten_train_metrics,
+    train_column_names,
+    unflatten_gaps,
+    unflatten_train_metrics,
+)
 
 COLUMNS = (
     "rank",
@@ -59,7 +65,7 @@ COMPARISON_COLUMNS = (
 """Columns from the analysis of a study; they have no value in rows that were not compared."""
 
 
-class RowComparisons:
+class RowComparisonFields:
     """What the analysis of a study says about each row.
 
     Args:
@@ -70,15 +76,15 @@ class RowComparisons:
         comparison = None if analysis is None else analysis.comparison
         recommendation = None if analysis is None else analysis.recommendation
         self._recommended = None if recommendation is None else recommendation.key
-        self._differences_by_row = {} if comparison is None else _differences_by_row(comparison)
+        self._differences_by_row = {} if comparison is None else _differences_to_best_by_row(comparison)
         self._rows = {} if comparison is None else {row.key: row for row in comparison.rows}
 
-    def flat(self, row: LeaderboardRow) -> dict[str, Any]:
+    def comparison_fields_of_row(self, row: LeaderboardRow) -> dict[str, Any]:
         """The values of COMPARISON_COLUMNS."""
         compared, difference = self._rows.get(row.key), self._differences_by_row.get(row.key)
         loss_above_best = None if compared is None else 0.0 if difference is None else difference.mean
         return {
-            "setting": setting_id(row.key),
+            "setting": evaluation_setting_id_of_row(row.key),
             "recommended": None if self._recommended is None else row.key == self._recommended,
             "group": None if compared is None else compared.letters,
             "rank_low": None if compared is None else compared.lowest_rank,
@@ -92,7 +98,7 @@ class RowComparisons:
 
 
 @dataclass(frozen=True)
-class _Difference:
+class _DifferenceToBest:
     """Mean loss of a row above that of the best one, with the 95 % interval of the pair and Holm's p-value."""
 
     mean: float
@@ -101,9 +107,9 @@ class _Difference:
     p_value: float
 
 
-def _differences_by_row(comparison: Comparison) -> dict[RowKey, _Difference]:
+def _differences_to_best_by_row(comparison: Comparison) -> dict[RowKey, _DifferenceToBest]:
     return {
-        comparison.rows[pair.second].key: _Difference(
+        comparison.rows[pair.second].key: _DifferenceToBest(
             -pair.loss.mean, -pair.loss.high, -pair.loss.low, pair.loss.adjusted
         )
         for pair in comparison.pairs
@@ -111,14 +117,14 @@ def _differences_by_row(comparison: Comparison) -> dict[RowKey, _Difference]:
     }
 
 
-def setting_id(key: RowKey) -> str:
+def evaluation_setting_id_of_row(key: RowKey) -> str:
     """What rows with other configurations have in common with this one: arm, point, estimate and batch size."""
     parts = {"arm": key.arm, "parameters": key.point, "population": key.estimate, "batch_size": key.batch_size}
     return ";".join(f"{name}={value}" for name, value in parts.items() if value)
 
 
 def leaderboard_csv(
-    board: Leaderboard, comparisons: RowComparisons | None = None, sizes: BatchSizes | None = None
+    board: Leaderboard, comparisons: RowComparisonFields | None = None, sizes: BatchSizes | None = None
 ) -> str:
     """CSV with a header and one line per row; missing values are empty.
 
@@ -128,50 +134,52 @@ def leaderboard_csv(
         sizes: Mini-batch sizes of the rows that stand for several; adds `batch_sizes`, with spaces between them.
     """
     buffer = io.StringIO()
-    columns = [*table_columns(board, with_comparisons=comparisons is not None), "ranked_on"]
+    columns = [*flat_table_column_names(board, with_comparisons=comparisons is not None), "ranked_on"]
     if sizes is not None:
         columns.insert(columns.index("batch_size") + 1, "batch_sizes")
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     writer.writeheader()
     for row in board.rows:
-        values = {**table_row(row, comparisons), "ranked_on": board.ranked_on}
+        values = {**flat_table_row(row, comparisons), "ranked_on": board.ranked_on}
         if sizes is not None:
             values["batch_sizes"] = " ".join(map(str, sizes.get(row.key, (row.batch_size,))))
         writer.writerow(values)
     return buffer.getvalue()
 
 
-def table_columns(board: Leaderboard, *, with_comparisons: bool) -> tuple[str, ...]:
+def flat_table_column_names(board: Leaderboard, *, with_comparisons: bool) -> tuple[str, ...]:
     """Columns of CSV and Parquet: COLUMNS, those of the training split and of conditions, and COMPARISON_COLUMNS."""
     comparison_columns = COMPARISON_COLUMNS if with_comparisons else ()
-    return (*COLUMNS, *train_columns(board), *condition_columns(board), *comparison_columns)
+    return (*COLUMNS, *train_column_names(board), *condition_column_names(board), *comparison_columns)
 
 
-def table_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> dict[str, Any]:
-    """A row by `table_columns`; columns of conditions are missing where a row has no metrics under conditions."""
-    flat = flat_row(row, comparisons)
+def flat_table_row(row: LeaderboardRow, comparisons: RowComparisonFields | None = None) -> dict[str, Any]:
+    """A row by `flat_table_column_names`; columns of conditions are missing in a row without metrics under them."""
+    flat = flatten_row(row, comparisons)
     flat.pop(CONDITIONS, None)
-    return {**flat, **condition_values(row)}
+    return {**flat, **condition_values_by_column(row)}
 
 
-def leaderboard_json(board: Leaderboard, header: dict[str, Any], comparisons: RowComparisons | None = None) -> str:
+def leaderboard_json(board: Leaderboard, header: dict[str, Any], comparisons: RowComparisonFields | None = None) -> str:
     """JSON object of `header`, the split that ranks, the warning, and the rows."""
     content = {
         **header,
         "ranked_on": board.ranked_on,
-        "warning": leaderboard_warning(board),
-        "rows": [flat_row(row, comparisons) for row in board.rows],
+        "warning": find_test_ranking_warning(board),
+        "rows": [flatten_row(row, comparisons) for row in board.rows],
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
 
 
-def leaderboard_jsonl(board: Leaderboard, header: dict[str, Any], comparisons: RowComparisons | None = None) -> str:
+def leaderboard_jsonl(
+    board: Leaderboard, header: dict[str, Any], comparisons: RowComparisonFields | None = None
+) -> str:
     """JSON lines: one object per row, of `header`, the split that ranks, and the row."""
-    rows = ({**header, "ranked_on": board.ranked_on, **flat_row(row, comparisons)} for row in board.rows)
+    rows = ({**header, "ranked_on": board.ranked_on, **flatten_row(row, comparisons)} for row in board.rows)
     return "".join(f"{json.dumps(row, allow_nan=False, ensure_ascii=False)}\n" for row in rows)
 
 
-def flat_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> dict[str, Any]:
+def flatten_row(row: LeaderboardRow, comparisons: RowComparisonFields | None = None) -> dict[str, Any]:
     """A row as JSON values by COLUMNS, and by COMPARISON_COLUMNS where `comparisons` is given.
 
     A row that was evaluated on the training split has the further keys TRAIN_FIELDS. Metrics under conditions are a
@@ -182,21 +190,21 @@ def flat_row(row: LeaderboardRow, comparisons: RowComparisons | None = None) -> 
         "arm": row.arm,
         "parameters": row.point or None,
         "configuration": str(row.configuration),
-        **{statistic.value: row.configuration.source(statistic).value for statistic in Statistic},
+        **{statistic.value: row.configuration.source_of(statistic).value for statistic in Statistic},
         "population": row.estimate,
         "batch_size": row.batch_size,
         "state": row.state,
         "seeds": row.seeds,
-        "reason": unranked_reason(row),
-        **flat_metrics(row.metrics),
-        **flat_train_metrics(row),
-        **flat_conditions(row),
+        "reason": find_unranked_reason(row),
+        **flatten_metrics(row.metrics),
+        **flatten_train_metrics(row),
+        **flatten_condition_metrics(row),
     }
-    return flat if comparisons is None else {**flat, **comparisons.flat(row)}
+    return flat if comparisons is None else {**flat, **comparisons.comparison_fields_of_row(row)}
 
 
-def row_from_flat(flat: Mapping[str, Any]) -> LeaderboardRow:
-    """Inverse of `flat_row`; the reason of a missing rank is text."""
+def unflatten_row(flat: Mapping[str, Any]) -> LeaderboardRow:
+    """Inverse of `flatten_row`; the reason of a missing rank is text."""
     return LeaderboardRow(
         rank=flat["rank"],
         arm=flat["arm"],
@@ -205,9 +213,9 @@ def row_from_flat(flat: Mapping[str, Any]) -> LeaderboardRow:
         batch_size=flat["batch_size"],
         state=EvaluationState(flat["state"]),
         seeds=flat["seeds"],
-        metrics=metrics_from_flat(flat) | train_metrics_from_flat(flat),
+        metrics=unflatten_metrics(flat) | unflatten_train_metrics(flat),
         reason=flat["reason"],
         point=flat["parameters"] or "",
-        conditions=conditions_from_flat(flat),
-        gaps=gaps_from_flat(flat),
+        conditions=unflatten_condition_metrics(flat),
+        gaps=unflatten_gaps(flat),
     )

@@ -46,9 +46,14 @@ class MetricColumn:
     condition: str = ""
 
     @property
+    def condition_label(self) -> str:
+        """Name of the condition as people read it; empty for clean images."""
+        return _CONDITION_LABELS.get(self.condition, self.condition)
+
+    @property
     def name(self) -> str:
         """`validation loss`, or `fog-3 validation loss` under a condition."""
-        words = (_CONDITION_LABELS.get(self.condition, self.condition), self.split.value, self.metric)
+        words = (self.condition_label, self.split.value, self.metric)
         return " ".join(word for word in words if word)
 
     @property
@@ -66,12 +71,12 @@ class MetricColumn:
         """The name with the unit."""
         return self.name + self.unit
 
-    def value(self, row: LeaderboardRow) -> MeanStd | None:
+    def value_of_row(self, row: LeaderboardRow) -> MeanStd | None:
         """The value of a row; None where the row was not measured."""
-        return metric_of(row, self.split, self.metric, self.condition)
+        return find_metric_value(row, self.split, self.metric, self.condition)
 
 
-def metric_columns(board: Leaderboard, condition_splits: Collection[Split] = SPLITS) -> list[MetricColumn]:
+def list_metric_columns(board: Leaderboard, condition_splits: Collection[Split] = SPLITS) -> list[MetricColumn]:
     """The metric columns on clean images, then those under every condition, then mean and worst over conditions.
 
     Rows that were evaluated on the training split have its metrics and the generalization gaps too. There are no
@@ -81,7 +86,7 @@ def metric_columns(board: Leaderboard, condition_splits: Collection[Split] = SPL
         board: The leaderboard.
         condition_splits: Splits whose metrics under conditions are shown.
     """
-    names = (*board.conditions, *SUMMARIES) if board.conditions else ()
+    names = (*board.condition_names, *SUMMARIES) if board.condition_names else ()
     columns = [
         *(MetricColumn(split, metric) for split, metric in SPLIT_METRICS),
         *(MetricColumn(split, metric) for split, metric in TRAIN_METRICS if board.has_train_metrics),
@@ -95,19 +100,21 @@ def metric_columns(board: Leaderboard, condition_splits: Collection[Split] = SPL
     return columns if board.has_accuracy else [column for column in columns if column.metric != "accuracy"]
 
 
-def identity_columns(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
+def list_identity_headings_and_attributes(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
     """Heading and attribute of the columns that only some leaderboards need: several arms, a search space."""
     columns = [("Arm", "arm")] if len({row.arm for row in rows}) > 1 else []
     return columns + ([("Parameters", "parameters")] if any(row.point for row in rows) else [])
 
 
-def metric_of(row: LeaderboardRow, split: Split, metric: str, condition: str = "") -> MeanStd | None:
+def find_metric_value(row: LeaderboardRow, split: Split, metric: str, condition: str = "") -> MeanStd | None:
     """Value of a metric column; None where the row was not measured on that split or under that condition."""
     if metric == GAP:
         return None if condition else row.gaps.get(split)
     by_split = row.metrics
     if condition:
-        by_split = {} if row.conditions is None else dict(row.conditions.metrics_by_name.get(condition, {}))
+        by_split = (
+            {} if row.conditions is None else dict(row.conditions.metrics_by_condition_or_summary.get(condition, {}))
+        )
     metrics = by_split.get(split)
     if metrics is None:
         return None

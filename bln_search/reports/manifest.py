@@ -7,20 +7,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bln_search.core.records import CheckpointRecord, remove_layer_records
+from bln_search.core.records import CheckpointRecord, provenance_without_layer_records
 from bln_search.specs.records import StudyRecord, TrialRecord
 
 MANIFEST_FORMAT = 1
 """Increased whenever a key changes its meaning or is removed."""
 
 
-def build_manifest(
-    study: StudyRecord,
-    trials: Sequence[TrialRecord],
-    *,
-    machine: Mapping[str, Any],
-    schema: str | None,
-    now: datetime,
+def build_study_manifest(
+    study: StudyRecord, trials: Sequence[TrialRecord], *, machine: Mapping[str, Any], schema: str | None, now: datetime
 ) -> dict[str, Any]:
     """Build the manifest; only `written_at` differs between two calls.
 
@@ -30,11 +25,11 @@ def build_manifest(
     Args:
         study: The study.
         trials: Its trials.
-        machine: Environment of the program that writes the manifest (`environment_info`).
+        machine: Environment of the program that writes the manifest (`collect_environment_info`).
         schema: Revision of the database schema; None where it is unknown.
         now: Current time.
     """
-    digests = sorted({digest for digest in map(_data_digest, trials) if digest is not None})
+    digests = sorted({digest for digest in map(_find_trained_data_digest, trials) if digest is not None})
     return {
         "format": MANIFEST_FORMAT,
         "written_at": now.astimezone(UTC).isoformat(timespec="seconds"),
@@ -56,16 +51,16 @@ def build_manifest(
             "differing": digests if len(digests) > 1 else [],
         },
         "seeds": list(study.spec.seeds),
-        "trials": [_trial_record(trial) for trial in trials],
+        "trials": [_trial_to_manifest(trial) for trial in trials],
     }
 
 
-def manifest_json(content: Mapping[str, Any]) -> str:
+def manifest_to_json(content: Mapping[str, Any]) -> str:
     """The manifest as text, keys sorted."""
     return json.dumps(content, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _trial_record(trial: TrialRecord) -> dict[str, Any]:
+def _trial_to_manifest(trial: TrialRecord) -> dict[str, Any]:
     return {
         "id": trial.id,
         "arm": trial.arm,
@@ -74,23 +69,23 @@ def _trial_record(trial: TrialRecord) -> dict[str, Any]:
         "parameters": trial.parameters,
         "state": trial.state.value,
         "reason": trial.reason,
-        "data_sha256": _data_digest(trial),
-        "checkpoint": None if trial.checkpoint is None else _checkpoint_record(trial.checkpoint),
+        "data_sha256": _find_trained_data_digest(trial),
+        "checkpoint": None if trial.checkpoint is None else _checkpoint_to_manifest(trial.checkpoint),
     }
 
 
-def _checkpoint_record(checkpoint: CheckpointRecord) -> dict[str, Any]:
+def _checkpoint_to_manifest(checkpoint: CheckpointRecord) -> dict[str, Any]:
     return {
         "file": checkpoint.file,
         "sha256": checkpoint.sha256,
         "epoch": checkpoint.epoch,
         "judged_under": checkpoint.judged_under,
         "validation_loss": checkpoint.validation_loss,
-        "provenance": remove_layer_records(checkpoint.provenance),
+        "provenance": provenance_without_layer_records(checkpoint.provenance),
     }
 
 
-def _data_digest(trial: TrialRecord) -> str | None:
+def _find_trained_data_digest(trial: TrialRecord) -> str | None:
     digest = None if trial.checkpoint is None else trial.checkpoint.provenance.get("data_sha256")
     return None if digest is None else str(digest)
 

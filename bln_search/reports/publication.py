@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bln_search.core.configuration import Statistic
+from bln_search.core.method import Statistic
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
@@ -13,10 +13,10 @@ from bln_search.reports.leaderboard_columns import (
     BatchSizes,
     MetricColumn,
     format_mean_and_deviation,
-    identity_columns,
-    metric_columns,
+    list_identity_headings_and_attributes,
+    list_metric_columns,
 )
-from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 
 _LATEX_NOTES = (r"needs \usepackage{booktabs}", "mean ± standard deviation over seeds")
 _GROUP_NOTE = "Rows that share a letter of their group are not significantly different (5 %, Holm)."
@@ -51,10 +51,10 @@ def leaderboard_latex(
         analysis: Of the study: gives the groups and the recommended row, which has an asterisk at its rank.
         sizes: Mini-batch sizes of the rows that stand for several.
     """
-    identity = identity_columns(board.rows)
-    metrics = metric_columns(board)
-    marks = _Marks(analysis, sizes or {})
-    groups = marks.groups(board)
+    identity = list_identity_headings_and_attributes(board.rows)
+    metrics = list_metric_columns(board)
+    marks = _RowAnnotations(analysis, sizes or {})
+    groups = marks.group_letters_of_rows(board)
     columns = "r" + "l" * len(identity) + "cccc" + "lr" + "r" * len(metrics) + "l" * bool(groups)
     switches = " & ".join(f"$\\mathrm{{{name.split('_')[0]}}}_{name.split('_')[1]}$" for name in Statistic)
     header = ["Rank", *(label for label, _ in identity), switches, "Population", "Batch"]
@@ -66,40 +66,42 @@ def leaderboard_latex(
     for position, row in enumerate(board.rows):
         cells = [str(row.rank) + "$^{*}$" * marks.is_recommended(row) if row.rank else "--"]
         cells += [_escape_latex(value) for value in _identity_values(row, identity)]
-        cells += [row.configuration.source(statistic).value for statistic in Statistic]
-        cells += [row.estimate or "--", marks.batch_cell(row)]
-        cells += [_metric_cell(row, column, " $\\pm$ ", "--") for column in metrics]
+        cells += [row.configuration.source_of(statistic).value for statistic in Statistic]
+        cells += [row.estimate or "--", marks.batch_sizes_cell(row)]
+        cells += [_format_metric_cell(row, column, " $\\pm$ ", "--") for column in metrics]
         cells += [groups[position]] if groups else []
         lines.append(" & ".join(cells) + r" \\")
-    notes = [f"% {_one_line(comment)}"] if comment else []
-    notes += [f"% {line}" for line in (leaderboard_warning(board), *_LATEX_NOTES) if line]
-    notes += [f"% {line}" for line in marks.notes(board, "*")]
+    notes = [f"% {_replace_unprintable_by_spaces(comment)}"] if comment else []
+    notes += [f"% {line}" for line in (find_test_ranking_warning(board), *_LATEX_NOTES) if line]
+    notes += [f"% {line}" for line in marks.footnotes(board, "*")]
     return "\n".join([*notes, *lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None, sizes: BatchSizes | None = None) -> str:
     """A table in GitHub Flavored Markdown; for `analysis` and `sizes` see `leaderboard_latex`."""
-    identity = identity_columns(board.rows)
-    marks = _Marks(analysis, sizes or {})
-    groups = marks.groups(board)
+    identity = list_identity_headings_and_attributes(board.rows)
+    marks = _RowAnnotations(analysis, sizes or {})
+    groups = marks.group_letters_of_rows(board)
     header = ["rank", *(label for label, _ in identity), *Statistic, "population", "batch"]
-    metrics = metric_columns(board)
+    metrics = list_metric_columns(board)
     header += [*(column.heading for column in metrics), *(["group"] * bool(groups))]
-    lines = [_markdown_line(header), _markdown_line(["---"] * len(header))]
+    lines = [_markdown_table_line(header), _markdown_table_line(["---"] * len(header))]
     for position, row in enumerate(board.rows):
         cells = [str(row.rank) + r"\*" * marks.is_recommended(row) if row.rank else "–"]
-        cells += [_one_line(value).replace("|", r"\|") for value in _identity_values(row, identity)]
-        cells += [row.configuration.source(statistic).value for statistic in Statistic]
-        cells += [row.estimate or "–", marks.batch_cell(row)]
-        cells += [_metric_cell(row, column, " ± ", "–") for column in metrics]
+        cells += [
+            _replace_unprintable_by_spaces(value).replace("|", r"\|") for value in _identity_values(row, identity)
+        ]
+        cells += [row.configuration.source_of(statistic).value for statistic in Statistic]
+        cells += [row.estimate or "–", marks.batch_sizes_cell(row)]
+        cells += [_format_metric_cell(row, column, " ± ", "–") for column in metrics]
         cells += [groups[position]] if groups else []
-        lines.append(_markdown_line(cells))
-    warning = leaderboard_warning(board)
+        lines.append(_markdown_table_line(cells))
+    warning = find_test_ranking_warning(board)
     notes = ["± is the standard deviation over seeds.", *([f"{warning}."] if warning else [])]
-    return "\n".join([*lines, "", *notes, *marks.notes(board, r"\*"), ""])
+    return "\n".join([*lines, "", *notes, *marks.footnotes(board, r"\*"), ""])
 
 
-class _Marks:
+class _RowAnnotations:
     """What a table says about each row beside its figures: mini-batch sizes, group, recommendation.
 
     Args:
@@ -113,51 +115,53 @@ class _Marks:
         self._recommended = None if recommendation is None else recommendation.key
         self._sizes = sizes
 
-    def _keys(self, row: LeaderboardRow) -> list[RowKey]:
+    def _keys_of_equal_rows(self, row: LeaderboardRow) -> list[RowKey]:
         """Keys of the rows that a row stands for."""
-        return [row.key.at_batch_size(size) for size in self._sizes.get(row.key, (row.batch_size,))]
+        return [row.key.with_batch_size(size) for size in self._sizes.get(row.key, (row.batch_size,))]
 
-    def batch_cell(self, row: LeaderboardRow) -> str:
-        return ", ".join(str(key.batch_size) for key in self._keys(row))
+    def batch_sizes_cell(self, row: LeaderboardRow) -> str:
+        return ", ".join(str(key.batch_size) for key in self._keys_of_equal_rows(row))
 
     def is_recommended(self, row: LeaderboardRow) -> bool:
-        return self._recommended in self._keys(row)
+        return self._recommended in self._keys_of_equal_rows(row)
 
-    def groups(self, board: Leaderboard) -> list[str]:
+    def group_letters_of_rows(self, board: Leaderboard) -> list[str]:
         """The letters of every row; empty without a comparison, and where all rows are in one group."""
-        letters = [self._letters(row) for row in board.rows]
+        letters = [self._group_letters_of_row(row) for row in board.rows]
         return letters if len({letter for letter in letters if letter}) > 1 else []
 
-    def _letters(self, row: LeaderboardRow) -> str:
-        compared = (self._compared.get(key) for key in self._keys(row))
+    def _group_letters_of_row(self, row: LeaderboardRow) -> str:
+        compared = (self._compared.get(key) for key in self._keys_of_equal_rows(row))
         return next((row.letters for row in compared if row is not None and row.letters), "")
 
-    def notes(self, board: Leaderboard, mark: str) -> list[str]:
+    def footnotes(self, board: Leaderboard, mark: str) -> list[str]:
         marked = [f"{mark} is the recommended row."] if any(map(self.is_recommended, board.rows)) else []
-        return marked + ([_GROUP_NOTE] if self.groups(board) else [])
+        return marked + ([_GROUP_NOTE] if self.group_letters_of_rows(board) else [])
 
 
 def _identity_values(row: LeaderboardRow, identity: Sequence[tuple[str, str]]) -> list[str]:
     return [str(getattr(row, attribute)) for _, attribute in identity]
 
 
-def _metric_cell(row: LeaderboardRow, column: MetricColumn, plus_minus: str, missing: str) -> str:
-    value = column.value(row)
+def _format_metric_cell(row: LeaderboardRow, column: MetricColumn, plus_minus: str, missing: str) -> str:
+    value = column.value_of_row(row)
     return missing if value is None else format_mean_and_deviation(value, column.metric, plus_minus)
 
 
 def _escape_latex(text: str) -> str:
     """Text escaped for LaTeX; characters that pdflatex lacks by their code point."""
-    return "".join(_latex_letter(sign).translate(_LATEX_ESCAPES) for sign in _one_line(text))
+    return "".join(
+        _escape_unsupported_letter(sign).translate(_LATEX_ESCAPES) for sign in _replace_unprintable_by_spaces(text)
+    )
 
 
-def _latex_letter(sign: str) -> str:
+def _escape_unsupported_letter(sign: str) -> str:
     return sign if sign.isascii() or sign in _PDFLATEX_LETTERS else f"U+{ord(sign):04X}"
 
 
-def _one_line(text: str) -> str:
+def _replace_unprintable_by_spaces(text: str) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
-def _markdown_line(cells: Sequence[str]) -> str:
+def _markdown_table_line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"

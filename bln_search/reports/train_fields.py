@@ -9,7 +9,7 @@ from bln_search.core.enums import Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.reports.formatting import confidence_interval_over_seeds
-from bln_search.reports.leaderboard_columns import GAP, METRICS, SPLITS, metric_of
+from bln_search.reports.leaderboard_columns import GAP, METRICS, SPLITS, find_metric_value
 
 Fields = dict[str, float | None]
 
@@ -20,21 +20,21 @@ TRAIN_FIELDS = (
 """Names of the fields. `low` and `high` are the ends of the 95 % confidence interval of the gap over seeds."""
 
 
-def train_columns(board: Leaderboard) -> tuple[str, ...]:
+def train_column_names(board: Leaderboard) -> tuple[str, ...]:
     """The fields that are columns of a board: none unless it has metrics on the training split."""
     return TRAIN_FIELDS if board.has_train_metrics else ()
 
 
-def flat_train_metrics(row: LeaderboardRow) -> Fields:
+def flatten_train_metrics(row: LeaderboardRow) -> Fields:
     """The values of a row by TRAIN_FIELDS; empty for a row without metrics on the training split."""
     if Split.TRAIN not in row.metrics:
         return {}
     flat: Fields = dict.fromkeys(TRAIN_FIELDS)
     for metric in METRICS:
-        flat |= _mean_and_deviation(f"{Split.TRAIN}_{metric}", metric_of(row, Split.TRAIN, metric))
+        flat |= _flatten_mean_and_deviation(f"{Split.TRAIN}_{metric}", find_metric_value(row, Split.TRAIN, metric))
     for split, gap in row.gaps.items():
         interval = confidence_interval_over_seeds(gap, row.seeds)
-        flat |= _mean_and_deviation(f"{split}_{GAP}", gap)
+        flat |= _flatten_mean_and_deviation(f"{split}_{GAP}", gap)
         flat |= {
             f"{split}_{GAP}_low": None if interval is None else interval.low,
             f"{split}_{GAP}_high": None if interval is None else interval.high,
@@ -42,22 +42,22 @@ def flat_train_metrics(row: LeaderboardRow) -> Fields:
     return flat
 
 
-def train_metrics_from_flat(flat: Mapping[str, Any]) -> dict[Split, SplitMetrics]:
+def unflatten_train_metrics(flat: Mapping[str, Any]) -> dict[Split, SplitMetrics]:
     """The metrics on the training split; empty without them."""
-    loss, accuracy = (_mean_std(flat, f"{Split.TRAIN}_{metric}") for metric in METRICS)
+    loss, accuracy = (_find_mean_std_in_flat(flat, f"{Split.TRAIN}_{metric}") for metric in METRICS)
     return {} if loss is None else {Split.TRAIN: SplitMetrics(loss, accuracy)}
 
 
-def gaps_from_flat(flat: Mapping[str, Any]) -> dict[Split, MeanStd]:
+def unflatten_gaps(flat: Mapping[str, Any]) -> dict[Split, MeanStd]:
     """The generalization gaps by split."""
-    gaps = {split: _mean_std(flat, f"{split}_{GAP}") for split in SPLITS}
+    gaps = {split: _find_mean_std_in_flat(flat, f"{split}_{GAP}") for split in SPLITS}
     return {split: gap for split, gap in gaps.items() if gap is not None}
 
 
-def _mean_and_deviation(name: str, value: MeanStd | None) -> Fields:
+def _flatten_mean_and_deviation(name: str, value: MeanStd | None) -> Fields:
     return {} if value is None else {f"{name}_mean": value.mean, f"{name}_deviation": value.deviation}
 
 
-def _mean_std(flat: Mapping[str, Any], name: str) -> MeanStd | None:
+def _find_mean_std_in_flat(flat: Mapping[str, Any], name: str) -> MeanStd | None:
     mean = flat.get(f"{name}_mean")
     return None if mean is None else MeanStd(mean, flat.get(f"{name}_deviation"))

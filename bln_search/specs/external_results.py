@@ -8,17 +8,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
-from bln_search.core.configuration import Method
 from bln_search.core.enums import Split
-from bln_search.core.names import NAME_PATTERN
+from bln_search.core.method import Method
+from bln_search.core.names import CONDITION_PATTERN, NAME_PATTERN
 from bln_search.core.records import EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.specs.base import Spec, require_storable_text, require_unique
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import EvaluationSpec, RankingSpec
 from bln_search.specs.sections.external import (
-    CONDITION_PATTERN,
     EXTERNAL_ARM,
     ConditionName,
     Examples,
@@ -30,6 +28,7 @@ from bln_search.specs.sections.external import (
     Text,
 )
 from bln_search.specs.sections.model import ModelSpec
+from bln_search.specs.spec_section import SpecSection, require_storable_text, require_unique
 from bln_search.specs.study import StudySpec
 
 _MOST_EVALUATIONS = 100_000
@@ -75,7 +74,7 @@ class ExternalEvaluation(ExternalRow):
 
     @field_validator("reason")
     @classmethod
-    def _check_reason(cls, reason: str | None) -> str | None:
+    def _check_reason_is_storable(cls, reason: str | None) -> str | None:
         return None if reason is None else require_storable_text(reason)
 
     @model_validator(mode="after")
@@ -93,7 +92,7 @@ class ExternalEvaluation(ExternalRow):
         return self
 
 
-class ExternalResults(Spec):
+class ExternalResults(SpecSection):
     """Results of networks of one's own, as `ranked.to_external_results` returns them.
 
     Attributes:
@@ -140,11 +139,11 @@ class ExternalResults(Spec):
 
     @field_validator("title", "data", "model")
     @classmethod
-    def _check_text(cls, text: str) -> str:
+    def _check_texts_are_storable(cls, text: str) -> str:
         return require_storable_text(text)
 
     @model_validator(mode="after")
-    def _check_conditions(self) -> ExternalResults:
+    def _check_ranking_condition(self) -> ExternalResults:
         if self.conditions and self.ranking_condition in ("", *self.conditions):
             raise ValueError("with `conditions`, `ranking_condition` names another one, whose loss ranks the rows")
         return self
@@ -154,11 +153,11 @@ class ExternalResults(Spec):
         """Whether evaluations say of each example if the prediction is correct."""
         return self.score is None or self.score.has_accuracy
 
-    def examples_under(self, condition: str) -> Examples:
+    def num_examples_by_split(self, condition: str) -> Examples:
         """The number of examples of each split under a condition; empty for the one that ranks. Raises KeyError."""
         return self.conditions[condition] if condition else self.examples
 
-    def make_study(self, results_sha256: str) -> StudySpec:
+    def make_study_spec(self, results_sha256: str) -> StudySpec:
         """The specification of a study with these results; its seed i is network i.
 
         Args:
@@ -187,6 +186,6 @@ class ExternalResults(Spec):
         )
 
 
-def to_base64(content: bytes) -> str:
+def encode_base64(content: bytes) -> str:
     """The bytes in base64, as in `ExternalEvaluation`."""
     return base64.b64encode(content).decode()

@@ -10,29 +10,29 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 
 
-def unknown_key_advice(schema: type[BaseModel], location: Sequence[int | str]) -> str:
+def format_unknown_key_advice(schema: type[BaseModel], location: Sequence[int | str]) -> str:
     """Advice about an unknown key: a similar key, the known keys, or its removal.
 
     Args:
         schema: The model of the whole value.
         location: Keys and list positions that lead to the unknown key, which is the last one.
     """
-    models = _models_at(schema, location[:-1])
-    known = list(dict.fromkeys(key for model in models for key in _keys(model)))
+    models = _list_models_at_location(schema, location[:-1])
+    known = list(dict.fromkeys(key for model in models for key in _list_keys_of_model(model)))
     similar = get_close_matches(str(location[-1]), known, n=1) if location else []
     if similar:
         return f"; did you mean `{similar[0]}`?"
     return f"; known here: {', '.join(known)}" if len(models) == 1 else "; remove it"
 
 
-def _keys(model: type[BaseModel]) -> list[str]:
+def _list_keys_of_model(model: type[BaseModel]) -> list[str]:
     hidden: frozenset[str] = getattr(model, "set_by_service", frozenset())
     return [field.alias or name for name, field in model.model_fields.items() if name not in hidden]
 
 
-def _models_at(annotation: Any, location: Sequence[int | str]) -> list[type[BaseModel]]:
+def _list_models_at_location(annotation: Any, location: Sequence[int | str]) -> list[type[BaseModel]]:
     """The models that a value at `location` may have; several for a union."""
-    models = _member_models(annotation)
+    models = _list_models_in_annotation(annotation)
     if not location:
         return models
     part, rest = location[0], location[1:]
@@ -42,19 +42,19 @@ def _models_at(annotation: Any, location: Sequence[int | str]) -> list[type[Base
         for name, field in model.model_fields.items()
         if part in (name, field.alias)
     ]
-    inner += _element_annotations(annotation)
-    found = [model for member in inner for model in _models_at(member, rest)]
+    inner += _list_element_annotations(annotation)
+    found = [model for member in inner for model in _list_models_at_location(member, rest)]
     return list(dict.fromkeys(found))
 
 
-def _member_models(annotation: Any) -> list[type[BaseModel]]:
+def _list_models_in_annotation(annotation: Any) -> list[type[BaseModel]]:
     """The models among the members of an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for member in _members(annotation) for model in _member_models(member)]
+    return [model for member in _list_union_members(annotation) for model in _list_models_in_annotation(member)]
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
+def _list_union_members(annotation: Any) -> tuple[Any, ...]:
     """The alternatives of a union, or the only member of an annotation that wraps another."""
     origin = get_origin(annotation)
     if origin is Annotated:
@@ -62,11 +62,11 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if origin in (Union, UnionType) else ()
 
 
-def _element_annotations(annotation: Any) -> list[Any]:
+def _list_element_annotations(annotation: Any) -> list[Any]:
     """The annotations of the elements of a list, or of the values of a mapping."""
     origin = get_origin(annotation)
     if origin in (list, tuple, Sequence):
         return [element for element in get_args(annotation) if element is not Ellipsis]
     if origin in (dict, Mapping):
         return [get_args(annotation)[1]]
-    return [element for member in _members(annotation) for element in _element_annotations(member)]
+    return [element for member in _list_union_members(annotation) for element in _list_element_annotations(member)]

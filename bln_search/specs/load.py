@@ -10,15 +10,15 @@ import yaml
 from pydantic import ValidationError
 
 from bln_search.core.errors import SpecError
-from bln_search.specs.base import MAX_VALUES
 from bln_search.specs.problems import (
     Problem,
-    name_problems,
-    oversized_batch_problems,
-    problems_of,
-    space_problems,
-    unread_name_problems,
+    find_data_and_model_problems,
+    find_oversized_batch_problems,
+    find_space_problems,
+    find_unknown_names_in_raw_study,
+    problems_from_pydantic_errors,
 )
+from bln_search.specs.spec_section import MAX_VALUES
 from bln_search.specs.study import StudySpec
 
 _MAX_FILE_BYTES = 1_000_000
@@ -47,21 +47,23 @@ def load_study(path: Path) -> StudySpec:
 
 def parse_study(text: str, *, source: str = "study") -> StudySpec:
     """Read a study from YAML. Raises SpecError with every problem and its line."""
-    node, value = parse_yaml(text, source=source)
+    node, value = parse_yaml_nodes_and_values(text, source=source)
     try:
         study = StudySpec.model_validate(value)
     except ValidationError as error:
-        problems = [*problems_of(error.errors(), value), *unread_name_problems(value)]
+        problems = [*problems_from_pydantic_errors(error.errors(), value), *find_unknown_names_in_raw_study(value)]
         raise SpecError(
             source, list(dict.fromkeys(_format_problem_with_line(problem, node) for problem in problems))
         ) from None
-    problems = [*name_problems(study), *space_problems(study)] or oversized_batch_problems(study)
+    problems = [*find_data_and_model_problems(study), *find_space_problems(study)] or find_oversized_batch_problems(
+        study
+    )
     if problems:
         raise SpecError(source, [_format_problem_with_line(problem, node) for problem in problems])
     return study
 
 
-def parse_yaml(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, dict[Any, Any]]:
+def parse_yaml_nodes_and_values(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, dict[Any, Any]]:
     """The YAML nodes of a study and their values, without validation.
 
     Raises SpecError for invalid YAML, aliases, duplicate keys, values of types that JSON lacks, and texts that are too
@@ -70,10 +72,10 @@ def parse_yaml(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, d
     if len(text) > _MAX_FILE_BYTES:
         raise SpecError(source, [f"this has {len(text):,} characters; a study has {_MAX_FILE_BYTES:,} at most"])
     _check_size_and_depth(text, source)
-    node = _compose(text, source)
+    node = _compose_yaml_node(text, source)
     if node is None:
         raise SpecError(source, ["the file is empty; a study needs at least name, data, model and arms"])
-    value = _NodeConverter(source).value(node)
+    value = _YamlNodeConverter(source).convert_node(node)
     if not isinstance(node, yaml.MappingNode):
         raise SpecError(source, ["this is not a study: a study has lines `key: value`, the first one `name: ...`"])
     return node, value
@@ -81,22 +83,22 @@ def parse_yaml(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, d
 
 def _format_problem_with_line(problem: Problem, root: yaml.Node) -> str:
     path = "" if problem.names_location else ".".join(str(part) for part in problem.location)
-    return f"line {_line_of(root, problem.location)}: {path + ': ' if path else ''}{problem.message}"
+    return f"line {_line_number_at(root, problem.location)}: {path + ': ' if path else ''}{problem.message}"
 
 
 def _check_size_and_depth(text: str, source: str) -> None:
     """Raise SpecError for deeply nested or very large texts before they are parsed, which would take seconds."""
     for scanner in _SCANNERS:
         try:
-            problem = _size_or_depth_problem(yaml.parse(text, Loader=scanner))
+            problem = _find_size_or_depth_problem(yaml.parse(text, Loader=scanner))
         except (yaml.YAMLError, UnicodeError):
-            continue  # the other loader, or _compose, reports the position
+            continue  # the other loader, or _compose_yaml_node, reports the position
         if problem is not None:
             raise SpecError(source, [problem])
         return
 
 
-def _size_or_depth_problem(events: Iterable[yaml.Event]) -> str | None:
+def _find_size_or_depth_problem(events: Iterable[yaml.Event]) -> str | None:
     depth = values = 0
     for event in events:
         values += isinstance(event, yaml.NodeEvent)
@@ -113,7 +115,7 @@ def _size_or_depth_problem(events: Iterable[yaml.Event]) -> str | None:
     return None
 
 
-def _compose(text: str, source: str) -> yaml.Node | None:
+def _compose_yaml_node(text: str, source: str) -> yaml.Node | None:
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -124,7 +126,7 @@ def _compose(text: str, source: str) -> yaml.Node | None:
         raise SpecError(source, [f"this is not YAML: {str(error).splitlines()[0]}"]) from None
 
 
-class _NodeConverter:
+class _YamlNodeConverter:
     """Converts YAML nodes to values; rejects duplicate keys and aliases, which yaml.safe_load would accept."""
 
     def __init__(self, source: str) -> None:
@@ -132,38 +134,38 @@ class _NodeConverter:
         self.visited_ids: set[int] = set()
         self.scalars = yaml.SafeLoader("")
 
-    def value(self, node: yaml.Node) -> Any:
+    def convert_node(self, node: yaml.Node) -> Any:
         if isinstance(node, yaml.ScalarNode):
             return self._construct_scalar(node)
         if id(node) in self.visited_ids:
-            self._fail(node, "YAML aliases (*name) are not allowed; repeat the values")
+            self._raise_spec_error(node, "YAML aliases (*name) are not allowed; repeat the values")
         self.visited_ids.add(id(node))
         if isinstance(node, yaml.SequenceNode):
-            return [self.value(item) for item in node.value]
+            return [self.convert_node(item) for item in node.value]
         assert isinstance(node, yaml.MappingNode)
         mapping: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._fail(key_node, "a key is a single word or number")
+                self._raise_spec_error(key_node, "a key is a single word or number")
             key = self._construct_scalar(key_node)
             if not isinstance(key, str | int | float):
-                self._fail(key_node, "a key is a single word or number")
+                self._raise_spec_error(key_node, "a key is a single word or number")
             if key in mapping:
-                self._fail(key_node, f"the key `{key}` is repeated; remove one")
-            mapping[key] = self.value(value_node)
+                self._raise_spec_error(key_node, f"the key `{key}` is repeated; remove one")
+            mapping[key] = self.convert_node(value_node)
         return mapping
 
     def _construct_scalar(self, node: yaml.ScalarNode) -> Any:
         try:
             return self.scalars.construct_object(node)
         except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
-            self._fail(node, f"this value cannot be read: {node.value[:60]!r}")
+            self._raise_spec_error(node, f"this value cannot be read: {node.value[:60]!r}")
 
-    def _fail(self, node: yaml.Node, problem: str) -> Any:
+    def _raise_spec_error(self, node: yaml.Node, problem: str) -> Any:
         raise SpecError(self.source, [f"line {node.start_mark.line + 1}: {problem}"])
 
 
-def _line_of(root: yaml.Node, location: Sequence[int | str]) -> int:
+def _line_number_at(root: yaml.Node, location: Sequence[int | str]) -> int:
     node = root
     line = root.start_mark.line
     for part in location:

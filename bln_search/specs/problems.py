@@ -11,12 +11,25 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from bln_search.core.errors import SpecError
-from bln_search.core.registry import TEXT_DATA_SETS, corruption_problem, data_problem, model_data_problem, model_problem
-from bln_search.specs.known_keys import unknown_key_advice
-from bln_search.specs.sizes import oversized_batches
+from bln_search.core.method import Method
+from bln_search.core.registry import (
+    DATA_SETS,
+    TEXT_DATA_SETS,
+    TEXT_LENGTHS,
+    TEXT_MODELS,
+    find_corruption_problem,
+    find_data_set_problem,
+    find_model_data_mismatch,
+    find_model_problem,
+    task_problem,
+)
+from bln_search.core.tasks import TaskName
+from bln_search.specs.known_keys import format_unknown_key_advice
+from bln_search.specs.pydantic_messages import translate_pydantic_error
+from bln_search.specs.sections.model import ModelSpec
+from bln_search.specs.split_sizes import iter_oversized_batches
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import boundary_trials, list_planned_trials
-from bln_search.specs.wording import error_message
+from bln_search.specs.trial import list_planned_trial_specs, make_boundary_trial_specs
 
 MAX_PROBLEMS = 50
 """Largest number of problems in one report."""
@@ -37,12 +50,14 @@ class Problem:
     names_location: bool = False
 
     @property
-    def pointer(self) -> str:
+    def json_pointer(self) -> str:
         """The location as a JSON pointer (RFC 6901)."""
         return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.location)
 
 
-def problems_of(errors: Iterable[ErrorDetails], value: object, schema: type[BaseModel] = StudySpec) -> list[Problem]:
+def problems_from_pydantic_errors(
+    errors: Iterable[ErrorDetails], value: object, schema: type[BaseModel] = StudySpec
+) -> list[Problem]:
     """The first MAX_PROBLEMS errors that pydantic reports.
 
     Args:
@@ -51,24 +66,34 @@ def problems_of(errors: Iterable[ErrorDetails], value: object, schema: type[Base
         schema: The model that it was validated against; unknown keys are compared with its keys.
     """
     first = islice((details for details in errors if not _is_follow_up_error(details)), MAX_PROBLEMS)
-    return [_make_problem(details, value, schema) for details in first]
+    return [_problem_from_pydantic_error(details, value, schema) for details in first]
 
 
-def name_problems(study: StudySpec) -> list[Problem]:
+def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
     """Unknown data set, model, model option or corruption; a model or conditions that do not suit the data set."""
     options = set(study.model.model_dump(exclude={"name"}, exclude_none=True))
     message_by_location: dict[tuple[int | str, ...], str | None] = {
-        ("data", "name"): data_problem(study.data.name),
-        ("model", "name"): model_problem(study.model.name, options)
-        or model_data_problem(study.model.name, study.data.name),
+        ("data", "name"): find_data_set_problem(study.data.name),
+        ("task",): task_problem(study.resolved_task.name, study.data.name),
+        ("probes",): _find_classification_only_problem(study, study.probes),
+        ("layers",): _find_classification_only_problem(study, study.layers),
+        ("model", "name"): find_model_problem(study.model.name, options)
+        or find_model_data_mismatch(study.model.name, study.data.name),
     }
     conditions = ("evaluation", "conditions")
     if study.evaluation.conditions and study.data.name in TEXT_DATA_SETS:
         message_by_location[conditions] = (
             f"{study.data.name} consists of token ids, conditions corrupt images: remove them"
         )
+    message_by_location["evaluation", "lengths"] = _find_text_lengths_problem(study)
+    for position, arm in enumerate(study.arms):
+        message_by_location["arms", position, "method"] = _find_weight_statistics_problem(arm.method, study.model)
+        if arm.from_weights and study.model.name in TEXT_MODELS:
+            message_by_location["arms", position, "from_weights"] = (
+                "mean and variance cannot be propagated through a recurrent network: remove it"
+            )
     for position, condition in enumerate(study.evaluation.conditions):
-        message_by_location[*conditions, position] = corruption_problem(condition.corruption)
+        message_by_location[*conditions, position] = find_corruption_problem(condition.corruption)
     if study.external is not None:
         message_by_location = {
             ("external",): "results of your own networks are submitted with `bln-search submit-results`, not in a study"
@@ -76,10 +101,59 @@ def name_problems(study: StudySpec) -> list[Problem]:
     return [Problem(location, message) for location, message in message_by_location.items() if message]
 
 
-def unread_name_problems(value: Mapping[Any, Any]) -> list[Problem]:
+def _find_classification_only_problem(study: StudySpec, section: object) -> str | None:
+    """A section that needs classes, in a study with another task."""
+    task = study.resolved_task.name
+    if section is None or task is TaskName.CLASSIFICATION:
+        return None
+    return f"this needs a classification, and the task is {task}: remove it"
+
+
+def _find_weight_statistics_problem(method: Method, model: ModelSpec) -> str | None:
+    """A method whose statistics come from weights, in a built-in model without the weights that it needs."""
+    if not method.computes_statistics_from_weights:
+        return None
+    if model.name in TEXT_MODELS and method is Method.WN:
+        advice = "set model.normalize to cells, or choose bn, ln, bln, mbn, brn or none"
+        return (
+            None if model.normalize == "cells" else f"wn needs weights in front of each normalization layer: {advice}"
+        )
+    if model.name in TEXT_MODELS:
+        return (
+            f"{method} cannot be propagated through a recurrent network: choose wn with normalize: cells, or bn, ln, "
+            "bln, mbn, brn or none"
+        )
+    is_behind_nonlinearity = model.name == "lenet" or (model.name == "mlp" and model.placement != "before")
+    if method is Method.WN and is_behind_nonlinearity:
+        advice = "set model.placement to before" if model.name == "mlp" else "choose another model, or ap2"
+        return (
+            f"wn needs the weights directly in front of a normalization layer, {model.name} has it elsewhere: {advice}"
+        )
+    return None
+
+
+def _find_text_lengths_problem(study: StudySpec) -> str | None:
+    """Lengths of data that are not texts, or of texts that are longer than a network supports."""
+    lengths = study.evaluation.lengths
+    if not lengths or study.data.name not in DATA_SETS:
+        return None
+    if study.data.name not in TEXT_LENGTHS:
+        return f"{study.data.name} does not consist of texts, which have a length: remove lengths"
+    steps, model = TEXT_LENGTHS[study.data.name], study.model
+    methods = sorted({arm.method.value for arm in study.arms if arm.method.has_batch_statistics})
+    is_refused = model.normalizes_inside_recurrent_cells and model.longer_sequences != "last_time_step"
+    if methods and is_refused and max(lengths) > steps:
+        return (
+            f"{' and '.join(methods)} inside cells have statistics for the {steps} time steps of {study.data.name}, a "
+            f"text of length {max(lengths)} has more: set model.longer_sequences to last_time_step, or lower lengths"
+        )
+    return None
+
+
+def find_unknown_names_in_raw_study(value: Mapping[Any, Any]) -> list[Problem]:
     """Unknown data set or model in a study that could not be validated because of other problems."""
     problems = []
-    for section, check in (("data", data_problem), ("model", lambda name: model_problem(name, set()))):
+    for section, check in (("data", find_data_set_problem), ("model", lambda name: find_model_problem(name, set()))):
         section_value = value.get(section)
         name = section_value.get("name") if isinstance(section_value, Mapping) else None
         message = check(name) if isinstance(name, str) else None
@@ -88,29 +162,29 @@ def unread_name_problems(value: Mapping[Any, Any]) -> list[Problem]:
     return problems
 
 
-def space_problems(study: StudySpec) -> list[Problem]:
+def find_space_problems(study: StudySpec) -> list[Problem]:
     """Points of the space that an arm cannot take, or a grid with too many points."""
     try:
-        boundary_trials(study)
-        list_planned_trials(study)
+        make_boundary_trial_specs(study)
+        list_planned_trial_specs(study)
     except SpecError as error:
         return [Problem(("space",), problem, names_location=True) for problem in error.problems]
     return []
 
 
-def oversized_batch_problems(study: StudySpec) -> list[Problem]:
+def find_oversized_batch_problems(study: StudySpec) -> list[Problem]:
     """Mini-batches larger than a split, if the sizes of the data set are known. The space must have no problems."""
-    return [Problem(location, message) for location, message in oversized_batches(study)]
+    return [Problem(location, message) for location, message in iter_oversized_batches(study)]
 
 
-def _make_problem(details: ErrorDetails, value: object, schema: type[BaseModel]) -> Problem:
-    location = _locate_value(details["loc"], value)
+def _problem_from_pydantic_error(details: ErrorDetails, value: object, schema: type[BaseModel]) -> Problem:
+    location = _location_without_union_tags(details["loc"], value)
     if details["type"] == "extra_forbidden":
-        message = f"unknown key{unknown_key_advice(schema, location)}"
+        message = f"unknown key{format_unknown_key_advice(schema, location)}"
     elif details["type"] == "missing":
         message = "this key is missing; add it"
     else:
-        message = error_message(details)
+        message = translate_pydantic_error(details)
     return Problem(tuple(location), message)
 
 
@@ -119,7 +193,7 @@ def _is_follow_up_error(details: ErrorDetails) -> bool:
     return details["type"] == "too_short" and bool(details["input"])
 
 
-def _locate_value(pydantic_location: Sequence[int | str], root: object) -> list[int | str]:
+def _location_without_union_tags(pydantic_location: Sequence[int | str], root: object) -> list[int | str]:
     """The location in the value: pydantic's location without the tags of unions, which the value does not contain.
 
     The last part stays if it may be a missing key.
@@ -134,14 +208,14 @@ def _locate_value(pydantic_location: Sequence[int | str], root: object) -> list[
         elif isinstance(node, dict):
             values = [node[part]] if part in node else [node[key] for key in node if str(key) == str(part)]
             node = values[0] if values else node
-            if values or (last and not _is_tag(part)):
+            if values or (last and not _is_union_tag(part)):
                 location.append(part)
-        elif isinstance(part, str) and last and not _is_tag(part) and node is None:
+        elif isinstance(part, str) and last and not _is_union_tag(part) and node is None:
             location.append(part)
     return location
 
 
-def _is_tag(part: int | str) -> bool:
+def _is_union_tag(part: int | str) -> bool:
     """Is this the tag of a member of a union?"""
     names = ("constant", "steps", "linear", "cosine", "int", "float", "constrained-int", "constrained-float")
     return isinstance(part, str) and (part in names or "[" in part)

@@ -15,10 +15,10 @@ from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.sections.space import format_point
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import TrialSpec
+from bln_search.specs.trial import HORIZON_KEY, TrialSpec
 
 
-def point_json(parameters: Mapping[str, Any] | None) -> str:
+def encode_point(parameters: Mapping[str, Any] | None) -> str:
     """A point of a study's space as JSON with sorted keys; empty for a study without a space."""
     return "" if parameters is None else json.dumps(parameters, sort_keys=True)
 
@@ -49,11 +49,11 @@ class StudyRecord:
     tags: tuple[str, ...] = ()
 
     @property
-    def num_ended_trials(self) -> int:
+    def num_trials_with_result(self) -> int:
         """Trials that have a result."""
         return sum(self.trials.get(state, 0) for state in ENDED)
 
-    def reject_external_results(self) -> None:
+    def check_networks_are_stored(self) -> None:
         """Raise DataError if the study has external results, whose networks no checkpoint store has."""
         if self.spec.external is not None:
             raise DataError(
@@ -70,7 +70,7 @@ class TrialRecord:
     Attributes:
         position: Position in the study's order.
         arm: Label of the arm.
-        parameters: The point of the study's space; None without a space.
+        parameters: The point of the study's space, of a search trial with its horizon; None without a space.
         reason: Why it failed, diverged or was pruned; None otherwise.
         checkpoint: The trained network; None before it is trained.
         freed_at: When the checkpoint's file was deleted to free disk space; None unless it was.
@@ -101,14 +101,19 @@ class TrialRecord:
     @cached_property
     def point_json(self) -> str:
         """The point as JSON with sorted keys; empty without a space."""
-        return point_json(self.parameters)
+        return encode_point(self.parameters)
+
+    @property
+    def is_search_trial(self) -> bool:
+        """Whether it only compares points, before the best one is trained in full."""
+        return HORIZON_KEY in (self.parameters or {})
 
     @property
     def point_label(self) -> str:
         """The point for people: `lambda=0.5 batch_size=8`."""
         return format_point(self.parameters or {})
 
-    def require_checkpoint(self) -> CheckpointRecord:
+    def get_checkpoint_record(self) -> CheckpointRecord:
         """The trained network. Raises DataError if the trial has none."""
         if self.checkpoint is None:
             raise DataError(f"{self.arm} seed {self.seed} has no trained network")
@@ -146,7 +151,7 @@ class SampledTrial:
 
     def objective_value(self, objective: Objective) -> float | None:
         """The value of an objective; None if the trial has none."""
-        if objective is Objective.BEST_LOSS:
+        if objective is Objective.BEST_LOSS and self.best_loss is not None:
             return self.best_loss
         if self.trial.checkpoint is None:
             return None

@@ -4,39 +4,46 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from bln_search.core.enums import PopulationEstimate, StudyKind
+from bln_search.core.enums import StudyKind
+from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.core.names import NAME_PATTERN
-from bln_search.core.registry import LAZY_DATA_SETS, TEXT_DATA_SETS
-from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
-from bln_search.specs.base import Spec, check_storable, omit_defaults_added_later, require_unique
+from bln_search.core.registry import DATA_SETS, LAZY_DATA_SETS, TEXT_DATA_SETS
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.condition import CLEAN
 from bln_search.specs.sections.data import DataSpec, Standardization
-from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec, RankingSpec
+from bln_search.specs.sections.evaluation import (
+    EvaluationSpec,
+    ProbesSpec,
+    RankingSpec,
+    check_checkpoint_selection_configuration,
+)
 from bln_search.specs.sections.external import ExternalSpec
+from bln_search.specs.sections.initialization import check_initialization
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.sections.search import Sampler, SearchSpec, points_per_arm
+from bln_search.specs.sections.search import Sampler, SearchSpec, num_points_per_arm
 from bln_search.specs.sections.space import SECTIONS, ChoiceDimension, Space
+from bln_search.specs.sections.task import TaskSpec, resolve_task
 from bln_search.specs.sections.training import TrainingSpec
+from bln_search.specs.spec_section import (
+    SpecSection,
+    check_storable_texts_and_size,
+    drop_defaults_of_later_keys,
+    require_unique,
+)
 
 
-class StudySpec(Spec):
+class StudySpec(SpecSection):
     """A study file.
 
     Attributes:
         name: Small letters, digits, `-` and `_`, at most 64 characters; commands use it to identify the study.
         title: Title for display.
         data: Data set and split.
+        task: What the networks predict; by default what the labels of the data set are made for.
         model: Network.
         arms: Normalization methods with their options, each trained with every seed.
         training: Hyper-parameters of training.
@@ -50,12 +57,13 @@ class StudySpec(Spec):
         external: Networks that were trained elsewhere and whose results were submitted; a service sets it.
     """
 
-    added_later = frozenset({"space", "search", "probes", "layers", "external"})
+    added_later = frozenset({"task", "space", "search", "probes", "layers", "external"})
     set_by_service = frozenset({"external"})
 
     name: str = Field(pattern=NAME_PATTERN)
     title: str = Field(default="", max_length=300)
     data: DataSpec
+    task: TaskSpec | None = None
     model: ModelSpec
     arms: tuple[ArmSpec, ...] = Field(min_length=1, max_length=64)
     training: TrainingSpec = TrainingSpec()
@@ -74,27 +82,33 @@ class StudySpec(Spec):
         return StudyKind.TRAINED if self.external is None else StudyKind.EXTERNAL
 
     @property
-    def loss(self) -> ScoreDescription:
+    def loss_description(self) -> LossDescription:
         """What the loss of the study is."""
-        score = None if self.external is None else self.external.score
-        return CROSS_ENTROPY if score is None else score.description
+        if self.external is not None:
+            return CROSS_ENTROPY if self.external.score is None else self.external.score.description
+        return self.resolved_task.description.loss
 
     @property
-    def ranking_condition(self) -> str:
+    def resolved_task(self) -> TaskSpec:
+        """The task, that of the data set if it is not specified."""
+        return resolve_task(self.task, self.data.name)
+
+    @property
+    def ranking_condition_name(self) -> str:
         """Name of the condition that ranks: that of clean images, unless submitted results name another one."""
         return CLEAN if self.external is None else self.external.ranking_condition or CLEAN
 
     @property
-    def condition_names(self) -> tuple[str, ...]:
+    def additional_condition_names(self) -> tuple[str, ...]:
         """The conditions beside the one that ranks, which is that of clean images unless results were submitted."""
         if self.external is not None:
             return tuple(self.external.conditions)
-        return tuple(condition.name for condition in self.evaluation.conditions)
+        return self.evaluation.additional_condition_names
 
     @model_serializer(mode="wrap")
     def _omit_unsubmitted_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Of a study with external results, leave out everything that was not submitted, such as training."""
-        values = omit_defaults_added_later(self, serialize(self))
+        values = drop_defaults_of_later_keys(self, serialize(self))
         if self.external is not None:
             values["data"], values["model"] = {"name": self.data.name}, {"name": self.model.name}
             values["arms"] = [{"method": arm["method"], "name": arm["name"]} for arm in values["arms"]]
@@ -103,32 +117,54 @@ class StudySpec(Spec):
         return values
 
     @property
-    def has_slot_populations(self) -> bool:
+    def measures_layer_geometry(self) -> bool:
+        """Is the geometry of the networks measured after each epoch?"""
+        return self.probes is not None and self.probes.geometry is not None
+
+    @property
+    def has_populations_per_slot(self) -> bool:
         """Whether there is a feature population for each slot of the mini-batch, of which training has several."""
         one_slot = self.training.batch_size == 1 and "training.batch_size" not in (self.space or {})
         return self.evaluation.per_slot and not one_slot
 
     @property
-    def has_sampled_points(self) -> bool:
+    def samples_points_during_run(self) -> bool:
         """Are points sampled while the study runs, instead of created when it is accepted?"""
         return self.search is not None and self.search.sampler is not Sampler.GRID
 
     @property
     def num_sampled_points(self) -> int:
         """The number of points that are sampled, summed over arms."""
-        if self.search is None or self.space is None or not self.has_sampled_points:
+        if self.search is None or self.space is None or not self.samples_points_during_run:
             return 0
-        return points_per_arm(self.search, self.space) * len(self.arms)
+        return num_points_per_arm(self.search, self.space) * len(self.arms)
+
+    @property
+    def trains_best_points_after_search(self) -> bool:
+        """Is the best point of each arm trained with all seeds after the search?"""
+        return self.search is not None and self.search.then_train
+
+    @property
+    def seeds_per_point(self) -> tuple[int, ...]:
+        """The seeds of each point of the space: all, or those of the search if its best points are trained later."""
+        if self.search is None or not self.search.then_train:
+            return self.seeds
+        return self.search.trial_seeds or self.seeds[:1]
+
+    @property
+    def num_best_point_trials(self) -> int:
+        """The number of trials of the best points, which are trained after the search."""
+        return len(self.arms) * len(self.seeds) if self.trains_best_points_after_search else 0
 
     @model_validator(mode="before")
     @classmethod
-    def _check_storable(cls, value: Any) -> Any:
-        check_storable(value)
+    def _check_storable_texts_and_size(cls, value: Any) -> Any:
+        check_storable_texts_and_size(value)
         return value
 
     @field_validator("arms")
     @classmethod
-    def _check_labels(cls, arms: tuple[ArmSpec, ...]) -> tuple[ArmSpec, ...]:
+    def _check_unique_arm_labels(cls, arms: tuple[ArmSpec, ...]) -> tuple[ArmSpec, ...]:
         labels = [arm.label for arm in arms]
         repeated = {label for label in labels if labels.count(label) > 1}
         if repeated:
@@ -137,17 +173,23 @@ class StudySpec(Spec):
 
     @field_validator("seeds")
     @classmethod
-    def _check_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+    def _check_unique_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
         return require_unique(seeds, "seeds")
 
     @model_validator(mode="after")
     def _check_selection_configurations(self) -> StudySpec:
         for arm in self.arms:
-            check_selection_configuration(arm, self.evaluation)
+            check_checkpoint_selection_configuration(arm, self.evaluation)
         return self
 
     @model_validator(mode="after")
-    def _check_blended_methods(self) -> StudySpec:
+    def _check_initialization(self) -> StudySpec:
+        for arm in self.arms if self.space is None else ():  # with a space each of its points is checked
+            check_initialization(self.training.initialization, arm.method, self.model, self.training.batch_size)
+        return self
+
+    @model_validator(mode="after")
+    def _check_blends_have_batch_statistics(self) -> StudySpec:
         has_batch_statistics = any(arm.method.has_batch_statistics for arm in self.arms)
         if self.evaluation.blends and not has_batch_statistics and "arm" not in (self.space or {}):
             raise ValueError(
@@ -157,7 +199,7 @@ class StudySpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _check_probes(self) -> StudySpec:
+    def _check_probed_epochs(self) -> StudySpec:
         probes = self.probes or ProbesSpec()
         if probes.epochs is not None and probes.epochs > self.training.epochs:
             raise ValueError(
@@ -166,7 +208,7 @@ class StudySpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _check_text_data(self) -> StudySpec:
+    def _check_text_data_options(self) -> StudySpec:
         if self.data.name in TEXT_DATA_SETS and self.training.augmentation is not None:
             raise ValueError(
                 f"training: augmentation applies to images, {self.data.name} consists of token ids: remove it"
@@ -178,7 +220,15 @@ class StudySpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _check_lazy_data(self) -> StudySpec:
+    def _check_mask_padding_has_texts(self) -> StudySpec:
+        if self.model.mask_padding and self.data.name in DATA_SETS and self.data.name not in TEXT_DATA_SETS:
+            raise ValueError(
+                f"model: mask_padding skips the padding of texts, {self.data.name} does not consist of texts: remove it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_lazy_data_options(self) -> StudySpec:
         name, augmentation = self.data.name, self.training.augmentation
         if name not in LAZY_DATA_SETS:
             if augmentation is not None and augmentation.resized_crop:
@@ -193,15 +243,15 @@ class StudySpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _check_layers_without_cells(self) -> StudySpec:
-        if self.layers is not None and self.model.normalize == "cells":
+    def _check_layer_search_without_cells(self) -> StudySpec:
+        if self.layers is not None and self.model.normalizes_inside_recurrent_cells:
             raise ValueError(
                 "layers: normalization inside cells has one configuration for the whole network: remove layers"
             )
         return self
 
     @model_validator(mode="after")
-    def _check_layers_with_normalization(self) -> StudySpec:
+    def _check_layer_search_has_norms(self) -> StudySpec:
         if self.layers is not None and not any(arm.method.statistics for arm in self.arms):
             raise ValueError(
                 "layers: no arm has normalization layers whose configuration could be searched: remove layers, or add "
@@ -210,7 +260,7 @@ class StudySpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _check_layers_estimate(self) -> StudySpec:
+    def _check_layer_search_estimate(self) -> StudySpec:
         required = None if self.layers is None else self.layers.estimate
         for arm in self.arms:
             estimates = arm.population or self.evaluation.population
@@ -221,7 +271,7 @@ class StudySpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _check_search(self) -> StudySpec:
+    def _check_space_and_search(self) -> StudySpec:
         if self.space is None:
             if self.search is not None:
                 raise ValueError("search needs a space: say which keys vary, and over what")
@@ -229,37 +279,27 @@ class StudySpec(Spec):
         if not self.space:
             raise ValueError("the space is empty: name at least one key that varies, or remove it")
         for key, dimension in self.space.items():
-            _check_key(key)
+            _check_space_key(key)
             if isinstance(dimension, ChoiceDimension) and key in SECTIONS:
-                _check_section(key, dimension)
-        problem = None if self.search is None else self.search.find_space_problem(self.space, len(self.seeds))
+                _check_section_choices(key, dimension)
+        problem = None if self.search is None else self.search.find_space_problem(self.space, len(self.seeds_per_point))
         if problem is None and self.search is None:
             problem = SearchSpec(sampler=Sampler.GRID).find_space_problem(self.space, len(self.seeds))
+        horizon = None if self.search is None else self.search.epochs
+        if horizon is not None and horizon > self.training.epochs and not self._varies_epochs:
+            problem = f"search: epochs {horizon} is more than the {self.training.epochs} epochs of training: lower it"
         if problem is not None:
             raise ValueError(problem)
         return self
 
-
-def check_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> None:
-    """Raise ValueError if the configuration that selects the epoch reads estimates that training does not collect."""
-    estimates = arm.population or evaluation.population
-    if arm.selection_configuration.uses_population and not any(
-        estimate.is_gathered_in_training for estimate in estimates
-    ):
-        raise ValueError(
-            f"arm {arm.label}: judged_under {arm.selection_configuration} reads population values during training; "
-            "add the estimate `epoch` or `moving` to its population"
-        )
-    if arm.fine_tune is not None and set(estimates) != {PopulationEstimate.FROZEN}:
-        raise ValueError(
-            f"arm {arm.label}: fine_tune changes the weights after the training in which `epoch` and `moving` are "
-            "collected: give the arm `population: [frozen]` alone"
-        )
+    @property
+    def _varies_epochs(self) -> bool:
+        return bool({"training", "training.epochs"} & set(self.space or {}))
 
 
-def _check_key(key: str) -> None:
+def _check_space_key(key: str) -> None:
     section, _, name = key.partition(".")
-    sections: dict[str, type[Spec]] = {"arm": ArmSpec, "training": TrainingSpec, "model": ModelSpec}
+    sections: dict[str, type[SpecSection]] = {"arm": ArmSpec, "training": TrainingSpec, "model": ModelSpec}
     section_class = sections.get(section)
     if section_class is None:
         raise ValueError(f"space: {key} starts with none of {', '.join(SECTIONS)}: write it like training.batch_size")
@@ -268,7 +308,7 @@ def _check_key(key: str) -> None:
         raise ValueError(f"space: {key} is not a key that varies; {section} has {', '.join(names)}")
 
 
-def _check_section(key: str, dimension: ChoiceDimension) -> None:
+def _check_section_choices(key: str, dimension: ChoiceDimension) -> None:
     for value in dimension.values:
         if not isinstance(value, dict) or "name" in value:
             raise ValueError(f"space: the choices of {key} are mappings of its keys without `name`, not {value!r}")

@@ -10,13 +10,13 @@ from bln_search.specs.sections.fine_tune import FineTuneSpec
 from bln_search.specs.study import StudySpec
 
 
-def study_yaml(spec: StudySpec) -> str:
+def render_study_yaml(spec: StudySpec) -> str:
     """The study as a study file; entries without a value are left out."""
     fields = spec.model_dump(mode="json", exclude_none=True)
     return str(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100))
 
 
-def study_yaml_with_seeds(spec: StudySpec, added: int) -> str:
+def render_study_yaml_with_added_seeds(spec: StudySpec, added: int) -> str:
     """The study as a study file, with further seeds.
 
     Args:
@@ -25,10 +25,10 @@ def study_yaml_with_seeds(spec: StudySpec, added: int) -> str:
     """
     unused = (seed for seed in range(len(spec.seeds) + added) if seed not in spec.seeds)
     seeds = (*spec.seeds, *(next(unused) for _ in range(added)))
-    return study_yaml(spec.model_copy(update={"seeds": seeds}))
+    return render_study_yaml(spec.model_copy(update={"seeds": seeds}))
 
 
-def study_yaml_with_fine_tuning(spec: StudySpec, label: str, configuration: InferenceConfiguration) -> str:
+def render_study_yaml_with_fine_tuning(spec: StudySpec, label: str, configuration: InferenceConfiguration) -> str:
     """The study as a study file with one arm, and the same arm fine-tuned under a configuration.
 
     Args:
@@ -45,7 +45,9 @@ def study_yaml_with_fine_tuning(spec: StudySpec, label: str, configuration: Infe
                 "population": (PopulationEstimate.FROZEN,),
             }
             arms += [arm, arm.model_copy(update=tuned)]
-    return study_yaml(spec.model_copy(update={"arms": tuple(arms) or spec.arms, "name": f"{spec.name[:57]}_tuned"}))
+    return render_study_yaml(
+        spec.model_copy(update={"arms": tuple(arms) or spec.arms, "name": f"{spec.name[:57]}_tuned"})
+    )
 
 
 _TUNED = "-tuned"

@@ -7,34 +7,43 @@ from typing import Any
 
 from pydantic import Field, JsonValue, ValidationError
 
-from bln_search.core.blend import Blend, blend_label
-from bln_search.core.configuration import InferenceConfiguration, all_configurations
+from bln_search.core.blend import PopulationWeight, blended_estimate_label
+from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
-from bln_search.specs.base import Spec
+from bln_search.core.tasks import TaskName
+from bln_search.specs.pydantic_messages import translate_pydantic_error
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
-from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec
+from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec, check_checkpoint_selection_configuration
+from bln_search.specs.sections.initialization import check_initialization
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.sections.space import Point, format_point, grid_size, iterate_grid_points
+from bln_search.specs.sections.space import Point, format_point, iter_grid_points, num_grid_points
+from bln_search.specs.sections.task import TaskSpec, resolve_task
 from bln_search.specs.sections.training import TrainingSpec
-from bln_search.specs.study import StudySpec, check_selection_configuration
-from bln_search.specs.wording import error_message
+from bln_search.specs.spec_section import SpecSection
+from bln_search.specs.study import StudySpec
 
 LARGEST_GRID = 100_000
+HORIZON_KEY = "search.horizon"
+"""Key of the horizon in the parameters of a search trial, which separates it from the full training at that point."""
 _MAX_BOUNDARY_TRIALS = 5_000
 
 
-class TrialSpec(Spec):
+class TrialSpec(SpecSection):
     """Everything that determines the outcome of one training run and its evaluation.
 
     Attributes:
-        parameters: The point of the study's space; the other attributes already contain its values.
+        parameters: The point of the study's space; the other attributes already contain its values. Those of a search
+            trial have its horizon too.
+        horizon: Epochs after which the training of a search trial ends, whose network is not evaluated; None for a
+            full training.
     """
 
-    added_later = frozenset({"parameters", "probes"})
+    added_later = frozenset({"task", "parameters", "probes", "horizon"})
 
     data: DataSpec
+    task: TaskSpec | None = None
     model: ModelSpec
     arm: ArmSpec
     training: TrainingSpec
@@ -42,6 +51,17 @@ class TrialSpec(Spec):
     seed: int
     parameters: dict[str, JsonValue] | None = Field(default=None)
     probes: ProbesSpec | None = None
+    horizon: int | None = None
+
+    @property
+    def is_search_trial(self) -> bool:
+        """Does the trial only compare points, before the best one is trained in full?"""
+        return self.horizon is not None
+
+    @property
+    def epochs(self) -> int:
+        """The epochs that are trained."""
+        return self.training.epochs if self.horizon is None else self.horizon
 
     @property
     def key(self) -> str:
@@ -49,7 +69,7 @@ class TrialSpec(Spec):
         return hashlib.sha256(self.canonical_json(exclude={"parameters"}).encode()).hexdigest()[:32]
 
     @property
-    def estimates(self) -> tuple[PopulationEstimate, ...]:
+    def population_estimates(self) -> tuple[PopulationEstimate, ...]:
         """The population estimates evaluated for this trial."""
         return self.arm.population or self.evaluation.population
 
@@ -57,29 +77,38 @@ class TrialSpec(Spec):
     def model_options(self) -> dict[str, Any]:
         """The options of the model for the method of this trial."""
         options = self.model.model_dump(mode="json", exclude={"name"}, exclude_none=True)
+        if self.resolved_task.name is TaskName.TOKEN_CLASSIFICATION:
+            options["per_token"] = True
         if self.model.output_norm is not None:
             options["output_norm"] = self.arm.method in self.model.output_norm
         return options
 
     @property
-    def blends(self) -> tuple[Blend, ...]:
+    def resolved_task(self) -> TaskSpec:
+        """The task, that of the data set if the study does not specify it."""
+        return resolve_task(self.task, self.data.name)
+
+    @property
+    def blend_weights(self) -> tuple[PopulationWeight, ...]:
         """The weights of blended statistics; none for a method without statistics over the mini-batch."""
         return self.evaluation.blends if self.arm.method.has_batch_statistics else ()
 
     @property
-    def batch_sizes(self) -> tuple[int, ...]:
+    def inference_batch_sizes(self) -> tuple[int, ...]:
         """The inference mini-batch sizes."""
         return self.evaluation.batch_sizes or (self.training.batch_size,)
 
     @property
-    def condition_names(self) -> tuple[str, ...]:
-        """The conditions under which the network is evaluated: empty for the clean images, then those of the study."""
-        return ("", *(condition.name for condition in self.evaluation.conditions))
+    def all_condition_names(self) -> tuple[str, ...]:
+        """The conditions under which the network is evaluated: the one that ranks is empty."""
+        return ("", *self.evaluation.additional_condition_names)
 
     @property
     def num_evaluations_per_split(self) -> int:
         """The number of evaluations on each of validation and test."""
-        return len(planned_inference_rows(self)) * len(self.batch_sizes) * len(self.condition_names)
+        if self.is_search_trial:
+            return 0
+        return len(list_planned_rows(self)) * len(self.inference_batch_sizes) * len(self.all_condition_names)
 
     @property
     def point_label(self) -> str:
@@ -92,24 +121,29 @@ class TrialSpec(Spec):
         return " ".join(part for part in (self.arm.label, self.point_label, f"seed {self.seed}") if part)
 
 
-def list_planned_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
+def list_planned_trial_specs(study: StudySpec) -> tuple[TrialSpec, ...]:
     """The trials that are created when the study is accepted: points × seeds × arms; none if points are sampled.
+
+    If the best points are trained after the search, the trials of the search.
 
     Raises:
         SpecError: The grid has too many points, or an arm cannot take a point.
     """
-    if study.has_sampled_points:
+    if study.samples_points_during_run:
         return ()
     if study.space is not None and count_planned_trials(study) > LARGEST_GRID:
         raise SpecError(
             f"study {study.name}",
-            [f"the space has {grid_size(study.space)} points, more than {LARGEST_GRID:,}: choose a sampler"],
+            [f"the space has {num_grid_points(study.space)} points, more than {LARGEST_GRID:,}: choose a sampler"],
         )
-    points: list[Point | None] = [None] if study.space is None else list(iterate_grid_points(study.space))
+    points: list[Point | None] = [None] if study.space is None else list(iter_grid_points(study.space))
     trials = [
         trial.model_copy(update={"seed": seed})
-        for resolved in ([make_trial_spec(study, arm, point, study.seeds[0]) for arm in study.arms] for point in points)
-        for seed in study.seeds
+        for resolved in (
+            [make_search_or_full_trial_spec(study, arm, point, study.seeds_per_point[0]) for arm in study.arms]
+            for point in points
+        )
+        for seed in study.seeds_per_point
         for trial in resolved
     ]
     if len({trial.key for trial in trials}) < len(trials):
@@ -121,12 +155,38 @@ def list_planned_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
 
 def count_planned_trials(study: StudySpec) -> int:
     """The number of trials that are created when the study is accepted."""
-    points = 1 if study.space is None else grid_size(study.space)
-    return 0 if study.has_sampled_points else points * len(study.seeds) * len(study.arms)
+    points = 1 if study.space is None else num_grid_points(study.space)
+    return 0 if study.samples_points_during_run else points * len(study.seeds_per_point) * len(study.arms)
 
 
-def make_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:
-    """The trial of an arm at a point of the space. Raises SpecError if the arm cannot take the point."""
+def count_trials_at_most(study: StudySpec) -> int:
+    """The number of trials that the study has in the end, at most; of a grid or of sampled points, and of best ones."""
+    sampled = study.num_sampled_points * len(study.seeds_per_point)
+    return count_planned_trials(study) + sampled + study.num_best_point_trials
+
+
+def search_trial_epochs(study: StudySpec, epochs: int) -> int:
+    """The epochs of a search trial whose full training has `epochs`."""
+    most = None if study.search is None else study.search.epochs
+    return epochs if most is None else min(most, epochs)
+
+
+def make_search_or_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:
+    """The trial of an arm at a point: a full training, or one of the search if the best point is trained after it.
+
+    Raises:
+        SpecError: The arm cannot take the point.
+    """
+    trial = make_full_trial_spec(study, arm, point, seed)
+    if study.search is None or not study.trains_best_points_after_search:
+        return trial
+    horizon = search_trial_epochs(study, trial.training.epochs)
+    parameters = {**(point or {}), HORIZON_KEY: horizon}
+    return trial.model_copy(update={"horizon": horizon, "parameters": parameters, "probes": None})
+
+
+def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:
+    """The full training of an arm at a point of the space. Raises SpecError if the arm cannot take the point."""
     sections: dict[str, Any] = {
         "arm": arm.model_dump(mode="json"),
         "training": study.training.model_dump(mode="json"),
@@ -134,19 +194,22 @@ def make_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, seed: i
     }
     try:
         for key, value in (point or {}).items():
-            _set_value(sections, key.split("."), value)
+            _set_value_at_path(sections, key.split("."), value)
     except ValueError as error:
         raise SpecError(f"study {study.name}", [f"space: {error}"]) from None
     try:
         resolved = ArmSpec.model_validate(sections["arm"])
         if resolved.label != arm.label:  # the point changes the method of the arm
             resolved = resolved.model_copy(update={"name": arm.label})
-        check_selection_configuration(resolved, study.evaluation)
+        check_checkpoint_selection_configuration(resolved, study.evaluation)
+        model, training = ModelSpec.model_validate(sections["model"]), TrainingSpec.model_validate(sections["training"])
+        check_initialization(training.initialization, resolved.method, model, training.batch_size)
         return TrialSpec(
             data=study.data,
-            model=ModelSpec.model_validate(sections["model"]),
+            task=study.task,
+            model=model,
             arm=resolved,
-            training=TrainingSpec.model_validate(sections["training"]),
+            training=training,
             evaluation=study.evaluation,
             seed=seed,
             parameters=point,
@@ -155,17 +218,19 @@ def make_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, seed: i
     except ValidationError as error:
         problem = error.errors()[0]
         location = ".".join(str(part) for part in problem["loc"])
-        raise _point_error(study, arm, point, f"{location} {error_message(problem)}".strip()) from None
+        raise _make_invalid_point_error(
+            study, arm, point, f"{location} {translate_pydantic_error(problem)}".strip()
+        ) from None
     except ValueError as error:
-        raise _point_error(study, arm, point, str(error)) from None
+        raise _make_invalid_point_error(study, arm, point, str(error)) from None
 
 
-def _point_error(study: StudySpec, arm: ArmSpec, point: Point | None, reason: str) -> SpecError:
+def _make_invalid_point_error(study: StudySpec, arm: ArmSpec, point: Point | None, reason: str) -> SpecError:
     label = format_point(point or {})
     return SpecError(f"study {study.name}", [f"space: arm {arm.label} cannot take {label}: {reason}"])
 
 
-def _set_value(sections: dict[str, Any], path: list[str], value: Any) -> None:
+def _set_value_at_path(sections: dict[str, Any], path: list[str], value: Any) -> None:
     """Set the value at a path; a mapping is merged into an existing mapping."""
     *parents, last = path
     section = sections
@@ -179,21 +244,21 @@ def _set_value(sections: dict[str, Any], path: list[str], value: Any) -> None:
         section[last] = value
 
 
-def boundary_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
+def make_boundary_trial_specs(study: StudySpec) -> tuple[TrialSpec, ...]:
     """Trials of every arm at each bound of each dimension; one trial of each arm if the study has no space.
 
     Raises:
         SpecError: An arm cannot take a bound.
     """
     if study.space is None:
-        return tuple(make_trial_spec(study, arm, None, study.seeds[0]) for arm in study.arms)
+        return tuple(make_full_trial_spec(study, arm, None, study.seeds[0]) for arm in study.arms)
     count = len(study.arms) * sum(len(dimension.boundary_values) for dimension in study.space.values())
     if count > _MAX_BOUNDARY_TRIALS:
         raise SpecError(
             f"study {study.name}", [f"the space has {count} values over all arms: give at most {_MAX_BOUNDARY_TRIALS}"]
         )
     return tuple(
-        make_trial_spec(study, arm, _boundary_point(study, key, value), study.seeds[0])
+        make_full_trial_spec(study, arm, _boundary_point(study, key, value), study.seeds[0])
         for arm in study.arms
         for key, dimension in study.space.items()
         for value in dimension.boundary_values
@@ -212,17 +277,20 @@ PlannedRow = tuple[InferenceConfiguration, str | None]
 """A configuration and the label of its population estimate; None if it reads no population value."""
 
 
-def planned_inference_rows(trial: TrialSpec) -> tuple[PlannedRow, ...]:
+def list_planned_rows(trial: TrialSpec) -> tuple[PlannedRow, ...]:
     """Configurations × estimates, each followed by its blends.
 
     A configuration that reads no population value has one row, without an estimate. A method without statistics over
     the mini-batch has no blends.
     """
     rows: list[PlannedRow] = []
-    for configuration in all_configurations(trial.arm.method):
-        for estimate in trial.estimates if configuration.uses_population else ():
+    for configuration in trial.arm.evaluated_configurations:
+        for estimate in trial.population_estimates if configuration.uses_population else ():
             rows.append((configuration, estimate))
-            rows += [(configuration.with_blended_population, blend_label(estimate, blend)) for blend in trial.blends]
+            rows += [
+                (configuration.with_blend_for_population, blended_estimate_label(estimate, blend))
+                for blend in trial.blend_weights
+            ]
         if not configuration.uses_population:
             rows.append((configuration, None))
     return tuple(rows)

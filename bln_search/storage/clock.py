@@ -22,25 +22,25 @@ class DatabaseClock:
     def __call__(self) -> datetime:
         """The time, read over a new connection; inside a transaction use `read_time_in_session`."""
         if self.engine.dialect.name == "sqlite":
-            return _wall_clock_time()
+            return _read_process_clock()
         with connect(self.engine) as connection:
-            return database_time(connection)
+            return read_database_time(connection)
 
 
 def read_time_in_session(clock: Clock, session: Session) -> datetime:
     """The time by `clock`; a DatabaseClock is read over the connection of the session."""
-    return database_time(session.connection()) if isinstance(clock, DatabaseClock) else clock()
+    return read_database_time(session.connection()) if isinstance(clock, DatabaseClock) else clock()
 
 
-def database_time(connection: Connection) -> datetime:
+def read_database_time(connection: Connection) -> datetime:
     """The present time by the clock of the database, not the time at which the transaction began."""
     if connection.dialect.name == "sqlite":
-        return _wall_clock_time()
+        return _read_process_clock()
     now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
     return now.astimezone(UTC)
 
 
-def _wall_clock_time() -> datetime:
+def _read_process_clock() -> datetime:
     """The clock of this process, which SQLite uses too.
 
     All processes that open the file run on one machine and share its clock. Containers do as well, because Linux time

@@ -15,6 +15,7 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import LedgerError, MissingPackageError, StorageFullError
+from bln_search.core.sqlite import SQLITE_TIMEOUT, set_write_ahead_log
 from bln_search.core.urls import redact_password
 
 _TIMEOUTS = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
@@ -63,20 +64,20 @@ def make_engine(url: str) -> Engine:
             f"{redact_password(url)!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
         ) from None
     if parsed.get_backend_name() != "sqlite":
-        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_default_timeouts(parsed))
+        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_make_default_timeout_options(parsed))
         event.listen(engine, "handle_error", _disconnect_from_lost_server)
         if parsed.get_backend_name() == "postgresql" and "lock_timeout" not in str(parsed.query.get("options", "")):
             event.listen(engine, "connect", _set_lock_timeout)
         return engine
     if parsed.database and parsed.database != ":memory:":
         _create_folder(Path(parsed.database).parent)
-    engine = create_engine(parsed, connect_args={"timeout": 30})
-    event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
+    engine = create_engine(parsed, connect_args={"timeout": SQLITE_TIMEOUT})
+    event.listen(engine, "connect", _set_sqlite_pragmas)
+    event.listen(engine, "begin", _begin_sqlite_transaction)
     return engine
 
 
-def _default_timeouts(url: URL) -> dict[str, int]:
+def _make_default_timeout_options(url: URL) -> dict[str, int]:
     """Timeouts for a server that does not respond, except those that the URL sets."""
     timeouts = _TIMEOUTS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
     return {name: value for name, value in timeouts.items() if name not in url.query}
@@ -111,15 +112,14 @@ def _create_folder(folder: Path) -> None:
         ) from None
 
 
-def _prepare_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # _begin_sqlite begins transactions
-    cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "foreign_keys=ON", "synchronous=FULL"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+def _set_sqlite_pragmas(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # _begin_sqlite_transaction begins transactions
+    set_write_ahead_log(connection)
+    for pragma in ("foreign_keys=ON", "synchronous=FULL"):
+        connection.execute(f"PRAGMA {pragma}")
 
 
-def _begin_sqlite(connection: Connection) -> None:
+def _begin_sqlite_transaction(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("rebuilding", False):
         connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
@@ -129,14 +129,14 @@ def _begin_sqlite(connection: Connection) -> None:
 @contextmanager
 def read_session(engine: Engine) -> Iterator[Session]:
     """A session whose reads all see the same state of the database."""
-    with _translate_errors(engine), Session(engine) as session:
+    with _translate_driver_errors(engine), Session(engine) as session:
         yield session
 
 
 @contextmanager
 def snapshot_connection(engine: Engine) -> Iterator[Connection]:
     """A connection that reads one consistent state of the whole database; it does not block writers."""
-    with _translate_errors(engine), engine.connect() as connection:
+    with _translate_driver_errors(engine), engine.connect() as connection:
         if connection.dialect.name != "sqlite":
             connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         with connection.begin():
@@ -146,7 +146,7 @@ def snapshot_connection(engine: Engine) -> Iterator[Connection]:
 @contextmanager
 def connect(engine: Engine) -> Iterator[Connection]:
     """A connection without an ORM session, for a small query that runs with every request."""
-    with _translate_errors(engine), engine.connect() as connection:
+    with _translate_driver_errors(engine), engine.connect() as connection:
         yield connection
 
 
@@ -157,7 +157,7 @@ def write_session(engine: Engine) -> Iterator[Session]:
     The function of `register_write_check` is called first; nothing is written where it raises.
     """
     check: Callable[[Session], None] | None = engine.get_execution_options().get(_CHECK_OPTION)
-    with _translate_errors(engine), Session(engine.execution_options(writing=True)) as session, session.begin():
+    with _translate_driver_errors(engine), Session(engine.execution_options(writing=True)) as session, session.begin():
         if check is not None:
             check(session)
         yield session
@@ -177,7 +177,7 @@ def schema_transaction(engine: Engine) -> Iterator[Connection]:
     Raises:
         LedgerError: A row would refer to a row that does not exist; the transaction is rolled back.
     """
-    with _translate_errors(engine), engine.connect() as plain_connection:
+    with _translate_driver_errors(engine), engine.connect() as plain_connection:
         connection = plain_connection.execution_options(writing=True, rebuilding=True)
         is_sqlite = connection.dialect.name == "sqlite"
         try:
@@ -194,7 +194,7 @@ def schema_transaction(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def _translate_errors(engine: Engine) -> Iterator[None]:
+def _translate_driver_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except NoConnectionError as error:
@@ -202,13 +202,13 @@ def _translate_errors(engine: Engine) -> Iterator[None]:
             f"the database {_url_without_password(engine)} cannot be used: no connection is free"
         ) from error
     except DBAPIError as error:
-        translated = _translate_error(error, engine)
+        translated = _find_ledger_error_for(error, engine)
         if translated is None:
             raise
         raise translated from error
 
 
-def _translate_error(error: DBAPIError, engine: Engine) -> LedgerError | StorageFullError | None:
+def _find_ledger_error_for(error: DBAPIError, engine: Engine) -> LedgerError | StorageFullError | None:
     """The error that stands for an error of the driver; None where the fault is in the statement."""
     location = _url_without_password(engine)
     reason, state = (str(error.orig).splitlines() or ["without a reason"])[0], _read_sqlstate(error.orig)

@@ -43,20 +43,20 @@ class EventRepository:
             trial_id: Trial whose events are listed; None for all events.
         """
         rows = _select_events(study_id, trial_id).where(EventRow.number > after)
-        return self._read(rows.order_by(EventRow.number).limit(limit))
+        return self._make_event_records(rows.order_by(EventRow.number).limit(limit))
 
-    def list_last(self, study_id: int, limit: int, *, trial_id: int | None = None) -> Sequence[EventRecord]:
+    def list_newest_events(self, study_id: int, limit: int, *, trial_id: int | None = None) -> Sequence[EventRecord]:
         """The newest `limit` events of a study, or of one of its trials, oldest first."""
         rows = _select_events(study_id, trial_id)
-        return self._read(rows.order_by(EventRow.number.desc()).limit(limit))[::-1]
+        return self._make_event_records(rows.order_by(EventRow.number.desc()).limit(limit))[::-1]
 
-    def find_last_number_and_state(self, study_ids: Iterable[int]) -> dict[int, tuple[int, str]]:
+    def read_last_numbers_and_states(self, study_ids: Iterable[int]) -> dict[int, tuple[int, str]]:
         """For each of the studies that exists: the number of its last event, and its state."""
         rows = select(StudyRow.id, StudyRow.last_event, StudyRow.state).where(StudyRow.id.in_([*study_ids]))
-        with self.database.connect() as connection:
+        with self.database.open_plain_connection() as connection:
             return {row.id: (row.last_event, row.state) for row in connection.execute(rows)}
 
-    def _read(self, rows: Select[EventRow]) -> Sequence[EventRecord]:
+    def _make_event_records(self, rows: Select[EventRow]) -> Sequence[EventRecord]:
         with self.database.read_session() as session:
             return [EventRecord(row.number, row.at, row.kind, row.trial_id, row.data) for row in session.scalars(rows)]
 

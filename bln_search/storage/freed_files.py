@@ -15,7 +15,9 @@ WEIGHTS_FREED = "weights_freed"
 """The kind of the event; its data has the names in `files`."""
 
 
-def find_freed_files(session: Session | Connection, study_id: int | None = None) -> dict[tuple[int, str], datetime]:
+def read_freed_times_by_file(
+    session: Session | Connection, study_id: int | None = None
+) -> dict[tuple[int, str], datetime]:
     """When each file was freed, by study and file name; of every study if `study_id` is None."""
     query = select(EventRow.study_id, EventRow.data, EventRow.at).where(EventRow.kind == WEIGHTS_FREED)
     if study_id is not None:

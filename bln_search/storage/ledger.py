@@ -6,27 +6,27 @@ from datetime import datetime
 
 from sqlalchemy import Engine
 
-from bln_search.storage.backups import Backups
+from bln_search.storage.backups import BackupRepository
+from bln_search.storage.checkpoints.freeable_files import FreeableFilesRepository
 from bln_search.storage.checkpoints.garbage import GarbageCollector
-from bln_search.storage.checkpoints.pruning import NetworkPruner
 from bln_search.storage.checkpoints.repository import CheckpointRepository
 from bln_search.storage.clock import Clock
 from bln_search.storage.database import Database
 from bln_search.storage.engine import make_engine, register_write_check
 from bln_search.storage.events import EventRepository
-from bln_search.storage.exports.jobs import ExportJobs
-from bln_search.storage.exports.networks import ExportedNetworks
+from bln_search.storage.exports.jobs import ExportJobQueue
 from bln_search.storage.exports.requests import ExportRepository
-from bln_search.storage.listing import Listing
-from bln_search.storage.migration import check_revision, migrate, present_revision
-from bln_search.storage.monitoring import Monitoring
-from bln_search.storage.optuna_url import optuna_url
+from bln_search.storage.exports.trial_finder import ExportTrialFinder
+from bln_search.storage.listing import PageRepository
+from bln_search.storage.migration import check_schema_revision, create_or_upgrade_tables, find_database_schema_revision
+from bln_search.storage.monitoring import LedgerMonitor
+from bln_search.storage.optuna_url import make_optuna_url
 from bln_search.storage.results.analyses import AnalysisRepository
 from bln_search.storage.results.evaluations import ResultRepository
 from bln_search.storage.results.layer_searches import LayerSearchRepository
 from bln_search.storage.results.probes import ProbeRepository
 from bln_search.storage.share_links import ShareLinkRepository
-from bln_search.storage.studies.external import ExternalStudies
+from bln_search.storage.studies.external import ExternalStudyRepository
 from bln_search.storage.studies.queue import StudyQueue
 from bln_search.storage.studies.repository import StudyRepository
 from bln_search.storage.tokens import TokenRepository
@@ -50,10 +50,10 @@ class Ledger:
         layer_searches: Searches of per-layer configurations.
         checkpoints: Trained networks.
         garbage: Checkpoint files that no study needs.
-        pruner: Networks of complete studies that can be deleted to free disk space.
+        freeable_files: Networks of complete studies that can be deleted to free disk space.
         exports: Exports of trained networks that people request.
         export_jobs: The same exports as jobs of workers.
-        exported_networks: The network that the export of a row contains.
+        export_trials: The trial whose network the export of a row contains.
         events: The event log of each study.
         listing: Lists for the service.
         tokens: Accounts and access tokens.
@@ -67,7 +67,7 @@ class Ledger:
         self.database = Database(engine, clock)
         self.studies = StudyRepository(self.database)
         self.queue = StudyQueue(self.database)
-        self.external = ExternalStudies(self.database)
+        self.external = ExternalStudyRepository(self.database)
         self.trials = TrialRepository(self.database)
         self.attempts = AttemptRepository(self.database)
         self.results = ResultRepository(self.database)
@@ -76,17 +76,17 @@ class Ledger:
         self.layer_searches = LayerSearchRepository(self.database)
         self.checkpoints = CheckpointRepository(self.database)
         self.garbage = GarbageCollector(self.database)
-        self.pruner = NetworkPruner(self.database)
+        self.freeable_files = FreeableFilesRepository(self.database)
         self.exports = ExportRepository(self.database)
-        self.export_jobs = ExportJobs(self.database)
-        self.exported_networks = ExportedNetworks(self.database)
+        self.export_jobs = ExportJobQueue(self.database)
+        self.export_trials = ExportTrialFinder(self.database)
         self.events = EventRepository(self.database)
-        self.listing = Listing(self.database)
+        self.listing = PageRepository(self.database)
         self.tokens = TokenRepository(self.database)
         self.share_links = ShareLinkRepository(self.database)
         self.workers = WorkerRepository(self.database)
-        self.monitoring = Monitoring(self.database)
-        self.backups = Backups(self.database)
+        self.monitoring = LedgerMonitor(self.database)
+        self.backups = BackupRepository(self.database)
 
     def __str__(self) -> str:
         """The URL of the database without a password."""
@@ -103,35 +103,35 @@ class Ledger:
     def check_schema(self) -> None:
         """Raise SchemaChangedError where the database was upgraded since it was opened."""
         with self.database.read_session() as session:
-            check_revision(session)
+            check_schema_revision(session)
 
     def find_schema_revision(self) -> str | None:
         """The schema revision of the database; None for an empty one."""
-        return present_revision(self.database.engine)
+        return find_database_schema_revision(self.database.engine)
 
     def upgrade_schema(self) -> None:
         """Create the tables or upgrade them to this version. Raises LedgerError where a newer version wrote them."""
-        migrate(self.database.engine)
+        create_or_upgrade_tables(self.database.engine)
 
-    def make_optuna_url(self) -> str:
+    def make_optuna_storage_url(self) -> str:
         """The URL of the database with Optuna's records; in Postgres its schema is created."""
-        return optuna_url(self.database.engine)
+        return make_optuna_url(self.database.engine)
 
 
-def connect_ledger(url: str) -> Ledger:
+def connect_without_schema_check(url: str) -> Ledger:
     """The ledger in the database at `url`, without a check of its schema. Raises LedgerError for an invalid URL."""
     return Ledger(make_engine(url))
 
 
-def open_ledger(url: str) -> Ledger:
+def open_and_upgrade_ledger(url: str) -> Ledger:
     """The ledger in the database at `url`, whose tables are created or upgraded to this version.
 
     Writing raises SchemaChangedError, and writes nothing, once the database was upgraded to another version.
     """
-    ledger = connect_ledger(url)
+    ledger = connect_without_schema_check(url)
     try:
         ledger.upgrade_schema()
-        register_write_check(ledger.database.engine, check_revision)
+        register_write_check(ledger.database.engine, check_schema_revision)
     except BaseException:
         ledger.close()
         raise

@@ -17,50 +17,51 @@ _SELECT_REVISION = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S60
 
 
 @cache
-def newest_revision() -> str:
+def newest_known_schema_revision() -> str:
     """The schema revision of this version of bln-search."""
-    return max(revisions())
+    return max(known_schema_revisions())
 
 
 @cache
-def revisions() -> frozenset[str]:
+def known_schema_revisions() -> frozenset[str]:
     """The schema revisions that this version of bln-search knows: the numbers that the migration scripts begin with."""
     return frozenset(script.stem.partition("_")[0] for script in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
-def present_revision(engine: Engine) -> str | None:
+def find_database_schema_revision(engine: Engine) -> str | None:
     """The schema revision of the database, None for an empty one."""
     with read_session(engine) as session:
-        return _read_revision(session.connection())
+        return _find_schema_revision(session.connection())
 
 
-def check_revision(session: Session) -> None:
+def check_schema_revision(session: Session) -> None:
     """Raise SchemaChangedError if the schema of the database was upgraded since it was opened."""
     present = session.scalar(_SELECT_REVISION)
-    if present != newest_revision():
+    if present != newest_known_schema_revision():
         raise SchemaChangedError(
-            f"the database has the schema revision {present} now, this process needs {newest_revision()}: it stops and "
+            f"the database has the schema revision {present} now, this process needs "
+            f"{newest_known_schema_revision()}: it stops and "
             "writes nothing more; restart it with the version of bln-search that upgraded the database"
         )
 
 
-def migrate(engine: Engine) -> None:
+def create_or_upgrade_tables(engine: Engine) -> None:
     """Create or upgrade the tables in one transaction. Concurrent calls wait for the first one and change nothing.
 
     Raises:
         LedgerError: A newer version wrote the database, or it belongs to another program.
     """
-    if present_revision(engine) == newest_revision():
+    if find_database_schema_revision(engine) == newest_known_schema_revision():
         return
-    from bln_search.storage.upgrade import upgrade  # noqa: PLC0415 - it loads Alembic
+    from bln_search.storage.alembic_migrations import run_alembic_migrations  # noqa: PLC0415 - it loads Alembic
 
     location = engine.url.render_as_string(hide_password=True)
     with schema_transaction(engine) as connection:
         _check_schema_origin(connection, location)
-        upgrade(connection)
+        run_alembic_migrations(connection)
 
 
-def _read_revision(connection: Connection) -> str | None:
+def _find_schema_revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     revision: str | None = connection.scalar(_SELECT_REVISION)
@@ -69,8 +70,8 @@ def _read_revision(connection: Connection) -> str | None:
 
 def _check_schema_origin(connection: Connection, location: str) -> None:
     """Raise LedgerError if a newer version or another program created the tables."""
-    present = _read_revision(connection)
-    if present is not None and present not in revisions():
+    present = _find_schema_revision(connection)
+    if present is not None and present not in known_schema_revisions():
         raise LedgerError(
             f"the database {location} has the schema revision {present}, which this version of bln-search does not "
             "know: it was written by a newer version; upgrade bln-search, or give another database with --database"

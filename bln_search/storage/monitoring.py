@@ -9,7 +9,7 @@ from enum import StrEnum
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.states import AttemptState, EvaluationState, ExportState, StudyState, TrialState
+from bln_search.core.states import NEVER_STORED, AttemptState, EvaluationState, ExportState, StudyState, TrialState
 from bln_search.storage.database import Database
 from bln_search.storage.leases import heartbeat_cutoff
 from bln_search.storage.tables import AttemptRow, EvaluationRow, EventRow, ExportRow, StudyRow, TrialRow, WorkerRow
@@ -46,34 +46,37 @@ class LedgerMetrics:
     at: datetime
 
 
-class Monitoring:
+class LedgerMonitor:
     """Measures a ledger."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def measure(self) -> LedgerMetrics:
+    def measure_ledger_metrics(self) -> LedgerMetrics:
         """All metrics at one moment; the time does not grow with the ledger."""
         now = self.database.now()
         with self.database.read_session() as session:
             return LedgerMetrics(
-                *_measure_queue(session), *_count_live_and_busy_workers(session, now), _database_bytes(session), now
+                *_read_queue_length_and_oldest_wait(session),
+                *_count_live_and_busy_workers(session, now),
+                _measure_database_bytes(session),
+                now,
             )
 
-    def count_records(self) -> dict[str, dict[str, int]]:
+    def count_records_by_kind_and_state(self) -> dict[str, dict[str, int]]:
         """Count records of each kind by state; every possible state is a key. Scans whole tables."""
         with self.database.read_session() as session:
             return {kind: _count_by_state(session, states, table) for kind, states, table in _RECORDS}
 
 
 def _count_by_state(session: Session, states: type[StrEnum], table: type[_StatefulRow]) -> dict[str, int]:
-    counts = dict.fromkeys((state.value for state in states), 0)
+    counts = dict.fromkeys((state.value for state in states if state not in NEVER_STORED.get(states, ())), 0)
     for state, count in session.execute(select(table.state, func.count()).group_by(table.state)):
         counts[state] = count
     return counts
 
 
-def _measure_queue(session: Session) -> tuple[int, datetime | None]:
+def _read_queue_length_and_oldest_wait(session: Session) -> tuple[int, datetime | None]:
     """The length of the queue, and since when its oldest study waits; a released or resumed study waits anew."""
     since = (
         select(EventRow.at)
@@ -93,7 +96,7 @@ def _count_live_and_busy_workers(session: Session, now: datetime) -> tuple[int, 
     return len(live), len(live & runners)
 
 
-def _database_bytes(session: Session) -> int:
+def _measure_database_bytes(session: Session) -> int:
     """Bytes of the database; for SQLite of its file without the journal."""
     connection = session.connection()
     if connection.dialect.name == "sqlite":

@@ -13,7 +13,7 @@ from bln_search.storage.engine import read_session, write_session
 SCHEMA = "optuna"
 
 
-def optuna_url(engine: Engine) -> str:
+def make_optuna_url(engine: Engine) -> str:
     """The URL of a file beside a SQLite ledger, or of a schema in the ledger's Postgres database, which is created.
 
     Raises:
@@ -25,12 +25,12 @@ def optuna_url(engine: Engine) -> str:
             raise LedgerError("a study that samples its points needs a database in a file: give one with --database")
         ledger = Path(url.database)
         return url.set(database=str(ledger.with_name(f"{ledger.stem}.optuna{ledger.suffix}"))).render_as_string()
-    schema = _postgres_schema(engine)
+    schema = _create_optuna_schema(engine)
     options = " ".join(part for part in (str(url.query.get("options", "")), f"-csearch_path={schema}") if part)
     return url.update_query_dict({"options": options}).render_as_string(hide_password=False)
 
 
-def _postgres_schema(engine: Engine) -> str:
+def _create_optuna_schema(engine: Engine) -> str:
     """The name of the schema of Optuna's records, which is created if it does not exist."""
     with read_session(engine) as session:
         ledger_schema = session.scalar(text("SELECT current_schema()"))

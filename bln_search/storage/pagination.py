@@ -17,7 +17,7 @@ Sorts = Mapping[str, InstrumentedAttribute[Any]]
 
 
 @dataclass(frozen=True)
-class Page:
+class PageRequest:
     """A page of a list.
 
     Attributes:
@@ -31,7 +31,7 @@ class Page:
     after: Key | None = None
 
 
-def limit_to_page(query: Any, page: Page, sorts: Sorts, tie_breaker: InstrumentedAttribute[int]) -> Any:
+def limit_to_page(query: Any, page: PageRequest, sorts: Sorts, tie_breaker: InstrumentedAttribute[int]) -> Any:
     """Restrict a query to a page and one row more, which shows whether another page follows."""
     descending = page.sort.startswith("-")
     first = sorts[page.sort.removeprefix("-")]
@@ -44,6 +44,6 @@ def limit_to_page(query: Any, page: Page, sorts: Sorts, tie_breaker: Instrumente
     return query.order_by(*order).limit(page.limit + 1)
 
 
-def equality_filters(table: type[Any], values: Mapping[str, Any]) -> Iterator[ColumnElement[bool]]:
+def iter_equality_conditions(table: type[Any], values: Mapping[str, Any]) -> Iterator[ColumnElement[bool]]:
     """A condition for each column of `values`; columns whose value is None are not filtered."""
     return (getattr(table, name) == value for name, value in values.items() if value is not None)

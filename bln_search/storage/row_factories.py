@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bln_search.core.records import CheckpointRecord, Evaluation, Probe
+from bln_search.core.records import CheckpointRecord, Evaluation, ProbeResult
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec
@@ -33,7 +33,7 @@ def make_study_row(study: StudySpec, now: datetime, owner: str, planned: int) ->
     )
 
 
-def make_trial_rows(trials: Sequence[TrialSpec], study_id: int, *, position: int = 0) -> list[TrialRow]:
+def make_waiting_trial_rows(trials: Sequence[TrialSpec], study_id: int, *, position: int = 0) -> list[TrialRow]:
     """Rows of waiting trials. position: that of the first trial in the study."""
     return [
         TrialRow(
@@ -91,7 +91,7 @@ def make_snapshot_rows(record: CheckpointRecord, checkpoint_id: int) -> list[Sna
     ]
 
 
-def make_probe_row(probe: Probe, checkpoint_id: int) -> ProbeRow:
+def make_probe_row(probe: ProbeResult, checkpoint_id: int) -> ProbeRow:
     """The row of a probe."""
     key = probe.key
     return ProbeRow(

@@ -11,7 +11,7 @@ from bln_search.core.enums import Scope
 from bln_search.core.errors import ShareLinkLimitError, TokenError
 from bln_search.storage.database import Database
 from bln_search.storage.tables import TokenRow
-from bln_search.storage.tokens import TokenKind, new_secret, secret_digest, validity_conditions
+from bln_search.storage.tokens import TokenKind, generate_secret, hash_secret, valid_token_conditions
 
 MAX_DAYS = 90
 """Longest lifetime of a link."""
@@ -41,7 +41,7 @@ class ShareLinkRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def create(self, study_id: int, account: str, label: str, expires_at: datetime) -> tuple[str, ShareLink]:
+    def create_link(self, study_id: int, account: str, label: str, expires_at: datetime) -> tuple[str, ShareLink]:
         """Create a link.
 
         Args:
@@ -56,19 +56,19 @@ class ShareLinkRepository:
         Raises:
             ShareLinkLimitError: The study has too many valid links.
         """
-        secret, now = new_secret(), datetime.now(UTC)
+        secret, now = generate_secret(), datetime.now(UTC)
         of_study = (TokenRow.study_id == study_id, TokenRow.kind == TokenKind.SHARE)
         with self.database.write_session() as session:
             ended = func.coalesce(TokenRow.revoked_at, TokenRow.expires_at) < now - _KEPT_AFTER_END
             session.execute(delete(TokenRow).where(*of_study, ended))
-            valid = select(func.count()).select_from(TokenRow).where(*of_study, *validity_conditions(now))
+            valid = select(func.count()).select_from(TokenRow).where(*of_study, *valid_token_conditions(now))
             if (session.scalar(valid) or 0) >= MAX_LINKS:
                 raise ShareLinkLimitError(f"study {study_id} has {MAX_LINKS} valid links: revoke one that nobody needs")
             row = TokenRow(
                 account=account,
                 kind=TokenKind.SHARE,
                 label=label,
-                sha256=secret_digest(secret),
+                sha256=hash_secret(secret),
                 scope=Scope.READ,
                 study_id=study_id,
                 created_at=now,
@@ -76,13 +76,13 @@ class ShareLinkRepository:
             )
             session.add(row)
             session.flush()
-            return secret, _share_link(row)
+            return secret, _make_share_link(row)
 
     def list_links(self, study_id: int) -> list[ShareLink]:
         """The links of a study, newest first, with those that ended lately."""
         rows = select(TokenRow).where(TokenRow.study_id == study_id, TokenRow.kind == TokenKind.SHARE)
         with self.database.read_session() as session:
-            return [_share_link(row) for row in session.scalars(rows.order_by(TokenRow.id.desc()))]
+            return [_make_share_link(row) for row in session.scalars(rows.order_by(TokenRow.id.desc()))]
 
     def revoke(self, study_id: int, link_id: int) -> None:
         """End a link at once. Raises TokenError if the study has no such link."""
@@ -93,6 +93,6 @@ class ShareLinkRepository:
             row.revoked_at = row.revoked_at or datetime.now(UTC)
 
 
-def _share_link(row: TokenRow) -> ShareLink:
+def _make_share_link(row: TokenRow) -> ShareLink:
     assert row.expires_at is not None
     return ShareLink(row.id, row.account, row.label, row.created_at, row.expires_at, row.revoked_at)

@@ -18,7 +18,7 @@ from bln_search.core.enums import Scope
 from bln_search.core.errors import TokenError
 from bln_search.core.names import NAME_PATTERN
 from bln_search.storage.database import Database
-from bln_search.storage.pagination import Page
+from bln_search.storage.pagination import PageRequest
 from bln_search.storage.tables import AccountRow, TokenRow
 
 _PREFIX = "bln_"
@@ -78,7 +78,7 @@ class TokenRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def create(
+    def create_token(
         self,
         account: str,
         scope: Scope,
@@ -107,7 +107,7 @@ class TokenRepository:
                 f"{account!r} is not a valid account name: use at most 64 of a-z, 0-9, - and _, and start with a "
                 "letter or digit"
             )
-        secret = new_secret()
+        secret = generate_secret()
         now = datetime.now(UTC)
         with self.database.write_session() as session:
             if session.get(AccountRow, account) is None:
@@ -117,7 +117,7 @@ class TokenRepository:
                 account=account,
                 kind=TokenKind.ACCESS if parent is None else TokenKind.SESSION,
                 label=label,
-                sha256=secret_digest(secret),
+                sha256=hash_secret(secret),
                 scope=scope,
                 parent_id=None if parent is None else parent.token_id,
                 created_at=now,
@@ -125,34 +125,34 @@ class TokenRepository:
             )
             session.add(row)
             session.flush()
-            return secret, _token_info(row)
+            return secret, _make_token_info(row)
 
-    def create_first(self, account: str) -> str | None:
+    def create_first_token(self, account: str) -> str | None:
         """Create an admin token where no token was ever created; returns its secret, None otherwise."""
         with self.database.read_session() as session:
             if session.scalar(select(TokenRow.id).limit(1)) is not None:
                 return None
-        return self.create(account, Scope.ADMIN, "first start")[0]
+        return self.create_token(account, Scope.ADMIN, "first start")[0]
 
     def start_session(self, bearer: Bearer, duration: timedelta) -> str:
         """Create a session of `bearer` that expires after `duration` or with its token; returns its secret."""
         expires_at = datetime.now(UTC) + duration
-        token_expires_at = self.find_expiry(bearer.token_id)
+        token_expires_at = self.find_token_expiry(bearer.token_id)
         expires_at = expires_at if token_expires_at is None else min(token_expires_at, expires_at)
         with self.database.write_session() as session:
             expired = TokenRow.expires_at < datetime.now(UTC)
             session.execute(delete(TokenRow).where(TokenRow.kind == TokenKind.SESSION, expired))
-        return self.create(bearer.account, bearer.scope, "", expires_at=expires_at, parent=bearer)[0]
+        return self.create_token(bearer.account, bearer.scope, "", expires_at=expires_at, parent=bearer)[0]
 
     def find_bearer(self, secret: str) -> Bearer | None:
         """The bearer of a secret; None where the secret is unknown, revoked or expired."""
-        with self.database.connect() as connection:
-            row = connection.execute(_BEARER, {"sha256": secret_digest(secret), "now": datetime.now(UTC)}).first()
+        with self.database.open_plain_connection() as connection:
+            row = connection.execute(_BEARER, {"sha256": hash_secret(secret), "now": datetime.now(UTC)}).first()
         if row is None:
             return None
         return Bearer(row.id, row.account, Scope(row.scope), TokenKind(row.kind), row.study_id)
 
-    def list_tokens(self, account: str | None, page: Page | None = None) -> list[TokenInfo]:
+    def list_tokens(self, account: str | None, page: PageRequest | None = None) -> list[TokenInfo]:
         """The access tokens of an account, newest first.
 
         Args:
@@ -167,15 +167,15 @@ class TokenRepository:
             rows = rows.limit(page.limit + 1)
             rows = rows if page.after is None else rows.where(TokenRow.id < page.after[0])
         with self.database.read_session() as session:
-            return [_token_info(row) for row in session.scalars(rows)]
+            return [_make_token_info(row) for row in session.scalars(rows)]
 
-    def filter_valid(self, token_ids: Iterable[int]) -> set[int]:
+    def filter_valid_token_ids(self, token_ids: Iterable[int]) -> set[int]:
         """The tokens among `token_ids` that are neither revoked nor expired."""
-        valid = select(TokenRow.id).where(TokenRow.id.in_(list(token_ids)), *validity_conditions(datetime.now(UTC)))
-        with self.database.connect() as connection:
+        valid = select(TokenRow.id).where(TokenRow.id.in_(list(token_ids)), *valid_token_conditions(datetime.now(UTC)))
+        with self.database.open_plain_connection() as connection:
             return set(connection.scalars(valid))
 
-    def find_expiry(self, token_id: int) -> datetime | None:
+    def find_token_expiry(self, token_id: int) -> datetime | None:
         """When a token expires; for a session, when the token that it was started with expires."""
         with self.database.read_session() as session:
             row = session.get(TokenRow, token_id)
@@ -198,10 +198,10 @@ class TokenRepository:
             row = session.get(TokenRow, token_id)
             if row is None or (account is not None and row.account != account) or not scope.allows(Scope(row.scope)):
                 raise TokenError(f"there is no token {token_id} that you may revoke")
-            _revoke(session, TokenRow.id == token_id)
-            _revoke(session, TokenRow.parent_id == token_id)
+            _revoke_tokens_and_sessions(session, TokenRow.id == token_id)
+            _revoke_tokens_and_sessions(session, TokenRow.parent_id == token_id)
 
-    def revoke_account(self, account: str, scope: Scope = Scope.ADMIN) -> int:
+    def revoke_account_credentials(self, account: str, scope: Scope = Scope.ADMIN) -> int:
         """Revoke all tokens, sessions and share links of an account, but no token with a wider scope than `scope`.
 
         Args:
@@ -219,18 +219,18 @@ class TokenRepository:
         with self.database.write_session() as session:
             if session.get(AccountRow, account) is None:
                 raise TokenError(f"there is no account {account!r}")
-            valid = (*of_account, TokenRow.kind == TokenKind.ACCESS, *validity_conditions(datetime.now(UTC)))
+            valid = (*of_account, TokenRow.kind == TokenKind.ACCESS, *valid_token_conditions(datetime.now(UTC)))
             count = session.scalar(select(func.count()).select_from(TokenRow).where(*valid)) or 0
-            _revoke(session, *of_account)
+            _revoke_tokens_and_sessions(session, *of_account)
             return count
 
 
-def _revoke(session: Session, *conditions: ColumnElement[bool]) -> None:
+def _revoke_tokens_and_sessions(session: Session, *conditions: ColumnElement[bool]) -> None:
     now = datetime.now(UTC)
     session.execute(update(TokenRow).where(*conditions, TokenRow.revoked_at.is_(None)).values(revoked_at=now))
 
 
-def validity_conditions(now: Any) -> tuple[ColumnElement[bool], ...]:
+def valid_token_conditions(now: Any) -> tuple[ColumnElement[bool], ...]:
     """Conditions of a token that is neither revoked nor expired."""
     return TokenRow.revoked_at.is_(None), or_(TokenRow.expires_at.is_(None), TokenRow.expires_at > now)
 
@@ -238,20 +238,20 @@ def validity_conditions(now: Any) -> tuple[ColumnElement[bool], ...]:
 _BEARER = select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind, TokenRow.study_id).where(
     TokenRow.sha256 == bindparam("sha256"),
     TokenRow.account != "",
-    *validity_conditions(bindparam("now", type_=TokenRow.expires_at.type)),
+    *valid_token_conditions(bindparam("now", type_=TokenRow.expires_at.type)),
 )
 """Built only once, because it is executed with every request."""
 
 
-def new_secret() -> str:
+def generate_secret() -> str:
     """A secret of 256 random bits, with the prefix by which logs recognize secrets."""
     return _PREFIX + secrets.token_urlsafe(32)
 
 
-def secret_digest(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """SHA-256 without a salt: a secret has 256 random bits, so its digest cannot be inverted."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
-def _token_info(row: TokenRow) -> TokenInfo:
+def _make_token_info(row: TokenRow) -> TokenInfo:
     return TokenInfo(row.id, row.account, row.label, Scope(row.scope), row.created_at, row.expires_at, row.revoked_at)

@@ -51,12 +51,12 @@ class WorkerRepository:
                 row.heartbeat_at = now
             session.execute(delete(WorkerRow).where(WorkerRow.heartbeat_at < now - _FORGOTTEN_AFTER))
 
-    def remove(self, worker: str) -> None:
+    def remove_worker(self, worker: str) -> None:
         """Remove a worker that ends."""
         with self.database.write_session() as session:
             session.execute(delete(WorkerRow).where(WorkerRow.name == worker))
 
-    def list_live(self) -> list[WorkerRecord]:
+    def list_live_workers(self) -> list[WorkerRecord]:
         """The workers whose last heartbeat is recent, by name."""
         since = heartbeat_cutoff(self.database.now())
         with self.database.read_session() as session:

@@ -1,6 +1,8 @@
-"""Random crops and flips. Random numbers come from the host; images are cropped on their device."""
+"""Random crops, flips and noise. Random numbers come from the host; images are cropped on their device."""
 
 from __future__ import annotations
+
+from math import sqrt
 
 import torch
 from torch import Tensor
@@ -12,12 +14,12 @@ from bln_search.specs.sections.training import AugmentationSpec
 
 
 class Augmentation:
-    """Random crops of images padded with zeros (the mean of standardized images), and random horizontal flips.
+    """Random crops of images padded with zeros (the mean of standardized images), random horizontal flips, noise.
 
-    Every image gets its own random crop and flip, which do not depend on the device.
+    Every image gets its own random crop and flip, and every value its own noise; they do not depend on the device.
 
     Args:
-        spec: padding of the crop, and whether images are flipped.
+        spec: padding of the crop, whether images are flipped, variance of the noise.
         input_shape: (C, H, W), of one image.
         generator: of the random numbers, on the CPU.
 
@@ -34,7 +36,7 @@ class Augmentation:
         self.spec, self.generator = spec, generator
         self.height, self.width = input_shape[1:]
 
-    def read(self, inputs: Examples, index: slice | Tensor) -> Tensor:
+    def read_augmented_images(self, inputs: Examples, index: slice | Tensor) -> Tensor:
         """Return augmented images of a split, (k, C, H, W).
 
         Raises:
@@ -43,11 +45,11 @@ class Augmentation:
         if not self.spec.resized_crop:
             return self(inputs[index])
         if isinstance(inputs, LazyImages):
-            return inputs.random_crops(index, self.generator, flip=self.spec.flip)
+            return inputs.read_random_crops(index, self.generator, flip=self.spec.flip)
         raise ModelError("training.augmentation.resized_crop is for image files such as imagenet: use crop")
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return randomly cropped and flipped images of the shape of `x`, (N, C, H, W)."""
+        """Return randomly cropped, flipped and noisy images of the shape of `x`, (N, C, H, W)."""
         n, padding = len(x), self.spec.crop
         tops = torch.randint(0, 2 * padding + 1, (n, 1), generator=self.generator)
         lefts = torch.randint(0, 2 * padding + 1, (n, 1), generator=self.generator)
@@ -60,4 +62,11 @@ class Augmentation:
         index = (rows.unsqueeze(2) * (self.width + 2 * padding) + columns.unsqueeze(1)).view(n, 1, -1).to(x.device)
         padded = F.pad(x, (padding, padding, padding, padding)) if padding else x
         cropped = padded.flatten(2).gather(2, index.expand(-1, x.shape[1], -1))
-        return cropped.view_as(x)
+        return self._add_noise(cropped.view_as(x))
+
+    def _add_noise(self, x: Tensor) -> Tensor:
+        """Add normal noise, if configured."""
+        if not self.spec.noise:
+            return x
+        noise = torch.randn(x.shape, generator=self.generator, dtype=torch.float32)
+        return x + sqrt(self.spec.noise) * noise.to(x.device, x.dtype)

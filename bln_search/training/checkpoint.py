@@ -17,7 +17,7 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
 from bln_search.norms import Normalization
-from bln_search.norms.moment_collection import LayerMoments, moments_from_tensors, moments_to_tensors
+from bln_search.norms.moment_collection import LayerMoments, flatten_moments_to_tensors, restore_moments_from_tensors
 from bln_search.norms.network.layers import MomentsByEstimate
 
 _WEIGHT_PREFIX, _POPULATION_PREFIX = "weight|", "population|"
@@ -40,7 +40,7 @@ def write_checkpoint(
     """
     tensors = {_WEIGHT_PREFIX + name: value.detach().cpu().contiguous() for name, value in weights.items()}
     for estimate, moments_of_layers in moments.items():
-        for name, value in moments_to_tensors(moments_of_layers).items():
+        for name, value in flatten_moments_to_tensors(moments_of_layers).items():
             tensors[f"{_POPULATION_PREFIX}{estimate}|{name}"] = value.cpu().contiguous()
     content = save(tensors, {"provenance": json.dumps(provenance, sort_keys=True)})
     sha256 = hashlib.sha256(content).hexdigest()
@@ -88,22 +88,24 @@ def read_checkpoint(
             name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)
         }
         if moment_tensors:
-            moments[estimate] = moments_from_tensors(moment_tensors)
+            moments[estimate] = restore_moments_from_tensors(moment_tensors)
     return weights, moments
 
 
-def network_weights(network: nn.Module) -> dict[str, Tensor]:
+def list_weights_and_buffers(network: nn.Module) -> dict[str, Tensor]:
     """Return parameters and persistent buffers (such as running statistics of torch's BatchNorm) by name.
 
-    The buffers of this package's normalization layers are excluded: they hold population values, which a checkpoint
-    stores beside the weights.
+    Of the buffers of this package's normalization layers only `weight_buffers` are included: the others hold
+    population values, which a checkpoint stores beside the weights.
     """
     weights: dict[str, Tensor] = dict(network.named_parameters())
     for prefix, module in network.named_modules():
-        if not isinstance(module, Normalization):
-            buffers = module.named_buffers(prefix, recurse=False)
-            non_persistent = module._non_persistent_buffers_set
-            weights |= {name: value for name, value in buffers if name.rpartition(".")[2] not in non_persistent}
+        buffers = dict(module.named_buffers(recurse=False))
+        if isinstance(module, Normalization):
+            stored = buffers.keys() & module.weight_buffers
+        else:
+            stored = buffers.keys() - module._non_persistent_buffers_set
+        weights |= {f"{prefix}.{name}".lstrip("."): value for name, value in buffers.items() if name in stored}
     return weights
 
 
@@ -115,7 +117,7 @@ def copy_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 @contextmanager
 def restore_weights_on_exit(network: nn.Module) -> Iterator[None]:
     """Restore the present weights of `network` at the end of this context."""
-    weights = copy_weights(network_weights(network))
+    weights = copy_weights(list_weights_and_buffers(network))
     try:
         yield
     finally:
@@ -132,10 +134,19 @@ def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
     Raises:
         DataError: the names differ.
     """
-    targets = network_weights(network)
+    _allocate_dynamic_buffers(network, weights)
+    targets = list_weights_and_buffers(network)
     if targets.keys() != weights.keys():
         different = sorted(targets.keys() ^ weights.keys())
         raise DataError(f"the checkpoint was written by another network: only one of the two has {different[0]}")
     with torch.no_grad():
         for name, target in targets.items():
             target.copy_(weights[name])
+
+
+def _allocate_dynamic_buffers(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Give the dynamic buffers of normalization layers, whose shape a new network does not know, that of `weights`."""
+    for prefix, layer in network.named_modules():
+        if isinstance(layer, Normalization):
+            for name in layer.weight_buffers:
+                layer.allocate_buffer(name, weights.get(f"{prefix}.{name}".lstrip(".")))

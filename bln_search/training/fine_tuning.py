@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from bln_search.core.enums import PopulationRefresh
-from bln_search.norms.network.layers import find_norms, training_as_configured
+from bln_search.norms.network.layers import find_norms, use_configured_sources_in_training
 
 
 @dataclass(frozen=True)
@@ -66,24 +66,24 @@ class FineTuning:
         self.layers = find_norms(network)
         self.diverged: str | None = None
 
-    def epochs(self) -> Iterator[FineTuningEpoch]:
+    def train_epochs(self) -> Iterator[FineTuningEpoch]:
         """Train and yield a record after each epoch; stop where a loss is not finite."""
         for epoch in range(1, self.number_of_epochs + 1):
             if self.refresh is PopulationRefresh.EPOCH:
                 self.estimate()
             state = deepcopy(self.network.state_dict())
-            training_loss = self._train_epoch()
+            training_loss = self._train_one_epoch()
             if not math.isfinite(training_loss):
                 self.network.load_state_dict(state)
                 self.diverged = f"the training loss of epoch {epoch} of fine-tuning is not a finite number"
                 return
             yield FineTuningEpoch(epoch, training_loss)
 
-    def _train_epoch(self) -> float:
+    def _train_one_epoch(self) -> float:
         """Train on every mini-batch once; return the mean loss, NaN or infinite from the first such loss on."""
         self.network.train()
         losses: list[Tensor] = []
-        with training_as_configured(self.layers.values()):
+        with use_configured_sources_in_training(self.layers.values()):
             for batch in self.mini_batches():
                 loss = self.loss(batch)
                 losses.append(loss.detach())

@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 from bln_search.specs.sections.training import TrainingSpec
-from bln_search.training.sparse_adam import EPSILON, SparseRowAdam, has_embedding
+from bln_search.training.sparse_adam import EPSILON, SparseRowAdam, has_sparse_embedding
 
 
 def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimizer:
     """Return Adam (with torch's defaults) or SGD for all parameters, as fused kernels."""
     epsilon = spec.epsilon or EPSILON
-    if spec.optimizer == "adam" and not spec.weight_decay and has_embedding(network):
+    if spec.optimizer == "adam" and not spec.weight_decay and has_sparse_embedding(network):
         return SparseRowAdam(network, spec.learning_rate, epsilon)
     if spec.optimizer == "adam":
         return torch.optim.Adam(
@@ -29,6 +29,6 @@ def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimi
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, spec: TrainingSpec, progress: float) -> None:
     """Set the learning rate after `progress`, the finished fraction of training."""
-    rate = spec.learning_rate * spec.schedule.factor(progress)
+    rate = spec.learning_rate * spec.schedule.factor_at_progress(progress, spec.epochs)
     for group in optimizer.param_groups:
         group["lr"] = rate

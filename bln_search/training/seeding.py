@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from bln_search.norms.precision import full_precision
+from bln_search.norms.precision import disable_reduced_precision
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def reproducible_torch(seed: int, *, threads: int | None = None) -> Iterator[Non
     if threads is not None:
         torch.set_num_threads(threads)
     try:
-        with full_precision():  # no TF32 on a GPU
+        with disable_reduced_precision():  # no TF32 on a GPU
             yield
     finally:
         torch.use_deterministic_algorithms(was_deterministic)

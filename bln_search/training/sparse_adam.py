@@ -33,7 +33,7 @@ _MAX_GATHERED_SHARE = 1 / 4
 
 
 @dataclass
-class _ParameterState:
+class _SparseParameterState:
     """State of one parameter: its moments, and its active rows.
 
     The moments of active rows are gathered into contiguous buffers. The full tables hold those of inactive rows. The
@@ -70,7 +70,7 @@ class _ParameterState:
     num_steps: int = 0
 
     @staticmethod
-    def of(parameter: Tensor) -> _ParameterState:
+    def before_first_step(parameter: Tensor) -> _SparseParameterState:
         """Return the state before the first step, without active rows."""
 
         def full(value: int) -> Tensor:
@@ -80,7 +80,7 @@ class _ParameterState:
             return parameter.detach().new_empty(max_active, *parameter.shape[1:])
 
         max_active = int(_MAX_GATHERED_SHARE * len(parameter))
-        return _ParameterState(
+        return _SparseParameterState(
             first_moment=torch.zeros_like(parameter),
             second_moment=torch.zeros_like(parameter),
             gradient=torch.zeros_like(parameter),
@@ -95,13 +95,13 @@ class _ParameterState:
             active_gradient=buffer(),
         )
 
-    def gather_moments(self, rows: Tensor, start: int) -> None:
+    def copy_moments_to_buffers(self, rows: Tensor, start: int) -> None:
         """Copy the moments of `rows` from the full tables into the buffers, from index `start` on."""
         end = start + len(rows)
         torch.index_select(self.first_moment, 0, rows, out=self.active_first_moment[start:end])
         torch.index_select(self.second_moment, 0, rows, out=self.active_second_moment[start:end])
 
-    def scatter_moments(self, step: int) -> None:
+    def copy_moments_to_tables(self, step: int) -> None:
         """Copy the moments of the active rows, up to date at `step`, into the full tables."""
         if self.active_rows is not None:
             count = len(self.active_rows)
@@ -110,7 +110,7 @@ class _ParameterState:
             self.last_update_step[self.active_rows] = step
 
 
-def has_embedding(network: nn.Module) -> bool:
+def has_sparse_embedding(network: nn.Module) -> bool:
     """Return whether the network has an embedding with sparse gradients."""
     return any(_supports_sparse_gradient(module) for module in network.modules())
 
@@ -131,7 +131,7 @@ class SparseRowAdam(torch.optim.Adam):
 
     def __init__(self, network: nn.Module, learning_rate: float, epsilon: float = EPSILON) -> None:
         super().__init__(network.parameters(), lr=learning_rate, eps=epsilon, fused=True)
-        self._tables: dict[Tensor, _ParameterState] = {}
+        self._tables: dict[Tensor, _SparseParameterState] = {}
         for module in network.modules():
             if isinstance(module, nn.Embedding) and _supports_sparse_gradient(module):
                 module.sparse = True
@@ -152,12 +152,14 @@ class SparseRowAdam(torch.optim.Adam):
         loss = super().step(closure)
         for parameter, gradient, group in sparse_updates:
             if parameter not in self._tables:
-                self._tables[parameter] = _ParameterState.of(parameter)
-            _update_sparse(parameter, gradient, self._tables[parameter], group)
+                self._tables[parameter] = _SparseParameterState.before_first_step(parameter)
+            _update_active_rows(parameter, gradient, self._tables[parameter], group)
         return loss
 
 
-def _update_sparse(parameter: Tensor, gradient: Tensor, table: _ParameterState, group: dict[str, Any]) -> None:
+def _update_active_rows(
+    parameter: Tensor, gradient: Tensor, table: _SparseParameterState, group: dict[str, Any]
+) -> None:
     """Update a parameter by a sparse gradient of rows: its active rows, or all rows where many are active."""
     rows, values = gradient.indices()[0], gradient.values()
     step, betas = table.num_steps, group["betas"]
@@ -179,27 +181,27 @@ def _update_sparse(parameter: Tensor, gradient: Tensor, table: _ParameterState, 
     torch.index_select(parameter, 0, active_rows, out=weight)
     active_gradient.zero_().index_add_(0, table.active_index[rows], values)
     first_moment, second_moment = table.active_first_moment[:count], table.active_second_moment[:count]
-    _adam_update(weight, active_gradient, first_moment, second_moment, table.torch_step, group)
+    _apply_fused_adam(weight, active_gradient, first_moment, second_moment, table.torch_step, group)
     parameter.index_copy_(0, active_rows, weight)
 
 
 def _update_all_rows(
-    parameter: Tensor, rows: Tensor, values: Tensor, table: _ParameterState, group: dict[str, Any]
+    parameter: Tensor, rows: Tensor, values: Tensor, table: _SparseParameterState, group: dict[str, Any]
 ) -> None:
     """Update all rows as dense Adam."""
     gradient = table.gradient.index_add_(0, rows, values)
-    _adam_update(parameter, gradient, table.first_moment, table.second_moment, table.torch_step, group)
+    _apply_fused_adam(parameter, gradient, table.first_moment, table.second_moment, table.torch_step, group)
     table.gradient.index_fill_(0, rows, 0.0)
 
 
-def _activate_all_rows(table: _ParameterState, step: int, betas: tuple[float, float]) -> None:
+def _activate_all_rows(table: _SparseParameterState, step: int, betas: tuple[float, float]) -> None:
     """Make every row active."""
-    table.scatter_moments(step)
+    table.copy_moments_to_tables(step)
     _decay_moments((table.last_update_step < step).nonzero()[:, 0], table, step, betas)
     table.active_rows = None
 
 
-def _select_active_rows(table: _ParameterState, step: int, betas: tuple[float, float]) -> None:
+def _select_active_rows(table: _SparseParameterState, step: int, betas: tuple[float, float]) -> None:
     """Deactivate rows without a recent gradient; keep all rows active where few would be inactive."""
     recent_rows = (table.last_gradient_step > step - _IDLE_STEPS).nonzero()[:, 0]
     if len(recent_rows) > len(table.active_first_moment):
@@ -208,27 +210,27 @@ def _select_active_rows(table: _ParameterState, step: int, betas: tuple[float, f
         return
     if table.active_rows is None:
         table.last_update_step.fill_(step)
-    table.scatter_moments(step)
+    table.copy_moments_to_tables(step)
     _decay_moments(recent_rows[table.last_update_step[recent_rows] < step], table, step, betas)
     table.active_index.fill_(-1)
     table.active_index[recent_rows] = torch.arange(len(recent_rows), device=recent_rows.device)
-    table.gather_moments(recent_rows, 0)
+    table.copy_moments_to_buffers(recent_rows, 0)
     table.active_rows = recent_rows
 
 
 def _activate_rows(
-    rows: Tensor, table: _ParameterState, active_rows: Tensor, step: int, betas: tuple[float, float]
+    rows: Tensor, table: _SparseParameterState, active_rows: Tensor, step: int, betas: tuple[float, float]
 ) -> Tensor:
     """Add `rows` to the active rows; return all active rows."""
     if len(rows):
         _decay_moments(rows, table, step, betas)
-        table.gather_moments(rows, len(active_rows))
+        table.copy_moments_to_buffers(rows, len(active_rows))
         table.active_index[rows] = torch.arange(len(rows), device=rows.device) + len(active_rows)
         active_rows = table.active_rows = torch.cat([active_rows, rows])
     return active_rows
 
 
-def _decay_moments(rows: Tensor, table: _ParameterState, step: int, betas: tuple[float, float]) -> None:
+def _decay_moments(rows: Tensor, table: _SparseParameterState, step: int, betas: tuple[float, float]) -> None:
     """Decay the moments of inactive rows to their values after `step`."""
     idle_steps = (step - table.last_update_step[rows]).unsqueeze(1)
     table.first_moment[rows] *= torch.pow(betas[0], idle_steps.double()).to(table.first_moment.dtype)
@@ -236,7 +238,7 @@ def _decay_moments(rows: Tensor, table: _ParameterState, step: int, betas: tuple
     table.last_update_step[rows] = step
 
 
-def _adam_update(
+def _apply_fused_adam(
     parameter: Tensor,
     gradient: Tensor,
     first_moment: Tensor,

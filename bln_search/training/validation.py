@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.data.lazy_images import Examples
@@ -13,30 +12,35 @@ from bln_search.norms.row_batching.row_tensor import (
     EnumerationPlan,
     InferenceRow,
     Populations,
-    tag_rows,
-    untag,
+    remove_row_tag,
+    tag_with_rows,
 )
+from bln_search.tasks.task import CLASSIFICATION, Task
 
 _EXAMPLES_AT_ONCE = 256
 
 
 @torch.inference_mode()
-def validate(
+def measure_loss_and_accuracy(
     network: nn.Module,
     inputs: Examples,
     targets: Tensor,
     *,
+    task: Task = CLASSIFICATION,
     batch_size: int,
     configuration: InferenceConfiguration,
     estimate: str | None,
     populations: Populations,
-) -> tuple[float, float]:
-    """Return mean loss (nats) and accuracy (fraction) over the complete mini-batches of `batch_size` examples.
+) -> tuple[float, float | None]:
+    """Return mean loss and accuracy over the complete mini-batches of `batch_size` examples.
+
+    The accuracy is a fraction; None for a task without accuracy.
 
     Args:
         network: the network.
         inputs: of the validation split.
-        targets: classes of the validation split.
+        targets: of the validation split.
+        task: compares the outputs with the targets.
         batch_size: the mini-batch size.
         configuration: under which the network is evaluated.
         estimate: the population estimate; None where the configuration uses no population value.
@@ -48,11 +52,14 @@ def validate(
     step = max(1, _EXAMPLES_AT_ONCE // batch_size) * batch_size
     total_loss = torch.zeros((), dtype=torch.float64, device=inputs.device)
     num_correct = torch.zeros((), device=inputs.device)
+    has_accuracy = task.description.has_accuracy
     for start in range(0, num_examples, step):
         end = min(start + step, num_examples)
         x, y = inputs[start:end], targets[start:end]
         layout = BatchLayout(plan, len(x) // batch_size, batch_size)
-        logits = untag(network(tag_rows(x, layout, 1)))
-        total_loss += F.cross_entropy(logits, y, reduction="sum")
-        num_correct += (logits.argmax(1) == y).sum()
-    return total_loss.item() / num_examples, num_correct.item() / num_examples
+        outputs = remove_row_tag(network(tag_with_rows(x, layout, 1)))
+        total_loss += task.sum_of_losses(outputs, y)
+        correct = task.count_correct(outputs, y)
+        if correct is not None:
+            num_correct += correct
+    return total_loss.item() / num_examples, num_correct.item() / num_examples if has_accuracy else None

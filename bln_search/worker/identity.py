@@ -21,20 +21,20 @@ _START_FIELD = 19
 """Index of the start time among the fields after the process name, which is in brackets: field 22 of proc(5)."""
 
 
-def own_name() -> str:
+def name_of_this_process() -> str:
     """HOST/PID/START-NAMESPACE of this process."""
-    return f"{socket.gethostname()}/{os.getpid()}/{_start_time(os.getpid())}-{_pid_namespace()}"
+    return f"{socket.gethostname()}/{os.getpid()}/{_start_ticks_of_process(os.getpid())}-{_pid_namespace_digest()}"
 
 
 def may_be_alive(worker: str) -> bool:
     """Whether the worker of that name may be alive: True for a worker that this process cannot observe."""
     host, pid, start = worker.rsplit("/", 2)
     start_time, _, namespace = start.partition("-")
-    if host != socket.gethostname() or (namespace and namespace != _pid_namespace()):
+    if host != socket.gethostname() or (namespace and namespace != _pid_namespace_digest()):
         return True
     try:
         # names of earlier versions have no namespace, and the start time by the clock
-        present = _start_time(int(pid)) if namespace else _start_time_by_clock(int(pid))
+        present = _start_ticks_of_process(int(pid)) if namespace else _start_seconds_of_process(int(pid))
     except (FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess):
         return False
     except (PermissionError, psutil.AccessDenied):
@@ -42,20 +42,20 @@ def may_be_alive(worker: str) -> bool:
     return present == start_time
 
 
-def _start_time(pid: int) -> str:
+def _start_ticks_of_process(pid: int) -> str:
     """Ticks from the start of the machine to that of the process; by the clock where the system counts no ticks."""
     status = Path(f"/proc/{pid}/stat")
     if not _OWN_STATUS.exists():
-        return _start_time_by_clock(pid)
+        return _start_seconds_of_process(pid)
     return status.read_text().rpartition(")")[2].split()[_START_FIELD]
 
 
-def _start_time_by_clock(pid: int) -> str:
+def _start_seconds_of_process(pid: int) -> str:
     """Start of the process in seconds since 1970."""
     return f"{psutil.Process(pid).create_time():.2f}"
 
 
-def _pid_namespace() -> str:
+def _pid_namespace_digest() -> str:
     """Digest of the start of the machine and the PID namespace; equal for processes with the same process ids."""
     try:
         parts = Path("/proc/sys/kernel/random/boot_id").read_text(), str(Path("/proc/self/ns/pid").readlink())

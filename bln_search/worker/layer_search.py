@@ -9,12 +9,12 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-from bln_search.core.errors import DataError, LostProcessError, ModelError
+from bln_search.core.errors import DataError, ModelError, TrialProcessLostError
 from bln_search.core.layer_search_record import LayerSearchRecord
-from bln_search.evaluation.tree.running_sums import LossSums
+from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.cpu_limits import choose_workers_per_device, num_available_cores
-from bln_search.search.layers.trial_search import search_for_seconds, search_trial
+from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
+from bln_search.search.layers.trial_search import search_layers_for_seconds, search_layers_of_trial
 from bln_search.specs.records import TrialRecord
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.ledger import Ledger
@@ -35,7 +35,7 @@ class SearchStoppedError(Exception):
     """The search was asked to stop; its progress is saved."""
 
 
-def search_layers(
+def search_layers_of_study(
     ledger: Ledger,
     study_id: int,
     environment: ExecutionEnvironment,
@@ -64,16 +64,18 @@ def search_layers(
         DataError: no network is trained; or, after all others were searched, a checkpoint is not on this machine or has
             too few mini-batches for its folds.
         ModelError: after all others were searched, a network cannot be split at its layers.
-        LostProcessError: a process of the search was killed; the progress is saved.
+        TrialProcessLostError: a process of the search was killed; the progress is saved.
         SearchStoppedError: `should_stop` returned true; the progress is saved.
     """
-    ledger.studies.get(study_id).reject_external_results()
-    trained = [trial for trial in ledger.trials.list_finished(study_id) if trial.spec.arm.method.statistics]
+    ledger.studies.get(study_id).check_networks_are_stored()
+    trained = [trial for trial in ledger.trials.list_finished_trials(study_id) if trial.spec.arm.method.statistics]
     if not trained:
         raise DataError("the study has no trained network with normalization layers yet: run it first")
-    open_trials = [trial for trial in trained if not ledger.layer_searches.is_finished(trial.id, spec)]
+    open_trials = [trial for trial in trained if not ledger.layer_searches.is_search_finished(trial.id, spec)]
     finished_before = len(trained) - len(open_trials)
-    job = _SearchJob(_SearchContext(ledger, spec, on_progress, should_stop), environment, len(trained), finished_before)
+    job = _SearchJob(
+        _ContextSharedByNetworks(ledger, spec, on_progress, should_stop), environment, len(trained), finished_before
+    )
     if max_workers is None and open_trials:
         job.search_sequentially(open_trials[:1])
         max_workers = job.choose_num_workers(len(open_trials) - 1)
@@ -89,7 +91,7 @@ def search_layers(
 
 
 @dataclass(frozen=True)
-class _SearchContext:
+class _ContextSharedByNetworks:
     """What the searches of all networks share."""
 
     ledger: Ledger
@@ -97,9 +99,9 @@ class _SearchContext:
     on_progress: OnProgress
     should_stop: Callable[[], bool]
 
-    def save_progress(self, trial: TrialRecord, sums: LossSums) -> None:
-        sha256 = trial.require_checkpoint().sha256
-        self.ledger.layer_searches.save_progress(trial.id, sha256, self.spec, sums.to_fold_sums, sums.done)
+    def save_loss_sums(self, trial: TrialRecord, sums: RunningScoreSums) -> None:
+        sha256 = trial.get_checkpoint_record().sha256
+        self.ledger.layer_searches.save_progress(trial.id, sha256, self.spec, sums.fold_score_sums, sums.done)
 
 
 class _SearchJob:
@@ -112,7 +114,9 @@ class _SearchJob:
         finished: Number of networks that were searched before.
     """
 
-    def __init__(self, context: _SearchContext, environment: ExecutionEnvironment, total: int, finished: int) -> None:
+    def __init__(
+        self, context: _ContextSharedByNetworks, environment: ExecutionEnvironment, total: int, finished: int
+    ) -> None:
         self.context, self.environment = context, environment
         self.total, self.finished = total, finished
         self.errors: list[DataError | ModelError] = []
@@ -120,7 +124,7 @@ class _SearchJob:
 
     def choose_num_workers(self, networks: int) -> int:
         """The number of processes for `networks` networks: 1 if starting processes takes longer than their searches."""
-        workers = choose_workers_per_device(
+        workers = choose_num_processes_per_device(
             self.environment.device, networks, max(1, num_available_cores() // self.environment.threads)
         )
         return workers if self.seconds * networks > _MIN_PARALLEL_SECONDS else 1
@@ -134,26 +138,26 @@ class _SearchJob:
             self.seconds = 0.0
             progress = _ProgressStore(self.context, trial)
             try:
-                record = search_trial(
+                record = search_layers_of_trial(
                     trial.spec,
-                    trial.require_checkpoint(),
+                    trial.get_checkpoint_record(),
                     self.environment,
                     self.context.spec,
-                    resume_from=progress.load(),
-                    on_progress=progress.save,
+                    resume_from=progress.find_saved_sums_of_network(),
+                    on_progress=progress.save_if_due_or_stopped,
                 )
             except (DataError, ModelError) as error:
                 self._record_error(trial, error)
             else:
                 self.seconds = time.monotonic() - started
-                self._save_record(trial, record, f" in {self.seconds:.1f} s")
+                self._save_search_record(trial, record, f" in {self.seconds:.1f} s")
 
     def search_in_parallel(self, trials: Sequence[TrialRecord], workers: int) -> None:
         """Search in processes without a database connection, which return their progress every few seconds."""
         try:
             self._search_in_pool(trials, workers)
         except BrokenProcessPool:
-            raise LostProcessError(
+            raise TrialProcessLostError(
                 "a process that searched layers ended unexpectedly, for instance because the machine is out of memory; "
                 "finished networks are kept: run `bln-search search-layers` again to resume, with --workers 1 if a "
                 "process ends again"
@@ -161,7 +165,12 @@ class _SearchJob:
 
     def _search_in_pool(self, trials: Sequence[TrialRecord], workers: int) -> None:
         with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
-            running = {self._submit(pool, trial, _ProgressStore(self.context, trial).load()): trial for trial in trials}
+            running = {
+                self._submit_search(
+                    pool, trial, _ProgressStore(self.context, trial).find_saved_sums_of_network()
+                ): trial
+                for trial in trials
+            }
             try:
                 while running:
                     finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
@@ -169,47 +178,49 @@ class _SearchJob:
                         trial = running.pop(future)
                         sums = self._save_result(trial, future)
                         if sums is not None:
-                            running[self._submit(pool, trial, sums)] = trial
+                            running[self._submit_search(pool, trial, sums)] = trial
                     if self.context.should_stop():
                         raise SearchStoppedError
             finally:
                 self._save_last_results(running)
 
-    def _submit(
-        self, pool: ProcessPoolExecutor, trial: TrialRecord, sums: LossSums | None
-    ) -> Future[LayerSearchRecord | LossSums]:
+    def _submit_search(
+        self, pool: ProcessPoolExecutor, trial: TrialRecord, sums: RunningScoreSums | None
+    ) -> Future[LayerSearchRecord | RunningScoreSums]:
         return pool.submit(
-            search_for_seconds,
+            search_layers_for_seconds,
             trial.spec,
-            trial.require_checkpoint(),
+            trial.get_checkpoint_record(),
             self.environment,
             self.context.spec,
             sums,
             _SLICE_SECONDS,
         )
 
-    def _save_result(self, trial: TrialRecord, future: Future[LayerSearchRecord | LossSums]) -> LossSums | None:
+    def _save_result(
+        self, trial: TrialRecord, future: Future[LayerSearchRecord | RunningScoreSums]
+    ) -> RunningScoreSums | None:
         """Save what a process returned; returns the sums of an enumeration that continues."""
         try:
             result = future.result()
         except (DataError, ModelError) as error:
             self._record_error(trial, error)
             return None
-        if isinstance(result, LossSums):
-            self.context.save_progress(trial, result)
+        if isinstance(result, RunningScoreSums):
+            self.context.save_loss_sums(trial, result)
             self.context.on_progress(f"{trial.spec.label}: {result.done} of {result.total} mini-batches")
             return result
-        self._save_record(trial, result)
+        self._save_search_record(trial, result)
         return None
 
-    def _save_last_results(self, running: dict[Future[LayerSearchRecord | LossSums], TrialRecord]) -> None:
+    def _save_last_results(self, running: dict[Future[LayerSearchRecord | RunningScoreSums], TrialRecord]) -> None:
         """Cancel searches that have not started; wait for the others and save what they return."""
         for future, trial in running.items():
             if not future.cancel() and future.exception() is None:
                 self._save_result(trial, future)
 
-    def _save_record(self, trial: TrialRecord, record: LayerSearchRecord, duration: str = "") -> None:
-        sha256 = trial.require_checkpoint().sha256
+    def _save_search_record(self, trial: TrialRecord, record: LayerSearchRecord, duration: str = "") -> None:
+        sha256 = trial.get_checkpoint_record().sha256
         self.context.ledger.layer_searches.save_record(trial.id, sha256, self.context.spec, record)
         self.finished += 1
         self.context.on_progress(f"{trial.spec.label}: layers searched{duration} ({self.finished}/{self.total})")
@@ -222,20 +233,20 @@ class _SearchJob:
 class _ProgressStore:
     """Loads and saves the progress of the enumeration of one network, and stops it on request."""
 
-    def __init__(self, context: _SearchContext, trial: TrialRecord) -> None:
+    def __init__(self, context: _ContextSharedByNetworks, trial: TrialRecord) -> None:
         self.context, self.trial = context, trial
         self.started_at = self.saved_at = time.monotonic()
         self.initial = 0
 
-    def load(self) -> LossSums | None:
+    def find_saved_sums_of_network(self) -> RunningScoreSums | None:
         """The sums that an earlier worker saved; None if there are none."""
-        progress = self.context.ledger.layer_searches.find_progress(self.trial.id, self.context.spec)
+        progress = self.context.ledger.layer_searches.find_saved_sums(self.trial.id, self.context.spec)
         if progress is None:
             return None
         sums, self.initial = progress
-        return LossSums(sums.losses, sums.correct, sums.examples, self.initial)
+        return RunningScoreSums(sums.losses, sums.correct, sums.examples, self.initial)
 
-    def save(self, sums: LossSums) -> None:
+    def save_if_due_or_stopped(self, sums: RunningScoreSums) -> None:
         """Save the sums if the last save was _SAVE_INTERVAL ago. Raises SearchStoppedError on request.
 
         Called after each group of mini-batches.
@@ -244,13 +255,13 @@ class _ProgressStore:
         stop = self.context.should_stop()
         if now - self.saved_at >= _SAVE_INTERVAL or stop:
             self.saved_at = now
-            self.context.save_progress(self.trial, sums)
-            remaining = self._format_remaining(sums, now)
+            self.context.save_loss_sums(self.trial, sums)
+            remaining = self._format_remaining_time(sums, now)
             self.context.on_progress(f"{self.trial.spec.label}: {sums.done} of {sums.total} mini-batches{remaining}")
         if stop:
             raise SearchStoppedError
 
-    def _format_remaining(self, sums: LossSums, now: float) -> str:
+    def _format_remaining_time(self, sums: RunningScoreSums, now: float) -> str:
         done = sums.done - self.initial
         if done < 1:
             return ""

@@ -20,16 +20,16 @@ from bln_search.core.errors import (
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import Executor
-from bln_search.execution.messages import Message, describe_end
-from bln_search.search.preflight import check_study
+from bln_search.execution.messages import Message, describe_trial_end
+from bln_search.search.preflight import run_preflight_checks
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.analysis import AnalysisOptions, compute_analysis
+from bln_search.worker.analysis import AnalysisLayerSearchOptions, compute_analysis
 from bln_search.worker.exports.builder import ExportBuilder
-from bln_search.worker.identity import may_be_alive, own_name
+from bln_search.worker.identity import may_be_alive, name_of_this_process
 from bln_search.worker.layer_search import SearchStoppedError
 from bln_search.worker.presence import HeartbeatSender
-from bln_search.worker.stop_signals import stop_worker_on_signal
+from bln_search.worker.stop_signals import set_event_on_signal
 from bln_search.worker.study_run import run_study
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ _MAX_MACHINE_ERRORS = 5
 """The same number for errors that are probably a fault of the machine."""
 
 
-class Worker:
+class QueueWorker:
     """Runs studies until a signal stops it.
 
     Args:
@@ -70,11 +70,11 @@ class Worker:
         self.ledger, self.environment, self.executor, self.cap = ledger, environment, executor, cap
         self.find_disk_problem, self.exports = find_disk_problem, exports
         self.is_disk_low = False
-        self.name = own_name()
+        self.name = name_of_this_process()
         self.stopping = threading.Event()
         self.study_id: int | None = None
 
-    def work(self, *, once: bool = False) -> None:
+    def run_until_stopped(self, *, once: bool = False) -> None:
         """Run studies until SIGTERM or Ctrl-C, which release the running study.
 
         Args:
@@ -85,12 +85,12 @@ class Worker:
             SchemaChangedError: The database was upgraded meanwhile.
         """
         presence = HeartbeatSender(self.ledger, self.name, self.environment.device, lambda: self.study_id)
-        with stop_worker_on_signal(self.stopping), presence, self._exporting():
+        with set_event_on_signal(self.stopping), presence, self._building_exports_meanwhile():
             while not self.stopping.is_set():
                 try:
-                    if not self._has_disk_space():
+                    if not self._has_disk_space_for_study():
                         self.stopping.wait(_RETRY_DELAY)
-                    elif not self._work_once():
+                    elif not self._run_or_analyze_next_study():
                         if once:
                             return
                         self.stopping.wait(_POLL_INTERVAL)
@@ -104,32 +104,32 @@ class Worker:
                     self.stopping.wait(_RETRY_DELAY)
 
     @contextmanager
-    def _exporting(self) -> Iterator[None]:
+    def _building_exports_meanwhile(self) -> Iterator[None]:
         """Build exports meanwhile; at the end those that are requested, unless the worker stops."""
         if self.exports is None:
             yield
             return
-        self.exports.start(self.name, self.stopping)
+        self.exports.start_thread(self.name, self.stopping)
         try:
             yield
         except BaseException:
             self.stopping.set()
             raise
         finally:
-            self.exports.finish()
+            self.exports.wait_for_thread()
 
-    def _work_once(self) -> bool:
+    def _run_or_analyze_next_study(self) -> bool:
         """Run or analyse one study; False where none waits."""
         self.ledger.check_schema()
-        study_id = self.ledger.queue.claim(self.name, may_be_alive, self.cap)
+        study_id = self.ledger.queue.claim_next_study(self.name, may_be_alive, self.cap)
         self.study_id = study_id
         if study_id is None:
-            return self._analyze_next()
-        self._run(study_id)
+            return self._claim_and_analyze_study()
+        self._run_study(study_id)
         self.study_id = None
         return True
 
-    def _has_disk_space(self) -> bool:
+    def _has_disk_space_for_study(self) -> bool:
         """Whether a study may start; a change is logged once."""
         reason = self.find_disk_problem()
         if reason is not None and not self.is_disk_low:
@@ -141,40 +141,40 @@ class Worker:
         self.is_disk_low = reason is not None
         return reason is None
 
-    def _run(self, study_id: int) -> None:
+    def _run_study(self, study_id: int) -> None:
         """Run a study. An error of the study fails it; an error of this machine releases it for other workers."""
         log_fields = {"study_id": study_id}
         _log.info("study %d: claimed", study_id, extra=log_fields)
         try:
-            for remark in check_study(self.ledger.studies.get(study_id).spec, self.environment):
+            for remark in run_preflight_checks(self.ledger.studies.get(study_id).spec, self.environment):
                 _log.warning("study %d: %s", study_id, remark, extra=log_fields)
-            self.ledger.checkpoints.claim_store(self.environment.checkpoints)
-            watcher, should_stop = _LogWatcher(study_id), self.stopping.is_set
+            self.ledger.checkpoints.write_ownership_marker_of_database(self.environment.checkpoints)
+            watcher, should_stop = _LoggingRunWatcher(study_id), self.stopping.is_set
             state = run_study(self.ledger, study_id, self.executor, watcher, should_stop, self.find_disk_problem)
         except (SpecError, DataError, ModelError) as error:
             _log.warning("study %d: %s", study_id, error, extra=log_fields)
-            self.ledger.studies.fail(study_id, self.name, str(error))
+            self.ledger.studies.fail_unless_claimed(study_id, self.name, str(error))
         except LeaseLostError as error:
             _log.warning("study %d: %s", study_id, error, extra=log_fields)
         except SchemaChangedError:
             raise
         except BlnSearchError:
-            self._release(study_id)
+            self._release_study(study_id)
             raise
         except Exception as error:  # noqa: BLE001 - one study must not end the worker
             _log.exception("study %d: unexpected error", study_id, extra=log_fields)
-            self._record_error(study_id, error)
+            self._record_error_and_release_study(study_id, error)
         else:
             _log.info("study %d: %s", study_id, state, extra=log_fields)
             if state is StudyState.COMPLETE:
-                self._analyze_next(study_id)
+                self._claim_and_analyze_study(study_id)
             # some trials could not run here and now; where disk space is low, the next iteration waits anyway
-            if state is StudyState.ACCEPTED and self._has_disk_space():
+            if state is StudyState.ACCEPTED and self._has_disk_space_for_study():
                 self.stopping.wait(_RETRY_DELAY)
 
-    def _analyze_next(self, study_id: int | None = None) -> bool:
+    def _claim_and_analyze_study(self, study_id: int | None = None) -> bool:
         """Analyse a complete study, this one or any; False where every study is analysed or being analysed."""
-        claimed = self.ledger.analyses.claim(self.name, study_id)
+        claimed = self.ledger.analyses.claim_study_without_analysis(self.name, study_id)
         if claimed is None:
             return False
         self.study_id = claimed
@@ -184,7 +184,7 @@ class Worker:
         finally:
             self.study_id = None
             with suppress(BlnSearchError):  # the lease expires otherwise
-                self.ledger.analyses.release(self.name, claimed)
+                self.ledger.analyses.release_study(self.name, claimed)
         return True
 
     def _analyze(self, study_id: int) -> None:
@@ -193,7 +193,7 @@ class Worker:
         def log_progress(line: str) -> None:
             _log.info("study %d: %s", study_id, line, extra=log_fields)
 
-        options = AnalysisOptions(log_progress, should_stop=self.stopping.is_set)
+        options = AnalysisLayerSearchOptions(log_progress, should_stop=self.stopping.is_set)
         try:
             compute_analysis(self.ledger, study_id, self.environment, options)
         except SearchStoppedError:
@@ -201,23 +201,23 @@ class Worker:
         except UnknownStudyError:
             _log.info("study %d: deleted before it was analysed", study_id, extra=log_fields)
 
-    def _record_error(self, study_id: int, error: Exception) -> None:
+    def _record_error_and_release_study(self, study_id: int, error: Exception) -> None:
         """Record an unexpected error, and release the study unless it has failed with it."""
         is_machine_error = isinstance(error, OSError | EOFError | MemoryError)
         reason = f"{type(error).__name__}: {error}"
         limit = _MAX_MACHINE_ERRORS if is_machine_error else _MAX_ERRORS
-        if not self.ledger.studies.record_worker_error(study_id, self.name, reason, limit):
-            self._release(study_id)
+        if not self.ledger.studies.record_worker_error_or_fail(study_id, self.name, reason, limit):
+            self._release_study(study_id)
         self.stopping.wait(_RETRY_DELAY)
 
-    def _release(self, study_id: int) -> None:
+    def _release_study(self, study_id: int) -> None:
         try:
-            self.ledger.studies.finish(study_id, exhausted=False, runner=self.name)
+            self.ledger.studies.finish_run(study_id, exhausted=False, runner=self.name)
         except BlnSearchError as error:
             _log.warning("study %d: not released (%s); its lease will expire", study_id, error)
 
 
-class _LogWatcher:
+class _LoggingRunWatcher:
     """Logs the progress of a study."""
 
     def __init__(self, study_id: int) -> None:
@@ -229,7 +229,7 @@ class _LogWatcher:
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
         """Log the end of a trial."""
-        end = describe_end(message)
+        end = describe_trial_end(message)
         if end is not None:
             log_fields = {"study_id": self.study_id, "trial": trial.key}
             _log.info("study %d: %s: %s", self.study_id, trial.label, end, extra=log_fields)

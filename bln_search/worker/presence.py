@@ -28,7 +28,7 @@ class HeartbeatSender:
     def __init__(self, ledger: Ledger, name: str, device: str, current_study: Callable[[], int | None]) -> None:
         self.ledger, self.name, self.device, self.current_study = ledger, name, device, current_study
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run_heartbeats, daemon=True, name="presence")
+        self._thread = threading.Thread(target=self._send_heartbeats_until_stopped, daemon=True, name="presence")
 
     def __enter__(self) -> None:
         self._send_heartbeat()
@@ -37,22 +37,22 @@ class HeartbeatSender:
     def __exit__(self, *_error: object) -> None:
         self._ended.set()
         self._thread.join()
-        self._log_errors(lambda: self.ledger.workers.remove(self.name))
+        self._call_and_log_errors(lambda: self.ledger.workers.remove_worker(self.name))
 
-    def _run_heartbeats(self) -> None:
+    def _send_heartbeats_until_stopped(self) -> None:
         while not self._ended.wait(_INTERVAL):
             self._send_heartbeat()
 
     def _send_heartbeat(self) -> None:
-        self._log_errors(self._renew_lease)
-        self._log_errors(lambda: self.ledger.workers.record_heartbeat(self.name, self.device, VERSION))
+        self._call_and_log_errors(self._renew_study_lease)
+        self._call_and_log_errors(lambda: self.ledger.workers.record_heartbeat(self.name, self.device, VERSION))
 
-    def _renew_lease(self) -> None:
+    def _renew_study_lease(self) -> None:
         study_id = self.current_study()
         if study_id is not None:
-            self.ledger.attempts.record_heartbeat([], study_id, self.name)
+            self.ledger.attempts.record_heartbeats([], study_id, self.name)
 
-    def _log_errors(self, send: Callable[[], None]) -> None:
+    def _call_and_log_errors(self, send: Callable[[], None]) -> None:
         try:
             self.ledger.check_schema()
             send()

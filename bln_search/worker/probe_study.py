@@ -8,12 +8,12 @@ from bln_search.core.enums import ProbeKind
 from bln_search.core.errors import DataError
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.execution.trial_probes import probe_trial
+from bln_search.execution.trial_probes import measure_trial_probes
 from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import Ledger
 
 
-def probe_study(
+def probe_networks_of_study(
     ledger: Ledger,
     study_id: int,
     environment: ExecutionEnvironment,
@@ -35,8 +35,8 @@ def probe_study(
     Raises:
         DataError: no network is trained, or a checkpoint is not on this machine.
     """
-    ledger.studies.get(study_id).reject_external_results()
-    trained = ledger.trials.list_finished(study_id)
+    ledger.studies.get(study_id).check_networks_are_stored()
+    trained = ledger.trials.list_finished_trials(study_id)
     available = [trial for trial in trained if trial.freed_at is None]
     if len(available) < len(trained):
         on_progress(
@@ -44,19 +44,19 @@ def probe_study(
         )
     if not available:
         raise DataError("the study has no trained network yet: run it first")
-    kinds = _probe_kinds(spec)
+    kinds = _probe_kinds_of_spec(spec)
     count = 0
     for number, trial in enumerate(available, start=1):
-        checkpoint = trial.require_checkpoint()
+        checkpoint = trial.get_checkpoint_record()
         with load_trained_network(trial.spec, checkpoint, environment) as loaded:
-            probes = probe_trial(loaded, spec, environment)
-        ledger.probes.replace(trial.id, checkpoint.sha256, kinds, probes)
+            probes = measure_trial_probes(loaded, spec, environment)
+        ledger.probes.replace_probes(trial.id, checkpoint.sha256, kinds, probes)
         count += len(probes)
         on_progress(f"{trial.spec.label}: {len(probes)} figures ({number}/{len(available)})")
     return count
 
 
-def _probe_kinds(spec: ProbesSpec) -> set[ProbeKind]:
+def _probe_kinds_of_spec(spec: ProbesSpec) -> set[ProbeKind]:
     kinds = {ProbeKind.SIZE} if spec.batch_sizes else set()
     kinds |= {ProbeKind.RESHUFFLED, ProbeKind.SKEWED} if spec.reshuffles else set()
     return kinds | ({ProbeKind.EPOCH} if spec.epochs is not None else set())

@@ -11,7 +11,7 @@ from typing import Any
 
 
 @contextmanager
-def stop_worker_on_signal(should_stop: threading.Event) -> Iterator[None]:
+def set_event_on_signal(should_stop: threading.Event) -> Iterator[None]:
     """Set `should_stop` on the first signal; raise KeyboardInterrupt on the second."""
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -28,7 +28,7 @@ def stop_worker_on_signal(should_stop: threading.Event) -> Iterator[None]:
 
 
 @contextmanager
-def stop_run_on_signal(is_stopping: Callable[[], bool], stop: Callable[[], None]) -> Iterator[None]:
+def call_stop_on_signal(is_stopping: Callable[[], bool], stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` on the first signal; raise KeyboardInterrupt on the second.
 
     When the block ends after a SIGTERM, the signal is raised again for the previous handler, because a caller that runs

@@ -24,19 +24,20 @@ from bln_search.execution.messages import (
     Message,
     PhaseProgress,
     PruneDecision,
-    Task,
     TaskFailed,
     TrainingDiverged,
     TrainingDone,
     TrainingPruned,
+    TrialTask,
 )
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.identity import may_be_alive, own_name
-from bln_search.worker.sampled_points import PointSampler
-from bln_search.worker.stop_signals import stop_run_on_signal
+from bln_search.worker.best_points import BestPointTrials
+from bln_search.worker.identity import may_be_alive, name_of_this_process
+from bln_search.worker.sampled_points import StudyPointSampler
+from bln_search.worker.stop_signals import call_stop_on_signal
 from bln_search.worker.waiting_trials import WaitingTrials
 
 _HEARTBEAT_INTERVAL = LEASE.total_seconds() / 2
@@ -49,7 +50,7 @@ _EPOCH_INTERVAL = 0.5
 """Seconds between two transactions that record finished epochs."""
 
 
-class Watcher(Protocol):
+class RunWatcher(Protocol):
     """Shows the progress of a run."""
 
     def on_run_start(self, trials: int) -> None:
@@ -63,7 +64,7 @@ def run_study(
     ledger: Ledger,
     study_id: int,
     executor: Executor,
-    watcher: Watcher,
+    watcher: RunWatcher,
     should_stop: Callable[[], bool] = lambda: False,
     find_disk_problem: Callable[[], str | None] = lambda: None,
 ) -> StudyState:
@@ -93,23 +94,25 @@ def run_study(
     if study.state is StudyState.COMPLETE:
         watcher.on_run_start(0)
         return StudyState.COMPLETE
-    ledger.studies.start(study_id, may_be_alive, own_name())
+    ledger.studies.lease_and_start(study_id, may_be_alive, name_of_this_process())
     run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem)
     try:
-        with stop_run_on_signal(lambda: run.stop_requested, run.request_stop):
-            executor.run(run.next_task, run.report, run.on_tick, run.load_open_trials())
+        with call_stop_on_signal(lambda: run.stop_requested, run.request_stop):
+            executor.run(
+                run.claim_next_task, run.record_and_show_message, run.on_tick, run.load_and_count_open_trials()
+            )
     except _StopRequested:
-        ledger.attempts.release_trials(run.attempt_tokens)
+        ledger.attempts.release_attempts(run.attempt_tokens)
     except SchemaChangedError:
         raise  # nothing may be written any more; the leases expire
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
-            ledger.attempts.release_trials(run.attempt_tokens)
-            ledger.studies.finish(study_id, exhausted=run.is_exhausted, runner=run.worker)
+            ledger.attempts.release_attempts(run.attempt_tokens)
+            ledger.studies.finish_run(study_id, exhausted=run.is_exhausted, runner=run.worker)
         raise
     finally:
-        run.close()
-    state = ledger.studies.finish(study_id, exhausted=run.is_exhausted, runner=run.worker)
+        run.close_samplers()
+    state = ledger.studies.finish_run(study_id, exhausted=run.is_exhausted, runner=run.worker)
     if run.stop_requested and state is not StudyState.COMPLETE:
         raise KeyboardInterrupt
     return state
@@ -126,14 +129,15 @@ class _StudyRun:
         self,
         ledger: Ledger,
         study: StudyRecord,
-        watcher: Watcher,
+        watcher: RunWatcher,
         should_stop: Callable[[], bool],
         find_disk_problem: Callable[[], str | None],
     ) -> None:
         self.ledger, self.study, self.watcher = ledger, study, watcher
         self.should_stop, self.find_disk_problem = should_stop, find_disk_problem
-        self.worker = own_name()
-        self.points: PointSampler | None = None
+        self.worker = name_of_this_process()
+        self.points: StudyPointSampler | None = None
+        self.best_points: BestPointTrials | None = None
         self.waiting = WaitingTrials()
         self.alone_token: int | None = None
         self.evaluating: set[int] = set()
@@ -143,7 +147,7 @@ class _StudyRun:
         self.stop_requested = False
 
     def request_stop(self) -> None:
-        """Stop at the next pulse."""
+        """Stop at the next call of `on_tick`."""
         self.stop_requested = True
 
     def on_tick(self, tokens: list[int]) -> None:
@@ -152,51 +156,58 @@ class _StudyRun:
             raise KeyboardInterrupt
         now = time.monotonic()
         if now - self.epochs_recorded_at >= _EPOCH_INTERVAL:
-            self._record_epochs()
+            self._record_finished_epochs()
         if now - self.request_checked_at >= _REQUEST_INTERVAL:
             self.request_checked_at = now
-            if self.ledger.studies.read_stop_request(self.study.id, self.worker) is not None:
+            if self.ledger.studies.find_stop_request(self.study.id, self.worker) is not None:
                 raise _StopRequested
         if now - self.heartbeat_at >= _HEARTBEAT_INTERVAL:
             self.heartbeat_at = now
-            self.ledger.attempts.record_heartbeat(tokens, self.study.id, self.worker)
+            self.ledger.attempts.record_heartbeats(tokens, self.study.id, self.worker)
 
     @property
     def attempt_tokens(self) -> list[int]:
         """Tokens of the running attempts."""
         return list(self.trial_by_token)
 
-    def close(self) -> None:
-        """Close what `prepare` opened."""
+    def close_samplers(self) -> None:
+        """Close the samplers that `load_and_count_open_trials` opened."""
         if self.points is not None:
             self.points.close()
 
-    def load_open_trials(self) -> int:
-        """Load the open trials; returns their number, with those of points that are sampled later."""
+    def load_and_count_open_trials(self) -> int:
+        """Load the open trials; returns their number, with those of points that are added later."""
         spec = self.study.spec
-        self.points = PointSampler(self.ledger, self.study)
-        self.waiting.add(self.ledger.trials.list_open(self.study.id))
-        sampled_later = max(0, spec.num_sampled_points - sum(self.points.counts.values())) * len(spec.seeds)
-        trials = len(self.waiting) + sampled_later
+        self.points = StudyPointSampler(self.ledger, self.study)
+        self.best_points = BestPointTrials(self.ledger, self.study, self.points.has_all_points)
+        self.waiting.add_trials(self.ledger.trials.list_open_trials(self.study.id))
+        sampled_later = max(0, spec.num_sampled_points - sum(self.points.counts.values())) * len(spec.seeds_per_point)
+        trials = len(self.waiting) + sampled_later + self.best_points.num_arms_without_best_point * len(spec.seeds)
         self.watcher.on_run_start(trials)
         return trials
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no further point will be sampled."""
-        return self.points is not None and self.points.is_exhausted
+        """Whether no further point will be added."""
+        if self.points is None or self.best_points is None:
+            return False
+        return self.points.is_exhausted and self.best_points.is_exhausted
 
-    def next_task(self) -> Task | None:
-        """Claim the next trial: a waiting one, else one of a newly sampled point; None where there is none.
+    def claim_next_task(self) -> TrialTask | None:
+        """Claim the next trial: a waiting one, else one of a new point; None where there is none.
 
-        Also None while disk space is low, or while a trial runs that must run alone.
+        A new point is one that a sampler suggests, else the best point of an arm whose search has ended. None too while
+        disk space is low, or while a trial runs that must run alone.
         """
         assert self.points is not None
+        assert self.best_points is not None
         if self.find_disk_problem() is not None or self.alone_token in self.trial_by_token:
             return None
         if not self.waiting:
-            self.waiting.add(self.points.suggest())
-        taken = self.waiting.take(is_idle=not self.trial_by_token)
+            self.waiting.add_trials(
+                self.points.add_next_point_trials() or self.best_points.add_next_best_point_trials()
+            )
+        taken = self.waiting.take_next_trial(is_idle=not self.trial_by_token)
         if taken is None:
             return None
         trial, alone = taken
@@ -204,36 +215,37 @@ class _StudyRun:
         self.alone_token = token if alone else None
         self.trial_by_token[token] = trial.id
         self.waiting.count_attempt(trial.id)
-        return Task(
+        return TrialTask(
             token,
             trial.spec,
             trial.checkpoint,
-            prunable=self.points.has_pruner,
-            memory_limit=self.waiting.max_activation_bytes(trial.id),
+            prunable=self.points.is_trial_prunable(trial.key),
+            memory_limit=self.waiting.activation_limit_of_trial(trial.id),
             measured=self.points.objectives,
             alone=alone,
         )
 
-    def report(self, task: Task, message: Message) -> PruneDecision:
+    def record_and_show_message(self, task: TrialTask, message: Message) -> PruneDecision:
         """Record a message of a trial, then show it; returns whether the pruner stops the trial."""
-        self._record(task, message)
+        self._record_message(task, message)
         self.watcher.on_message(task.trial, message)
         stop = False
-        if self.points is not None:
+        if self.points is not None and self.best_points is not None:
             if isinstance(message, TERMINAL_MESSAGES):
-                self.points.report_end(task.trial.key)
+                self.points.report_trial_end(task.trial.key)
+                self.best_points.note_trial_end()
             elif isinstance(message, EpochDone) and task.prunable:
-                is_last = message.record.epoch >= task.trial.training.epochs
+                is_last = message.record.epoch >= task.trial.epochs
                 stop = self.points.should_prune(task.trial.key, message.record) and not is_last
         return PruneDecision.STOP if stop else PruneDecision.CONTINUE
 
-    def _record(self, task: Task, message: Message) -> None:
+    def _record_message(self, task: TrialTask, message: Message) -> None:
         token = task.token
         if isinstance(message, EpochDone):
             self.epochs.setdefault(token, []).append(message.record)
             return
         if not isinstance(message, PhaseProgress):
-            self._record_epochs()
+            self._record_finished_epochs()
         match message:
             case TrainingDone(checkpoint):
                 self.ledger.attempts.record_checkpoint(token, checkpoint)
@@ -250,27 +262,27 @@ class _StudyRun:
             case TaskFailed():
                 self._record_failure(task, message)
 
-    def _record_epochs(self) -> None:
+    def _record_finished_epochs(self) -> None:
         """Record the epochs that finished since the last time, in one transaction for each trial."""
         self.epochs_recorded_at = time.monotonic()
         for token in list(self.epochs):
             self.ledger.attempts.record_epochs(token, self.epochs.pop(token))
 
-    def _record_failure(self, task: Task, message: TaskFailed) -> None:
+    def _record_failure(self, task: TrialTask, message: TaskFailed) -> None:
         """Record a failed attempt, and let the trial wait for another where that may succeed.
 
         Raises StorageFullError, CheckpointStoreError or DataUnavailableError where the fault is of this machine.
         """
-        _raise_machine_failure(message)
+        _raise_error_of_machine_failure(message)
         trial_id = self.trial_by_token.pop(task.token)
         is_evaluating = task.checkpoint is not None or task.token in self.evaluating
         decision = self.waiting.decide_retry(trial_id, task, message, is_evaluating=is_evaluating)
         self.ledger.attempts.record_failure(task.token, message.failure, decision.reason, again=decision.again)
         if decision.again:
-            self.waiting.add([self.ledger.trials.get_trial(trial_id)], alone=decision.alone)
+            self.waiting.add_trials([self.ledger.trials.get_trial(trial_id)], alone=decision.alone)
 
 
-def _raise_machine_failure(message: TaskFailed) -> None:
+def _raise_error_of_machine_failure(message: TaskFailed) -> None:
     """Raise the error of a failure of this machine, which releases the study: every further trial would fail here.
 
     Raises:

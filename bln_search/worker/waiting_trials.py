@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bln_search.core.states import FailureClass
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.execution.messages import Task, TaskFailed
+from bln_search.execution.messages import TaskFailed, TrialTask
 from bln_search.specs.records import TrialRecord
 
 _MAX_ATTEMPTS = 3
@@ -49,11 +49,11 @@ class WaitingTrials:
         """The number of trials that may run beside others."""
         return len(self._trials)
 
-    def add(self, trials: Iterable[TrialRecord], *, alone: bool = False) -> None:
+    def add_trials(self, trials: Iterable[TrialRecord], *, alone: bool = False) -> None:
         """Append trials; `alone`: to those that run while no other trial runs."""
         (self._alone if alone else self._trials).extend(trials)
 
-    def take(self, *, is_idle: bool) -> tuple[TrialRecord, bool] | None:
+    def take_next_trial(self, *, is_idle: bool) -> tuple[TrialRecord, bool] | None:
         """Take the next trial.
 
         Args:
@@ -70,11 +70,13 @@ class WaitingTrials:
         """Count an attempt that starts."""
         self._attempts[trial_id] = self._attempts.get(trial_id, 0) + 1
 
-    def max_activation_bytes(self, trial_id: int) -> int | None:
+    def activation_limit_of_trial(self, trial_id: int) -> int | None:
         """Bytes of the largest activation in the evaluation of a trial that ran out of memory there; None otherwise."""
         return self._memory_limits.get(trial_id)
 
-    def decide_retry(self, trial_id: int, task: Task, failure: TaskFailed, *, is_evaluating: bool) -> RetryDecision:
+    def decide_retry(
+        self, trial_id: int, task: TrialTask, failure: TaskFailed, *, is_evaluating: bool
+    ) -> RetryDecision:
         """Decide whether a failed trial is attempted again; halve its memory limit where the evaluation exceeded it.
 
         Args:

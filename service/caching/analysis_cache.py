@@ -20,16 +20,16 @@ class AnalysisCache:
         self._lock = Lock()
         self._entries: LRUCache[tuple[int, str], Analysis] = LRUCache(_CAPACITY)
 
-    def get(self, study_id: int) -> Analysis | None:
+    def find_analysis(self, study_id: int) -> Analysis | None:
         """Return the analysis of the study's present results; None if there is none yet."""
-        made_at = self._repository.find_timestamp(study_id)
+        made_at = self._repository.find_current_analysis_time(study_id)
         if made_at is None:
             return None
         with self._lock:
             cached = self._entries.get((study_id, made_at.isoformat()))
         if cached is not None:
             return cached
-        stored = self._repository.find(study_id)
+        stored = self._repository.find_current_analysis(study_id)
         if stored is None:
             return None
         with self._lock:

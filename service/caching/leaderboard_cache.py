@@ -17,11 +17,11 @@ from cachetools import LRUCache
 from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.records import RowKey
-from bln_search.ranking.grouping import LossBySeed, losses_of_results
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank_results
-from bln_search.ranking.selection.recommendation import is_deterministic
-from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
-from bln_search.specs.point_parameters import PointParameters
+from bln_search.ranking.grouping import LossBySeed, extract_losses_by_row
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank_results_by_row
+from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.selection.seed_t_test import find_leaderboard_top_group
+from bln_search.specs.cached_point_parser import CachedPointParser
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 
@@ -55,28 +55,28 @@ class CachedLeaderboard:
     @cached_property
     def top_group_p_values(self) -> dict[RowKey, float] | None:
         """Rows whose losses by seed do not differ significantly from the best row's, with p, on the ranked split."""
-        return leaderboard_top_group(self.leaderboard, self.losses[self.leaderboard.ranked_on])
+        return find_leaderboard_top_group(self.leaderboard, self.losses[self.leaderboard.ranked_on])
 
-    def is_deterministic(self, row: LeaderboardRow) -> bool:
+    def is_row_deterministic(self, row: LeaderboardRow) -> bool:
         """Whether outputs under a row depend neither on other examples nor on the position in the mini-batch."""
-        return is_deterministic(row.configuration, per_slot=self.spec.has_slot_populations)
+        return is_deterministic_configuration(row.configuration, per_slot=self.spec.has_populations_per_slot)
 
     @cached_property
-    def parameters(self) -> PointParameters:
+    def parameters_by_point(self) -> CachedPointParser:
         """Parameters of the points of the rows."""
-        return PointParameters()
+        return CachedPointParser()
 
     @cached_property
-    def parameter_values(self) -> dict[str, list[Any]]:
+    def distinct_parameter_values(self) -> dict[str, list[Any]]:
         """Values of each parameter of the points, each value once, in the order of the leaderboard."""
         values: dict[str, dict[str, Any]] = {}
         for point in dict.fromkeys(row.point for row in self.leaderboard.rows if row.point):
-            for name, value in self.parameters(point).items():
+            for name, value in self.parameters_by_point(point).items():
                 values.setdefault(name, {})[json.dumps(value)] = value
         return {name: list(by_text.values()) for name, by_text in values.items()}
 
     @property
-    def is_recent(self) -> bool:
+    def is_recent_enough_to_show(self) -> bool:
         """Is it young enough to be shown although the study has new results?"""
         return time.monotonic() - self.computed_at < max(1.0, self.seconds * _STALE_FACTOR)
 
@@ -89,10 +89,10 @@ class LeaderboardCache:
         self._lock = Lock()
         self._compute_locks = tuple(Lock() for _ in range(_LOCK_COUNT))
         self._entries: LRUCache[tuple[int, Split | None], CachedLeaderboard] = LRUCache(
-            _MAX_ROWS, getsizeof=_cache_weight
+            _MAX_ROWS, getsizeof=_cache_weight_in_rows
         )
 
-    def get(
+    def get_or_compute(
         self, study_id: int, results: int, on: Split | None = None, *, allow_stale: bool = False
     ) -> CachedLeaderboard:
         """Return the leaderboard of a study, and compute it if it is not cached.
@@ -106,7 +106,7 @@ class LeaderboardCache:
         key = study_id, on
         with self._lock:
             entry = self._entries.get(key)
-        if entry is not None and (entry.results == results or (allow_stale and entry.is_recent)):
+        if entry is not None and (entry.results == results or (allow_stale and entry.is_recent_enough_to_show)):
             return entry
         with self._compute_locks[study_id % _LOCK_COUNT]:  # a second thread waits and uses the result of the first
             with self._lock:
@@ -118,33 +118,33 @@ class LeaderboardCache:
                 self._entries[key] = entry
             return entry
 
-    def find_by_num_results(self, study_id: int, results: int, on: Split | None = None) -> CachedLeaderboard | None:
+    def find_with_num_results(self, study_id: int, results: int, on: Split | None = None) -> CachedLeaderboard | None:
         """Return the cached leaderboard that was computed from this number of results; None if it is not cached."""
         with self._lock:
             entry = self._entries.get((study_id, on))
         return entry if entry is not None and entry.results == results else None
 
-    def find_any(self, study_id: int) -> CachedLeaderboard | None:
+    def find_of_any_age(self, study_id: int) -> CachedLeaderboard | None:
         """Return the cached leaderboard of a study, of any age; None if there is none."""
         with self._lock:
             return self._entries.get((study_id, None))
 
     def _compute_leaderboard(self, study_id: int, on: Split | None, results: int) -> CachedLeaderboard:
-        study = self._ledger.listing.find_study(study_id)
+        study = self._ledger.listing.find_study_item(study_id)
         if study is None:
             raise UnknownStudyError(f"there is no study {study_id}")
         spec = StudySpec.model_validate_json(study.spec_json)
         start = time.monotonic()
-        with _pause_gc():
-            results_by_row = self._ledger.results.read_row_results(study_id)
-            leaderboard = rank_results(results_by_row, on or spec.ranking.split, seeds=len(spec.seeds))
-            losses = {split: losses_of_results(results_by_row, split) for split in (Split.VALIDATION, Split.TEST)}
+        with _pause_garbage_collection():
+            results_by_row = self._ledger.results.read_results_by_leaderboard_row(study_id)
+            leaderboard = rank_results_by_row(results_by_row, on or spec.ranking.split, seeds=len(spec.seeds))
+            losses = {split: extract_losses_by_row(results_by_row, split) for split in (Split.VALIDATION, Split.TEST)}
             del results_by_row
         now = time.monotonic()
         return CachedLeaderboard(results, leaderboard, spec, losses, now, now - start)
 
 
-def _cache_weight(entry: CachedLeaderboard) -> int:
+def _cache_weight_in_rows(entry: CachedLeaderboard) -> int:
     """Number of rows, at least so that `_MAX_LEADERBOARDS` entries fit, at most so that one fits."""
     return min(max(len(entry.leaderboard.rows), _MAX_ROWS // _MAX_LEADERBOARDS), _MAX_ROWS)
 
@@ -153,7 +153,7 @@ _gc_lock = Lock()
 
 
 @contextmanager
-def _pause_gc() -> Iterator[None]:
+def _pause_garbage_collection() -> Iterator[None]:
     """Pause garbage collection: it doubles the time to create hundreds of thousands of objects without cycles."""
     with _gc_lock:
         was_enabled = gc.isenabled()

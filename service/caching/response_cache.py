@@ -18,12 +18,12 @@ class ResponseCache:
         self._lock = Lock()
         self._bodies: LRUCache[str, bytes] = LRUCache(_CAPACITY)
 
-    def get(self, etag: str) -> bytes | None:
+    def find_body(self, etag: str) -> bytes | None:
         """Return the body with this entity tag; None if it is not cached."""
         with self._lock:
             return self._bodies.get(etag)
 
-    def put(self, etag: str, body: bytes) -> None:
+    def put_unless_large(self, etag: str, body: bytes) -> None:
         """Cache a body, unless it is larger than `_MAX_BYTES`."""
         if len(body) <= _MAX_BYTES:
             with self._lock:

@@ -31,26 +31,26 @@ class TtlCache(Generic[T]):
     def __call__(self) -> T | None:
         """Return the value, and compute it if it has expired. Raises what `compute` raises."""
         entry = self._entry
-        if entry is not None and self._is_fresh(entry):
+        if entry is not None and self._is_entry_fresh(entry):
             return entry[1]
         if entry is not None and not self._lock.acquire(blocking=False):
             return entry[1] if self._entry_age(entry) < self._max_stale else None
         if entry is None:
             self._lock.acquire()  # the first call: there is no stale value to return
         try:
-            if self._entry is None or not self._is_fresh(self._entry):
+            if self._entry is None or not self._is_entry_fresh(self._entry):
                 value = self._compute()
                 self._entry = (time.monotonic(), value)  # the age counts from the end of the computation
             return self._entry[1]
         finally:
             self._lock.release()
 
-    def peek(self) -> T | None:
+    def find_fresh_value(self) -> T | None:
         """Return the value if it has not expired, else None. Never computes and never waits."""
         entry = self._entry
-        return entry[1] if entry is not None and self._is_fresh(entry) else None
+        return entry[1] if entry is not None and self._is_entry_fresh(entry) else None
 
-    def _is_fresh(self, entry: tuple[float, T | None]) -> bool:
+    def _is_entry_fresh(self, entry: tuple[float, T | None]) -> bool:
         return self._entry_age(entry) < self._ttl
 
     @staticmethod

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.http.connection_limits import ConnectionLimits
 from service.http.problems import ProblemException
-from service.http.raw_response import raw_response
+from service.http.raw_response import encode_problem_as_http_response
 
 _SLICE_BYTES = 16_384
 """Bytes handed to the parser at once; sizes are checked after each slice."""
@@ -31,7 +31,7 @@ _STALLED_SECONDS = 60.0
 """A connection is closed if its client reads nothing of the response for this long."""
 
 
-class _Phase(Enum):
+class _RequestParserPhase(Enum):
     """Part of a request that the parser is in."""
 
     NOTHING = auto()
@@ -52,15 +52,15 @@ class LimitedConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection; at the limit, close the one that is idle longest, or this one if none is idle."""
-        self._phase = _Phase.NOTHING
+        self._phase = _RequestParserPhase.NOTHING
         self._deadline_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._problem: ProblemException | None = None
-        self._reset_counts()
+        self._reset_request_size_counts()
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections and not self._close_longest_idle():
             detail = f"all {self.limits.connections} connections are in use; try again"
-            self._refuse(ProblemException(503, "busy", detail, headers={"Retry-After": "1"}))
+            self._refuse_request(ProblemException(503, "busy", detail, headers={"Retry-After": "1"}))
         else:
             self._set_deadline(self.limits.header_seconds)
 
@@ -76,18 +76,18 @@ class LimitedConnection(HttpToolsProtocol):
             if self.transport.is_closing():
                 return
             chunk = data[start : start + _SLICE_BYTES]
-            if self._phase is not _Phase.NOTHING:
+            if self._phase is not _RequestParserPhase.NOTHING:
                 self._bytes += len(chunk)
             super().data_received(chunk)
-            self._check_size()
-        if self._phase is _Phase.NOTHING and self._deadline_timer is None and not self._is_answering:
+            self._refuse_if_too_large()
+        if self._phase is _RequestParserPhase.NOTHING and self._deadline_timer is None and not self._is_answering:
             self._set_deadline(self.limits.header_seconds)  # empty lines start no request
 
     def on_message_begin(self) -> None:
         """Start the header deadline at the first byte of a request."""
         super().on_message_begin()
-        self._reset_counts()
-        self._phase = _Phase.HEAD
+        self._reset_request_size_counts()
+        self._phase = _RequestParserPhase.HEAD
         if self._deadline_timer is None:
             self._set_deadline(self.limits.header_seconds)
 
@@ -95,42 +95,46 @@ class LimitedConnection(HttpToolsProtocol):
         """Limit the length of the request target."""
         super().on_url(url)
         if len(self.url) > _MAX_TARGET_BYTES:
-            self._abort_parsing(414, "target", f"the address is longer than {_MAX_TARGET_BYTES:,} bytes")
+            self._store_and_raise_parsing_problem(
+                414, "target", f"the address is longer than {_MAX_TARGET_BYTES:,} bytes"
+            )
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Limit the number and the size of headers and trailers."""
         self._headers += 1
         self._header_bytes += len(name) + len(value)
         if self._headers > _MAX_HEADERS:
-            self._abort_parsing(431, "headers", f"the request has more than {_MAX_HEADERS} headers")
+            self._store_and_raise_parsing_problem(431, "headers", f"the request has more than {_MAX_HEADERS} headers")
         if self._header_bytes > _MAX_HEADER_BYTES:
-            self._abort_parsing(431, "headers", f"the headers are larger than {_MAX_HEADER_BYTES:,} bytes")
+            self._store_and_raise_parsing_problem(
+                431, "headers", f"the headers are larger than {_MAX_HEADER_BYTES:,} bytes"
+            )
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Start the body deadline. The application receives the request now."""
         if not self.url.startswith(b"/"):
             self._replace_host_header()
-        self._phase = _Phase.BODY
+        self._phase = _RequestParserPhase.BODY
         self._set_deadline(self.limits.body_seconds)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Cancel the deadline: the request is complete."""
-        self._phase = _Phase.NOTHING
+        self._phase = _RequestParserPhase.NOTHING
         self._set_deadline(None)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Watch the transport's buffer: the application has sent the whole response."""
         self._idle_since = self.loop.time()
-        self._watch_buffer()
+        self._watch_unsent_buffer()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
         """Watch the transport's buffer: the client reads more slowly than the application sends."""
         super().pause_writing()
-        self._watch_buffer()
+        self._watch_unsent_buffer()
 
     def resume_writing(self) -> None:
         """Stop watching the buffer: the client has read."""
@@ -139,7 +143,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that the parser, or a limit during parsing, rejects."""
-        self._refuse(self._problem or ProblemException(400, "not-http", msg))
+        self._refuse_request(self._problem or ProblemException(400, "not-http", msg))
 
     @property
     def is_idle(self) -> bool:
@@ -151,20 +155,22 @@ class LimitedConnection(HttpToolsProtocol):
         """Time of the event loop when the connection was made, its last response ended or its next request began."""
         return self._idle_since
 
-    def close_incomplete(self) -> None:
+    def close_idle_or_incomplete(self) -> None:
         """Close the connection, with 408 if a request has begun."""
-        if self._phase is _Phase.NOTHING:
+        if self._phase is _RequestParserPhase.NOTHING:
             self.connections.discard(self)
             self.transport.close()
         else:
-            self._refuse(ProblemException(408, "timeout", "the request did not arrive completely in time"))
+            self._refuse_request(ProblemException(408, "timeout", "the request did not arrive completely in time"))
 
     @property
     def _is_answering(self) -> bool:
         """Is a response pending or incomplete?"""
         if self.pipeline:
             return True
-        return self._phase is not _Phase.BODY and self.cycle is not None and not self.cycle.response_complete
+        return (
+            self._phase is not _RequestParserPhase.BODY and self.cycle is not None and not self.cycle.response_complete
+        )
 
     def _close_longest_idle(self) -> bool:
         """Close the connection that is idle longest. Returns False if none is idle."""
@@ -172,19 +178,22 @@ class LimitedConnection(HttpToolsProtocol):
         idle = [other for other in others if other.is_idle]
         if not idle:
             return False
-        min(idle, key=lambda other: other.idle_since).close_incomplete()
+        min(idle, key=lambda other: other.idle_since).close_idle_or_incomplete()
         return True
 
-    def _reset_counts(self) -> None:
+    def _reset_request_size_counts(self) -> None:
         self._idle_since = self.loop.time()
         self._bytes = self._headers = self._header_bytes = 0
 
-    def _check_size(self) -> None:
-        if self._phase is _Phase.HEAD and self._bytes > _MAX_HEADER_BYTES:
+    def _refuse_if_too_large(self) -> None:
+        if self._phase is _RequestParserPhase.HEAD and self._bytes > _MAX_HEADER_BYTES:
             detail = f"the headers are larger than {_MAX_HEADER_BYTES:,} bytes"
-            self._refuse(ProblemException(431, "headers", detail))
-        elif self._phase is _Phase.BODY and self._bytes > _MAX_HEADER_BYTES + _WIRE_BYTES * self.limits.largest_body:
-            self._refuse(
+            self._refuse_request(ProblemException(431, "headers", detail))
+        elif (
+            self._phase is _RequestParserPhase.BODY
+            and self._bytes > _MAX_HEADER_BYTES + _WIRE_BYTES * self.limits.largest_body
+        ):
+            self._refuse_request(
                 ProblemException(413, "too-large", f"the body is larger than {self.limits.largest_body:,} bytes")
             )
 
@@ -202,41 +211,43 @@ class LimitedConnection(HttpToolsProtocol):
     def _set_deadline(self, seconds: float | None) -> None:
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
-        self._deadline_timer = None if seconds is None else self.loop.call_later(seconds, self._on_deadline)
+        self._deadline_timer = (
+            None if seconds is None else self.loop.call_later(seconds, self._close_or_extend_at_deadline)
+        )
 
-    def _on_deadline(self) -> None:
+    def _close_or_extend_at_deadline(self) -> None:
         self._deadline_timer = None
         if self._is_answering or self.flow.read_paused:  # the response to an earlier request is pending
             self._set_deadline(self.limits.header_seconds)
         elif not self.transport.is_closing():
-            self.close_incomplete()
+            self.close_idle_or_incomplete()
 
-    def _watch_buffer(self) -> None:
+    def _watch_unsent_buffer(self) -> None:
         """Close the connection if the client reads nothing until the timeout."""
         self._stop_watching_buffer()
         unsent = self.transport.get_write_buffer_size()
-        self._stall_timer = self.loop.call_later(_STALLED_SECONDS, self._check_buffer, unsent)
+        self._stall_timer = self.loop.call_later(_STALLED_SECONDS, self._abort_if_client_stalled, unsent)
 
     def _stop_watching_buffer(self) -> None:
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
 
-    def _check_buffer(self, unsent: int) -> None:
+    def _abort_if_client_stalled(self, unsent: int) -> None:
         if self.transport.get_write_buffer_size() < unsent:
-            self._watch_buffer()
+            self._watch_unsent_buffer()
         elif unsent:
             self.transport.abort()
 
-    def _abort_parsing(self, status: int, kind: str, detail: str) -> None:
+    def _store_and_raise_parsing_problem(self, status: int, kind: str, detail: str) -> None:
         """Stop the parser, which calls the caller of this method."""
         self._problem = ProblemException(status, kind, detail)
         raise self._problem
 
-    def _refuse(self, problem: ProblemException) -> None:
+    def _refuse_request(self, problem: ProblemException) -> None:
         """Send the problem, unless another response has begun, and close the connection."""
-        if not self._is_answering and not (self._phase is _Phase.BODY and self.cycle.response_started):
-            self.transport.write(raw_response(problem))
+        if not self._is_answering and not (self._phase is _RequestParserPhase.BODY and self.cycle.response_started):
+            self.transport.write(encode_problem_as_http_response(problem))
         type(self).on_refused(problem.status)
         self.connections.discard(self)
         self.transport.close()

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from service.http.problems import ProblemException
 
 
-def etag_response(request: Request, body: bytes, etag: str, media_type: str = "application/json") -> Response:
+def make_etag_response(request: Request, body: bytes, etag: str, media_type: str = "application/json") -> Response:
     """Return the body with its entity tag, or 304 if the client has it already."""
     headers = {"ETag": f'"{etag}"', "Cache-Control": "private, no-cache"}
     if etag_matches(request, etag):
@@ -30,7 +30,7 @@ def study_json_and_etag(revision: int, model: BaseModel) -> tuple[bytes, str]:
     return body, f"{revision}-{hashlib.sha256(body).hexdigest()[:16]}"
 
 
-def if_match_revision(if_match: str | None) -> int | None:
+def parse_if_match_revision(if_match: str | None) -> int | None:
     """Return the study's revision in an If-Match header; None if every revision matches.
 
     Raises:

@@ -10,7 +10,7 @@ _LEVEL = 5
 """Compression level between speed and size: each response is compressed anew."""
 
 
-class PageCompression:
+class PageCompressionMiddleware:
     """Middleware that compresses what a browser requests.
 
     Pages contain no secret, so that the length of a compressed page reveals none. Large responses of the API are

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from bln_search.specs.problems import Problem
-from bln_search.storage.pagination import Key, Page
+from bln_search.storage.pagination import Key, PageRequest
 from service.http.problems import ProblemException
 
 LARGEST_PAGE = 200
@@ -25,9 +25,9 @@ Cursor = Annotated[
 ]
 
 
-def decode_cursor(
+def decode_cursor_to_page(
     cursor: str | None, limit: int, sort: str, list_query: Mapping[str, Any], types: Sequence[type] = (int,)
-) -> Page:
+) -> PageRequest:
     """Return the page that a cursor points to.
 
     Args:
@@ -41,22 +41,22 @@ def decode_cursor(
         ProblemException: 404 if the cursor is malformed or belongs to another list, filter or order.
     """
     if cursor is None:
-        return Page(limit, sort)
+        return PageRequest(limit, sort)
     try:
         content = json.loads(base64.b64decode(cursor.encode(), altchars=b"-_", validate=True))
         digest, values = content["m"], content["k"]
     except (ValueError, binascii.Error, KeyError, TypeError, RecursionError):
-        raise invalid_cursor_problem(_MALFORMED) from None
-    if digest != _list_digest(sort, list_query):
-        raise invalid_cursor_problem(
+        raise make_invalid_cursor_problem(_MALFORMED) from None
+    if digest != _list_query_digest(sort, list_query):
+        raise make_invalid_cursor_problem(
             "this cursor belongs to another list, filter or order; leave it out to start from the first page"
         )
     has_all_values = isinstance(values, list) and len(values) == len(types)
     if not has_all_values or not all(
         _has_type(value, expected_type) for value, expected_type in zip(values, types, strict=True)
     ):
-        raise invalid_cursor_problem(_MALFORMED)
-    return Page(limit, sort, tuple(values))
+        raise make_invalid_cursor_problem(_MALFORMED)
+    return PageRequest(limit, sort, tuple(values))
 
 
 def _has_type(value: object, expected_type: type) -> bool:
@@ -67,15 +67,15 @@ def _has_type(value: object, expected_type: type) -> bool:
 
 def encode_cursor(key: Key, sort: str, list_query: Mapping[str, Any]) -> str:
     """Return the cursor of the page after an item."""
-    content = json.dumps({"m": _list_digest(sort, list_query), "k": key}, separators=(",", ":"))
+    content = json.dumps({"m": _list_query_digest(sort, list_query), "k": key}, separators=(",", ":"))
     return base64.urlsafe_b64encode(content.encode()).decode()
 
 
-def _list_digest(sort: str, list_query: Mapping[str, Any]) -> str:
+def _list_query_digest(sort: str, list_query: Mapping[str, Any]) -> str:
     canonical = json.dumps([sort, list_query], sort_keys=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def invalid_cursor_problem(detail: str) -> ProblemException:
+def make_invalid_cursor_problem(detail: str) -> ProblemException:
     """Return the problem of a cursor that cannot be used."""
     return ProblemException(404, "no-such-page", detail, [Problem(("cursor",), detail)])

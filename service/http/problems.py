@@ -9,8 +9,8 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 
-from bln_search.specs.problems import MAX_PROBLEMS, Problem, problems_of
-from bln_search.specs.wording import error_message
+from bln_search.specs.problems import MAX_PROBLEMS, Problem, problems_from_pydantic_errors
+from bln_search.specs.pydantic_messages import translate_pydantic_error
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -59,7 +59,7 @@ class ProblemException(Exception):  # noqa: N818 - named as Starlette's HTTPExce
         self.headers = dict(headers or {})
 
 
-def invalid_request_problem(error: RequestValidationError, schema: type[BaseModel] | None) -> ProblemException:
+def make_invalid_request_problem(error: RequestValidationError, schema: type[BaseModel] | None) -> ProblemException:
     """Return the problem of a request whose body or parameters FastAPI rejected.
 
     Args:
@@ -70,21 +70,21 @@ def invalid_request_problem(error: RequestValidationError, schema: type[BaseMode
     for details in islice(error.errors(), MAX_PROBLEMS):
         source, *path = details["loc"]
         if details["type"] == "json_invalid":
-            return ProblemException(400, "not-json", f"the body is not JSON: {_json_position(details)}")
+            return ProblemException(400, "not-json", f"the body is not JSON: {_format_json_error_position(details)}")
         if source == "body" and not path and details["type"] == "missing":
             problems.append(Problem((), "the body is empty; send a JSON object"))
         elif source == "body" and schema is not None:
-            problems += problems_of([{**details, "loc": tuple(path)}], error.body, schema)  # type: ignore[typeddict-item]
+            problems += problems_from_pydantic_errors([{**details, "loc": tuple(path)}], error.body, schema)  # type: ignore[typeddict-item]
         else:
-            problems.append(Problem(tuple(path), error_message(details)))
-    return invalid_body(problems)
+            problems.append(Problem(tuple(path), translate_pydantic_error(details)))
+    return make_invalid_body_problem(problems)
 
 
-def _json_position(details: Mapping[str, Any]) -> str:
+def _format_json_error_position(details: Mapping[str, Any]) -> str:
     return f"{details.get('ctx', {}).get('error', 'it cannot be read')} at character {details['loc'][-1]}"
 
 
-def invalid_body(problems: Sequence[Problem]) -> ProblemException:
+def make_invalid_body_problem(problems: Sequence[Problem]) -> ProblemException:
     """Return the problem of a body that fails a check after its validation against the schema."""
     return ProblemException(422, "invalid", _summarize_problems(problems), problems)
 
@@ -93,9 +93,7 @@ def _summarize_problems(problems: Sequence[Problem]) -> str:
     if not problems:
         return "this request cannot be used"
     first = problems[0]
-    text = (
-        f"{first.pointer.lstrip('/')}: {first.message}"
-        if first.location and not first.names_location
-        else first.message
-    )
+    text = first.message
+    if first.location and not first.names_location:
+        text = f"{first.json_pointer.lstrip('/')}{' ' if text.startswith('must ') else ': '}{text}"
     return text if len(problems) == 1 else f"{text} (and {len(problems) - 1} more)"

@@ -8,7 +8,7 @@ from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemException
 from service.http.request_ids import choose_request_id
 
 
-def raw_response(problem: ProblemException) -> bytes:
+def encode_problem_as_http_response(problem: ProblemException) -> bytes:
     """Return the problem as HTTP/1.1; the application does not receive the request."""
     phrase = HTTPStatus(problem.status).phrase
     request_id = choose_request_id(None)

@@ -20,6 +20,6 @@ def choose_request_id(proposed: str | None) -> str:
     return str(proposed) if is_usable else secrets.token_hex(8)
 
 
-def request_id(request: Request) -> str:
+def get_request_id(request: Request) -> str:
     """Return the id that the middleware gave to the request."""
     return str(request.scope.get("state", {}).get("request_id", ""))

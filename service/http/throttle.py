@@ -16,7 +16,7 @@ class Throttle:
         self._max_per_second = max_per_second
         self._second = self._count = 0
 
-    async def wait(self) -> None:
+    async def wait_if_over_limit(self) -> None:
         """Return at once, or after `THROTTLE_DELAY` if this second has too many requests."""
         second = int(time.monotonic())
         if second != self._second:

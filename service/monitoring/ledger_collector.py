@@ -11,10 +11,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import BlnSearchError
-from bln_search.core.files.disk import disk_usage
+from bln_search.core.files.disk import measure_disk_usage
 from bln_search.settings import Settings
 from bln_search.storage.checkpoints.ownership import is_ownership_marker
-from bln_search.storage.monitoring import LedgerMetrics, Monitoring
+from bln_search.storage.monitoring import LedgerMetrics, LedgerMonitor
 from service.caching.ttl_cache import T, TtlCache
 
 _log = logging.getLogger(__name__)
@@ -28,11 +28,13 @@ _COUNT_TTL = 30.0
 class LedgerCollector(Collector):
     """Metrics of the database and the disk. A value that cannot be read is omitted, so that none is outdated."""
 
-    def __init__(self, monitoring: Monitoring, settings: Settings) -> None:
-        self._ledger = TtlCache(lambda: _read_or_none(monitoring.measure), _DATABASE_TTL, max_stale=6 * _DATABASE_TTL)
-        self._records = TtlCache(lambda: _read_or_none(monitoring.count_records), _COUNT_TTL)
-        self._disk = TtlCache(lambda: fullest_disk(settings), _DATABASE_TTL)
-        self._files = TtlCache(lambda: checkpoint_usage(settings), _COUNT_TTL)
+    def __init__(self, monitoring: LedgerMonitor, settings: Settings) -> None:
+        self._ledger = TtlCache(
+            lambda: _read_ledger_or_none(monitoring.measure_ledger_metrics), _DATABASE_TTL, max_stale=6 * _DATABASE_TTL
+        )
+        self._records = TtlCache(lambda: _read_ledger_or_none(monitoring.count_records_by_kind_and_state), _COUNT_TTL)
+        self._disk = TtlCache(lambda: find_fullest_disk_usage(settings), _DATABASE_TTL)
+        self._files = TtlCache(lambda: count_checkpoint_files_and_bytes(settings), _COUNT_TTL)
 
     def describe(self) -> Iterable[Metric]:
         """Describe nothing, so that registering this collector reads nothing."""
@@ -43,9 +45,9 @@ class LedgerCollector(Collector):
         measured, records = self._ledger(), self._records()
         yield _make_gauge("database_up", "whether the database can be read", measured is not None)
         if measured is not None:
-            yield from _ledger_metrics(measured)
+            yield from _iter_ledger_gauges(measured)
         if records is not None:
-            yield _records_gauge(records)
+            yield _make_records_gauge(records)
         disk = self._disk()
         if disk is not None:
             yield _make_gauge(
@@ -62,7 +64,7 @@ def _make_gauge(name: str, description: str, value: float) -> Metric:
     return GaugeMetricFamily(f"bln_search_{name}", description, value=float(value))
 
 
-def _read_or_none(read: Callable[[], T]) -> T | None:
+def _read_ledger_or_none(read: Callable[[], T]) -> T | None:
     """Return what `read` returns; None if the database cannot be read."""
     try:
         return read()
@@ -71,7 +73,7 @@ def _read_or_none(read: Callable[[], T]) -> T | None:
         return None
 
 
-def _ledger_metrics(measured: LedgerMetrics) -> Iterator[Metric]:
+def _iter_ledger_gauges(measured: LedgerMetrics) -> Iterator[Metric]:
     oldest = measured.oldest_waiting
     waiting_seconds = 0.0 if oldest is None else max(0.0, (measured.at - oldest).total_seconds())
     yield _make_gauge("database_bytes", "size of the database", measured.size)
@@ -81,7 +83,7 @@ def _ledger_metrics(measured: LedgerMetrics) -> Iterator[Metric]:
     yield _make_gauge("workers_busy", "those of them that run a study", measured.busy)
 
 
-def _records_gauge(counts: Mapping[str, Mapping[str, int]]) -> Metric:
+def _make_records_gauge(counts: Mapping[str, Mapping[str, int]]) -> Metric:
     metric = GaugeMetricFamily("bln_search_records", "records in the ledger", labels=("record", "state"))
     for record, states in counts.items():
         for state, count in states.items():
@@ -89,25 +91,27 @@ def _records_gauge(counts: Mapping[str, Mapping[str, int]]) -> Metric:
     return metric
 
 
-def fullest_disk(settings: Settings) -> tuple[int, int] | None:
+def find_fullest_disk_usage(settings: Settings) -> tuple[int, int] | None:
     """Return size and free bytes of the disk with the least free space among home, checkpoints and database.
 
     None if a disk cannot be read.
     """
     try:
-        return min((disk_usage(folder) for folder in settings.result_folders), key=lambda usage: usage.free)
+        return min((measure_disk_usage(folder) for folder in settings.result_folders), key=lambda usage: usage.free)
     except OSError:
         return None
 
 
-def checkpoint_usage(settings: Settings) -> tuple[int, int] | None:
+def count_checkpoint_files_and_bytes(settings: Settings) -> tuple[int, int] | None:
     """Return the number of checkpoint files and their bytes; None for a bucket, which takes too long to list."""
     store = settings.checkpoint_store
     if not isinstance(store, FolderStore):
         return None
     try:
         sizes = [
-            file.size for file in store.files() if not file.name.startswith(".") and not is_ownership_marker(file.name)
+            file.size
+            for file in store.iter_files()
+            if not file.name.startswith(".") and not is_ownership_marker(file.name)
         ]
     except OSError:
         return None

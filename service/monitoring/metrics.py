@@ -19,7 +19,7 @@ from bln_search.core.version import VERSION
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class Metrics:
+class ServiceMetrics:
     """Metrics of one application: its requests, its process, and those of `ledger_collector`."""
 
     def __init__(self, ledger_collector: Collector) -> None:
@@ -38,6 +38,6 @@ class Metrics:
         self.requests.labels(method, route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
-    def render(self) -> bytes:
+    def render_prometheus_text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)

@@ -15,10 +15,10 @@ from bln_search.settings import SECRETS
 from bln_search.storage.tokens import TokenKind
 from service.context import ContextDep
 from service.http.pagination import Cursor
-from service.pages.rendering.templates import render_page
-from service.pages.rendering.viewer import viewer_context
+from service.pages.rendering.templates import render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
 from service.routes.tokens import read_token_page
-from service.security import COOKIE, Admin, Reader, count_failed_login, visible_owner
+from service.security import COOKIE, Admin, Reader, count_failed_login, visible_owner_or_none_for_admin
 
 router = APIRouter(include_in_schema=False)
 _PAGE_SIZE = 25
@@ -27,11 +27,11 @@ _PAGE_SIZE = 25
 @router.get("/")
 async def sign_in_page(request: Request) -> HTMLResponse:
     """The target of the link of the first start: a script exchanges its token for a cookie and redirects."""
-    return render_page(request, "sign_in.html", viewer=None)
+    return render_page_response(request, "sign_in.html", viewer=None)
 
 
 @router.get("/signed-in")
-def get_session_status(
+def has_valid_session(
     request: Request, context: ContextDep, secret: Annotated[str | None, Cookie(alias=COOKIE, max_length=200)] = None
 ) -> bool:
     """Whether this browser has a valid session."""
@@ -43,14 +43,14 @@ def get_session_status(
 
 
 @router.get("/tokens")
-def token_list(request: Request, context: ContextDep, reader: Reader, cursor: Cursor = None) -> HTMLResponse:
+def tokens_page(request: Request, context: ContextDep, reader: Reader, cursor: Cursor = None) -> HTMLResponse:
     """A page of your tokens; for an admin, of all accounts. Newest first."""
     now = datetime.now(UTC)
-    tokens, next_cursor = read_token_page(context.ledger, visible_owner(reader), _PAGE_SIZE, cursor)
-    return render_page(
+    tokens, next_cursor = read_token_page(context.ledger, visible_owner_or_none_for_admin(reader), _PAGE_SIZE, cursor)
+    return render_page_response(
         request,
         "tokens.html",
-        viewer=viewer_context(reader),
+        viewer=make_viewer_variables(reader),
         tokens=[
             (token, token.revoked_at is None and (token.expires_at is None or token.expires_at > now))
             for token in tokens
@@ -63,7 +63,7 @@ def token_list(request: Request, context: ContextDep, reader: Reader, cursor: Cu
     )
 
 
-def _environment_value(value: object) -> str:
+def _format_as_environment_value(value: object) -> str:
     """Return a value as the environment variable would hold it."""
     if value is None:
         return "not set"
@@ -81,13 +81,13 @@ def settings_page(request: Request, context: ContextDep, admin: Admin) -> HTMLRe
     for name, field in type(context.settings).model_fields.items():
         value = getattr(context.settings, name)
         is_secret = name in SECRETS and value is not None
-        text = "set, not shown" if is_secret else _environment_value(value)
+        text = "set, not shown" if is_secret else _format_as_environment_value(value)
         rows.append((f"BLN_SEARCH_{name.upper()}", text, field.description))
-    return render_page(
+    return render_page_response(
         request,
         "settings.html",
-        viewer=viewer_context(admin),
+        viewer=make_viewer_variables(admin),
         settings=rows,
-        workers=context.ledger.workers.list_live(),
+        workers=context.ledger.workers.list_live_workers(),
         revision=context.ledger.find_schema_revision(),
     )

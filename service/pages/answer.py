@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.certainty import Certainty, certainty, num_additional_seeds
+from bln_search.ranking.selection.certainty import Certainty, assess_certainty_of_best_row, find_num_additional_seeds
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.reports.formatting import compared_rows_by_key
-from bln_search.reports.sentences.recommendation import loss_excess_text, recommendation_reason
-from bln_search.reports.sentences.significance import significance_fact
+from bln_search.reports.sentences.recommendation import loss_excess_text_unless_best, recommendation_reason
+from bln_search.reports.sentences.significance import first_rows_significance_text
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.pages.leaderboard import DisplayRow, make_display_row
 
@@ -47,7 +47,7 @@ class RecommendationSummary:
     more_seeds: int | None
 
 
-def find_recommended(board: CachedLeaderboard, analysis: Analysis | None) -> LeaderboardRow | None:
+def find_recommended_row(board: CachedLeaderboard, analysis: Analysis | None) -> LeaderboardRow | None:
     """The recommended row in a leaderboard; None without a recommendation, or if the leaderboard lacks the row."""
     if analysis is None or analysis.recommendation is None:
         return None
@@ -61,11 +61,15 @@ def find_recommendation_summary(
     """The answer of a study; None before it is analyzed, or where rows cannot be compared."""
     if board is None or analysis is None or analysis.recommendation is None or analysis.comparison is None:
         return None
-    row = find_recommended(board, analysis)
-    return None if row is None else _make_summary(row, board, analysis, analysis.recommendation, analysis.comparison)
+    row = find_recommended_row(board, analysis)
+    return (
+        None
+        if row is None
+        else _make_recommendation_summary(row, board, analysis, analysis.recommendation, analysis.comparison)
+    )
 
 
-def _make_summary(
+def _make_recommendation_summary(
     row: LeaderboardRow,
     board: CachedLeaderboard,
     analysis: Analysis,
@@ -73,26 +77,26 @@ def _make_summary(
     comparison: Comparison,
 ) -> RecommendationSummary:
     groups = compared_rows_by_key(analysis)
-    best = board.leaderboard.best
-    degree = certainty(recommendation, comparison)
+    best = board.leaderboard.best_row
+    degree = assess_certainty_of_best_row(recommendation, comparison)
     return RecommendationSummary(
         recommended=make_display_row(row, board, groups),
         lowest=None if best is None or best.key == row.key else make_display_row(best, board, groups),
         deterministic=recommendation.deterministic,
         batch_sizes=recommendation.batch_sizes,
         certainty=degree,
-        evidence=significance_fact(comparison),
+        evidence=first_rows_significance_text(comparison),
         reason=recommendation_reason(recommendation),
-        loss_excess=loss_excess_text(recommendation),
+        loss_excess=loss_excess_text_unless_best(recommendation),
         more_seeds=None
         if degree is Certainty.CLEAR or board.spec.external is not None
-        else _num_additional_seeds(comparison),
+        else _find_num_additional_seeds(comparison),
     )
 
 
-def _num_additional_seeds(comparison: Comparison) -> int | None:
+def _find_num_additional_seeds(comparison: Comparison) -> int | None:
     """Seeds to add; None where they cannot separate the first two rows, or only a number too large to name can."""
     required = comparison.required_seeds
     if required is not None and required.seeds is None:
         return None
-    return num_additional_seeds(comparison) or _DEFAULT_MORE_SEEDS
+    return find_num_additional_seeds(comparison) or _DEFAULT_MORE_SEEDS

@@ -7,27 +7,31 @@ from typing import NamedTuple
 
 from bln_search.core.enums import ProbeKind
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
-from bln_search.reports.charts.configurations import effects_chart, heat_map
+from bln_search.reports.charts.comparison import critical_difference_chart, differences_to_best_chart
+from bln_search.reports.charts.configurations import configuration_losses_heat_map, switch_effects_chart
 from bln_search.reports.charts.curves import ERROR, LOSS
-from bln_search.reports.charts.evaluation_settings import best_point_rank_chart
-from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM
-from bln_search.reports.charts.search import importance_chart, parallel_coordinates_chart, pareto_chart
+from bln_search.reports.charts.evaluation_settings import best_point_configuration_ranks_chart
+from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, GeometryMeasure
+from bln_search.reports.charts.search import (
+    loss_and_time_pareto_chart,
+    parallel_coordinates_chart,
+    parameter_importance_chart,
+)
 from service.pages.chart_drawing import (
-    draw_axis,
     draw_batch_dependence,
-    draw_comparison,
-    draw_curves,
-    draw_drift,
     draw_geometry,
     draw_latencies,
-    draw_per_layer,
-    draw_variance,
-    has_curves,
-    has_geometry,
-    has_points,
+    draw_layer_switch_effects,
+    draw_learning_curves,
+    draw_probe_losses,
+    draw_rows_comparison,
+    draw_statistics_drift,
+    draw_variance_shares,
+    has_accuracies,
+    has_learning_curves,
+    has_measured_points,
 )
-from service.pages.chart_query import MAX_SETTINGS, ChartQuery
+from service.pages.chart_query import MAX_SETTINGS, StudyChartQuery
 
 
 class ChartEntry(NamedTuple):
@@ -42,14 +46,23 @@ class ChartEntry(NamedTuple):
     """
 
     title: str
-    draw: Callable[[ChartQuery], Chart | None]
+    draw: Callable[[StudyChartQuery], Chart | None]
     requirement: str
     by_setting: bool = False
-    has_data: Callable[[ChartQuery], bool] | None = None
+    has_data: Callable[[StudyChartQuery], bool] | None = None
 
-    def can_be_drawn(self, query: ChartQuery) -> bool:
+    def can_be_drawn(self, query: StudyChartQuery) -> bool:
         """Whether the study has the data."""
         return self.draw(query) is not None if self.has_data is None else self.has_data(query)
+
+
+def _make_geometry_chart_entry(measure: GeometryMeasure) -> ChartEntry:
+    return ChartEntry(
+        measure.title,
+        lambda query: draw_geometry(query, measure),
+        "this needs `probes: {geometry: 256}` in the study",
+        has_data=lambda query: query.board.spec.measures_layer_geometry,
+    )
 
 
 RESULT, TRAINING, CONFIGURATIONS, SEARCH, LAYERS, TIME = (
@@ -65,56 +78,62 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
     RESULT: {
         "configurations": ChartEntry(
             "Loss of every configuration",
-            lambda query: heat_map(query.losses),
+            lambda query: configuration_losses_heat_map(query.losses_of_selected_setting),
             "nothing is measured yet",
             by_setting=True,
         ),
         "differences": ChartEntry(
             "Differences to the best row",
-            lambda query: draw_comparison(query, differences_chart),
+            lambda query: draw_rows_comparison(query, differences_to_best_chart),
             "rows are compared when the study is complete",
         ),
         "critical-difference": ChartEntry(
             "Critical difference of mean ranks",
-            lambda query: draw_comparison(query, critical_difference_chart),
+            lambda query: draw_rows_comparison(query, critical_difference_chart),
             "this needs a complete study with two seeds and three rows",
         ),
         "ranks": ChartEntry(
             "Ranks by evaluation setting",
-            lambda query: best_point_rank_chart(query.losses_by_setting, MAX_SETTINGS),
+            lambda query: best_point_configuration_ranks_chart(query.losses_by_selectable_setting, MAX_SETTINGS),
             "this needs a second population estimate, inference batch size, point or arm of the same method",
         ),
     },
     TRAINING: {
         "curves": ChartEntry(
-            LOSS.title, lambda query: draw_curves(query, LOSS), "nothing is trained yet", has_data=has_curves
+            LOSS.title,
+            lambda query: draw_learning_curves(query, LOSS),
+            "nothing is trained yet",
+            has_data=has_learning_curves,
         ),
         "errors": ChartEntry(
-            ERROR.title, lambda query: draw_curves(query, ERROR), "nothing is trained yet", has_data=has_curves
+            ERROR.title,
+            lambda query: draw_learning_curves(query, ERROR),
+            "this needs trained networks whose predictions are right or wrong",
+            has_data=has_accuracies,
         ),
     },
     CONFIGURATIONS: {
         "switches": ChartEntry(
             "Effects of the switches",
-            lambda query: effects_chart(query.losses),
+            lambda query: switch_effects_chart(query.losses_of_selected_setting),
             "this needs every configuration of the method measured under at least one seed",
             by_setting=True,
         ),
         "variance": ChartEntry(
             "Variance shares by factor",
-            draw_variance,
+            draw_variance_shares,
             "this needs a complete study, and a setting whose arm and point are among the compared rows",
             by_setting=True,
         ),
         "batch-sizes": ChartEntry(
             "Loss at other batch sizes",
-            lambda query: draw_axis(query, ProbeKind.SIZE),
+            lambda query: draw_probe_losses(query, ProbeKind.SIZE),
             "this needs `probes: {batch_sizes: [1, 2, 4, 8]}` in the study, or `bln-search probe`",
             by_setting=True,
         ),
         "epochs": ChartEntry(
             "Loss after other epochs",
-            lambda query: draw_axis(query, ProbeKind.EPOCH),
+            lambda query: draw_probe_losses(query, ProbeKind.EPOCH),
             "this needs `probes: {epochs: 3}` in the study",
             by_setting=True,
         ),
@@ -128,61 +147,46 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
     SEARCH: {
         "importance": ChartEntry(
             "Parameter importance",
-            lambda query: importance_chart(query.points),
+            lambda query: parameter_importance_chart(query.search_point_results, query.measure),
             "this needs a study with a space, and eight of its points measured",
-            has_data=lambda query: has_points(query, 8),
+            has_data=lambda query: has_measured_points(query, 8),
         ),
         "points": ChartEntry(
             "Points of the search",
-            lambda query: parallel_coordinates_chart(query.points),
+            lambda query: parallel_coordinates_chart(query.search_point_results, query.measure),
             "this needs a study with a space, and two of its points measured",
-            has_data=lambda query: has_points(query, 2),
+            has_data=lambda query: has_measured_points(query, 2),
         ),
         "front": ChartEntry(
             "Loss and inference time",
-            lambda query: pareto_chart(query.points) if has_points(query, 2) else None,
-            "this needs a search with the objective inference_seconds",
-            has_data=lambda query: has_points(query, 2) and bool(query.inference_seconds),
+            lambda query: (
+                loss_and_time_pareto_chart(query.search_point_results) if has_measured_points(query, 2) else None
+            ),
+            "this needs a search with `objectives: [loss, inference_seconds]`",
+            has_data=lambda query: has_measured_points(query, 2) and bool(query.inference_seconds),
         ),
     },
     LAYERS: {
         "layers": ChartEntry(
             "Population and mini-batch statistics",
-            draw_drift,
+            draw_statistics_drift,
             "the networks of this study did not record this; new ones do",
             by_setting=True,
         ),
-        "weight-norms": ChartEntry(
-            "Norm of the weights by epoch",
-            lambda query: draw_geometry(query, WEIGHT_NORM),
-            "this needs `probes: {geometry: 256}` in the study",
-            has_data=has_geometry,
-        ),
-        "effective-rates": ChartEntry(
-            "Effective learning rate by epoch",
-            lambda query: draw_geometry(query, EFFECTIVE_RATE),
-            "this needs `probes: {geometry: 256}` in the study",
-            has_data=has_geometry,
-        ),
-        "curvature": ChartEntry(
-            "Curvature by epoch",
-            lambda query: draw_geometry(query, CURVATURE),
-            "this needs `probes: {geometry: 256}` in the study",
-            has_data=has_geometry,
-        ),
+        "weight-norms": _make_geometry_chart_entry(WEIGHT_NORM),
+        "effective-rates": _make_geometry_chart_entry(EFFECTIVE_RATE),
+        "curvature": _make_geometry_chart_entry(CURVATURE),
         "per-layer": ChartEntry(
             "Effects of the switches by layer",
-            draw_per_layer,
+            draw_layer_switch_effects,
             "this needs a section `layers` in the study, and its networks searched",
             by_setting=True,
         ),
     },
     TIME: {
         "latencies": ChartEntry(
-            "Inference time",
-            draw_latencies,
-            "this is measured by a worker when the study is complete",
-        ),
+            "Inference time", draw_latencies, "this is measured by a worker when the study is complete"
+        )
     },
 }
 """The charts by group, in the order of the page."""

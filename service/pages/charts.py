@@ -10,10 +10,11 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.chart_catalog import CHARTS, GROUPS, ChartEntry
-from service.pages.chart_query import MAX_SETTINGS, ChartQuery
-from service.pages.rendering.chart_responses import csv_response, figure_response
-from service.pages.rendering.templates import render_page
-from service.pages.rendering.viewer import viewer_context
+from service.pages.chart_query import MAX_SETTINGS, StudyChartQuery
+from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_response
+from service.pages.rendering.templates import render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.study_head import study_title_variables
 from service.security import ReadableStudy
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
@@ -21,14 +22,14 @@ SplitChoice = Annotated[Literal["validation", "test"], Query(description="split 
 SettingChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="index of the evaluation setting")]
 
 
-def _check_chart_name(name: str) -> str:
+def _get_known_chart_name(name: str) -> str:
     """Return the name. Raises ProblemException (404) if there is no chart with that name."""
     if name not in CHARTS:
         raise ProblemException(404, "not-found", f"there is no chart {name!r}; there are {', '.join(CHARTS)}")
     return name
 
 
-ChartName = Annotated[str, Depends(_check_chart_name)]
+ChartName = Annotated[str, Depends(_get_known_chart_name)]
 
 
 @router.get("/charts")
@@ -40,27 +41,27 @@ def charts_page(
     setting: SettingChoice = 0,
 ) -> HTMLResponse:
     """All charts of a study by group; those without data are listed with what they need."""
-    query = ChartQuery(study, context, split, setting)
+    query = StudyChartQuery(study, context, split, setting)
     analysis = query.analysis
-    groups, missing = _split_by_availability(query)
-    labels = query.labels()[:MAX_SETTINGS]
-    return render_page(
+    groups, missing = _split_charts_by_availability(query)
+    labels = query.list_selectable_setting_labels()[:MAX_SETTINGS]
+    return render_page_response(
         request,
         "charts.html",
         charts=True,
-        viewer=viewer_context(study.bearer),
-        study={"id": study.id, "name": study.name, "title": query.board.spec.title},
+        viewer=make_viewer_variables(study.bearer),
+        study=study_title_variables(context, study),
         per_layer=analysis is not None and bool(analysis.layers),
         groups=groups,
         missing=missing,
         split=split,
-        setting=query.setting_index,
+        setting=query.selected_setting_index,
         settings=labels,
-        setting_label=labels[query.setting_index] if labels else None,
+        setting_label=labels[query.selected_setting_index] if labels else None,
     )
 
 
-def _split_by_availability(query: ChartQuery) -> tuple[dict[str, dict[str, ChartEntry]], list[ChartEntry]]:
+def _split_charts_by_availability(query: StudyChartQuery) -> tuple[dict[str, dict[str, ChartEntry]], list[ChartEntry]]:
     """Return the charts with data by group, and those without."""
     groups: dict[str, dict[str, ChartEntry]] = {}
     missing = []
@@ -82,8 +83,8 @@ def download_chart_csv(
     setting: SettingChoice = 0,
 ) -> Response:
     """The data of a chart."""
-    chart = CHARTS[name].draw(ChartQuery(study, context, split, setting))
-    return csv_response(chart, f"study-{study.id}-{name}", CHARTS[name].requirement)
+    chart = CHARTS[name].draw(StudyChartQuery(study, context, split, setting))
+    return make_chart_csv_response(chart, f"study-{study.id}-{name}", CHARTS[name].requirement)
 
 
 @router.get("/charts/{name}.json")
@@ -95,4 +96,6 @@ def chart_plotly_json(
     setting: SettingChoice = 0,
 ) -> JSONResponse:
     """A chart as a Plotly figure."""
-    return figure_response(CHARTS[name].draw(ChartQuery(study, context, split, setting)), CHARTS[name].requirement)
+    return make_figure_response(
+        CHARTS[name].draw(StudyChartQuery(study, context, split, setting)), CHARTS[name].requirement
+    )

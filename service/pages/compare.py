@@ -8,21 +8,24 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from bln_search.core.enums import Split
-from bln_search.ranking.selection.cross_study import SharedRow, best_row_difference, match_rows
-from bln_search.reports.sentences.study_comparison import best_row_sentence, shared_rows_sentence
-from bln_search.specs.difference import differing_keys
+from bln_search.ranking.selection.cross_study import SharedRow, compare_best_rows_of_studies, match_rows_between_studies
+from bln_search.reports.sentences.study_comparison import best_rows_difference_sentence, shared_rows_sentence
+from bln_search.specs.spec_differences import list_key_differences
 from bln_search.storage.listing.studies import StudyListItem
-from bln_search.storage.pagination import Page
+from bln_search.storage.pagination import PageRequest
 from bln_search.storage.tokens import Bearer
 from service.caching.leaderboard_cache import CachedLeaderboard
-from service.context import Context, ContextDep
-from service.pages.compared_studies import MAX_STUDIES, SplitChoice, Studies, read_leaderboards
-from service.pages.rendering.templates import render_page
-from service.pages.rendering.viewer import viewer_context
-from service.security import Reader, visible_owner
+from service.context import AppContext, ContextDep
+from service.pages.compared_studies import MAX_STUDIES, SplitChoice, Studies, get_leaderboards_of_studies
+from service.pages.rendering.templates import render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
+from service.security import Reader, visible_owner_or_none_for_admin
 
 router = APIRouter(include_in_schema=False)
 _MAX_ROWS = 100
+_MAX_TESTED_ROWS = 1000
+"""Number of rows that the verdict counts; a page shows fewer."""
+
 _MAX_FOUND = 12
 """Studies that are offered to be added."""
 
@@ -30,7 +33,7 @@ _MAX_ID = 2**31
 
 
 @router.get("/compare")
-def comparison_page(
+def study_comparison_page(
     request: Request,
     context: ContextDep,
     reader: Reader,
@@ -41,9 +44,9 @@ def comparison_page(
     """Compare two to six studies; offer studies to add by a part of their name."""
     study_ids = list(dict.fromkeys(study or ()))
     shared: dict[str, Any] = {
-        "viewer": viewer_context(reader),
-        "chosen": _chosen_studies(context, reader, study_ids),
-        "addable": _find_studies(context, reader, find, study_ids),
+        "viewer": make_viewer_variables(reader),
+        "chosen": _list_chosen_studies(context, reader, study_ids),
+        "addable": _list_studies_to_add(context, reader, find, study_ids),
         "find": find.strip(),
         "ids": study_ids,
         "split": split,
@@ -52,49 +55,57 @@ def comparison_page(
     if not 2 <= len(study_ids) <= MAX_STUDIES:
         advice = f"Choose two to {MAX_STUDIES} studies." if study_ids else None
         empty: dict[str, Any] = {"boards": [], "rows": [], "found": 0, "verdicts": [], "differences": []}
-        return render_page(request, "compare.html", advice=advice, **empty, **shared)
-    boards = read_leaderboards(context, reader, study_ids)
-    rows, found = match_rows([board.losses[Split(split)] for board in boards], _MAX_ROWS)
-    return render_page(
+        return render_page_response(request, "compare.html", advice=advice, **empty, **shared)
+    boards = get_leaderboards_of_studies(context, reader, study_ids)
+    tested, found = match_rows_between_studies([board.losses[Split(split)] for board in boards], _MAX_TESTED_ROWS)
+    return render_page_response(
         request,
         "compare.html",
         charts=True,
         boards=list(zip(study_ids, boards, strict=True)),
-        rows=rows,
+        rows=tested[:_MAX_ROWS],
         found=found,
-        verdicts=_verdicts(boards, study_ids, rows, Split(split)),
-        differences=differing_keys([board.spec for board in boards]),
-        advice=None if rows else "These studies have no configuration in common that is measured in two of them.",
+        verdicts=_list_study_verdicts(boards, study_ids, tested, found, Split(split)),
+        differences=list_key_differences([board.spec for board in boards]),
+        advice=None if tested else "These studies have no configuration in common that is measured in two of them.",
         **shared,
     )
 
 
-def _verdicts(boards: list[CachedLeaderboard], study_ids: list[int], rows: list[SharedRow], split: Split) -> list[str]:
+def _list_study_verdicts(
+    boards: list[CachedLeaderboard], study_ids: list[int], rows: list[SharedRow], found: int, split: Split
+) -> list[str]:
     """Return a verdict for each study after the first one."""
     names = [f"{study_id}: {board.spec.name}" for study_id, board in zip(study_ids, boards, strict=True)]
     losses = [board.losses[split] for board in boards]
     verdicts = []
     for index in range(1, len(boards)):
-        best = best_row_difference(losses[0], losses[index])
+        best = compare_best_rows_of_studies(losses[0], losses[index])
         sentences = [
-            None if best is None else best_row_sentence(names[0], names[index], split, best),
-            shared_rows_sentence(rows, index),
+            None if best is None else best_rows_difference_sentence(names[0], names[index], split, best),
+            shared_rows_sentence(rows, index, has_more=found > len(rows)),
         ]
         verdicts.append(" ".join(sentence for sentence in sentences if sentence))
     return [verdict for verdict in verdicts if verdict]
 
 
-def _chosen_studies(context: Context, reader: Bearer, study_ids: list[int]) -> list[StudyListItem]:
+def _list_chosen_studies(context: AppContext, reader: Bearer, study_ids: list[int]) -> list[StudyListItem]:
     """Return the chosen studies that the reader can see, in the order in which they were chosen."""
     ids = [study_id for study_id in study_ids[: MAX_STUDIES + 1] if 0 < study_id < _MAX_ID]
-    page = Page(MAX_STUDIES + 1, "-created")
-    items = context.ledger.listing.list_studies(page, owner=visible_owner(reader), ids=ids) if ids else []
+    page = PageRequest(MAX_STUDIES + 1, "-created")
+    items = (
+        context.ledger.listing.list_study_page(page, owner=visible_owner_or_none_for_admin(reader), ids=ids)
+        if ids
+        else []
+    )
     return sorted(items, key=lambda item: study_ids.index(item.id))
 
 
-def _find_studies(context: Context, reader: Bearer, name: str, chosen: list[int]) -> list[StudyListItem]:
+def _list_studies_to_add(context: AppContext, reader: Bearer, name: str, chosen: list[int]) -> list[StudyListItem]:
     """Return the newest studies whose name contains a text, without the chosen ones."""
     pattern = name.strip().lower().replace("\0", "?")  # Postgres rejects NUL; no name contains either character
-    page = Page(_MAX_FOUND + MAX_STUDIES, "-created")
-    items = context.ledger.listing.list_studies(page, owner=visible_owner(reader), name=pattern or None)
+    page = PageRequest(_MAX_FOUND + MAX_STUDIES, "-created")
+    items = context.ledger.listing.list_study_page(
+        page, owner=visible_owner_or_none_for_admin(reader), name=pattern or None
+    )
     return [item for item in items if item.id not in chosen][:_MAX_FOUND]

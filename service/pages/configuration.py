@@ -8,20 +8,21 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
+from bln_search.core.method import Method
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.grouping import losses_by_setting
-from bln_search.reports.charts.chart import setting_labels
+from bln_search.ranking.grouping import group_losses_by_setting
+from bln_search.reports.charts.chart import unique_setting_labels
 from bln_search.reports.formatting import compared_rows_by_key
-from bln_search.specs.sections.space import format_point_json
+from bln_search.specs.sections.space import format_encoded_point
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
-from service.pages.exports import row_exports
+from service.pages.exports import export_variables_of_row
 from service.pages.leaderboard import make_display_row
 from service.pages.leaderboard.query import EstimateChoice
-from service.pages.rendering.templates import render_page
-from service.pages.rendering.viewer import viewer_context
+from service.pages.rendering.templates import render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.uses import list_code_examples
 from service.routes.result_filters import ArmFilter
 from service.security import ReadableStudy, Reader
@@ -49,7 +50,7 @@ def configuration_page(
         selected = InferenceConfiguration(code)
     except ValueError as error:
         raise ProblemException(404, "not-found", str(error)) from None
-    board = context.leaderboards.get(study.id, study.results, allow_stale=study.is_active)
+    board = context.leaderboards.get_or_compute(study.id, study.results, allow_stale=study.is_active)
     rows = [row for row in board.leaderboard.rows if row.configuration == selected]
     matching = [
         row
@@ -64,34 +65,35 @@ def configuration_page(
             404, "not-found", f"study {study.id} has no row with the configuration {code} and these values"
         )
     first = matching[0]
-    groups = compared_rows_by_key(context.analyses.get(study.id))
+    groups = compared_rows_by_key(context.analyses.find_analysis(study.id))
     method = next(spec.method for spec in board.spec.arms if spec.label == first.arm)
-    return render_page(
+    return render_page_response(
         request,
         "configuration.html",
-        viewer=viewer_context(study.bearer),
+        viewer=make_viewer_variables(study.bearer),
         study={"id": study.id, "name": study.name},
-        view=serialize_configuration(selected, method, per_slot=board.spec.has_slot_populations),
+        view=serialize_configuration(selected, method, per_slot=board.spec.has_populations_per_slot),
         method=method,
         display_row=make_display_row(first, board, groups),
-        parameters=format_point_json(first.point),
+        parameters=format_encoded_point(first.point),
         others=[make_display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
         ranked_on=board.leaderboard.ranked_on,
-        wins=_find_won_settings(board, selected),
+        wins=_list_settings_with_lowest_loss(board, selected),
         exportable=board.spec.external is None and first.state is EvaluationState.MEASURED,
-        **row_exports(context, study, first),
-        can_fine_tune=board.spec.external is None and not selected.uses_blend,
+        **export_variables_of_row(context, study, first),
+        can_fine_tune=board.spec.external is None
+        and not (selected.uses_blend or selected.uses_optional_source_of(method)),
         uses=list_code_examples(str(request.base_url).rstrip("/"), study.id, board.spec, first),
-        checkpoints=context.ledger.checkpoints.list_trials_with_checkpoint(study.id, first.arm, first.point)[
+        checkpoints=context.ledger.checkpoints.list_trials_by_validation_loss(study.id, first.arm, first.point)[
             :_MAX_CHECKPOINTS
         ],
     )
 
 
-def _find_won_settings(board: CachedLeaderboard, configuration: InferenceConfiguration) -> list[str]:
+def _list_settings_with_lowest_loss(board: CachedLeaderboard, configuration: InferenceConfiguration) -> list[str]:
     """Return the evaluation settings under which the configuration has the lowest mean loss."""
-    losses_by_evaluation_setting = losses_by_setting(board.losses[board.leaderboard.ranked_on])
-    labels = setting_labels(losses_by_evaluation_setting)
+    losses_by_evaluation_setting = group_losses_by_setting(board.losses[board.leaderboard.ranked_on])
+    labels = unique_setting_labels(losses_by_evaluation_setting)
     won = []
     for setting, losses in losses_by_evaluation_setting.items():
         means = {code: statistics.fmean(values.values()) for code, values in losses.items()}
@@ -105,10 +107,10 @@ def configurations_page(
     request: Request, reader: Reader, method: Annotated[Method, Query()] = Method.BLN
 ) -> HTMLResponse:
     """All configurations of a method, explained."""
-    return render_page(
+    return render_page_response(
         request,
         "configurations.html",
-        viewer=viewer_context(reader),
+        viewer=make_viewer_variables(reader),
         method=method,
         methods=list(Method),
         configurations=[(code, serialize_configuration(code, method)) for code in all_configurations(method)],

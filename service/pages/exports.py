@@ -14,10 +14,10 @@ from bln_search.core.enums import ArchiveFormat, ExportStep
 from bln_search.core.exports import ExportRecord
 from bln_search.core.states import ExportState
 from bln_search.ranking.leaderboard import LeaderboardRow
-from service.context import Context, ContextDep
-from service.http.problems import invalid_request_problem
-from service.pages.rendering.templates import render_fragment, url_with_query
-from service.results.exports import find_export, request_export, serialize_export, serialize_exports
+from service.context import AppContext, ContextDep
+from service.http.problems import make_invalid_request_problem
+from service.pages.rendering.templates import render_fragment_response, url_with_query
+from service.results.exports import get_export_record, request_export, serialize_export, serialize_exports
 from service.routes.exports import ExportId
 from service.schemas.exports import ExportRequest
 from service.security import ReadableStudy, Reader, StudyAccess, WritableStudy
@@ -39,7 +39,7 @@ _STEPS = list(ExportStep)
 _MAX_LISTED = 10
 
 
-async def read_form(request: Request) -> ExportRequest:
+async def parse_export_form(request: Request) -> ExportRequest:
     """Return the request of a form. Raises ProblemException (422) for invalid values."""
     fields = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=20)
     values: dict[str, Any] = {name: value for name, (value, *_) in fields.items()}
@@ -50,12 +50,12 @@ async def read_form(request: Request) -> ExportRequest:
         return ExportRequest.model_validate(values)
     except ValidationError as error:
         located = [{**details, "loc": ("body", *details["loc"])} for details in error.errors()]
-        raise invalid_request_problem(RequestValidationError(located), None) from None
+        raise make_invalid_request_problem(RequestValidationError(located), None) from None
 
 
 @router.post("/exports")
-def request_by_form(
-    study: WritableStudy, body: Annotated[ExportRequest, Depends(read_form)], context: ContextDep
+def request_export_by_form(
+    study: WritableStudy, body: Annotated[ExportRequest, Depends(parse_export_form)], context: ContextDep
 ) -> RedirectResponse:
     """Request an export, and show its state: for a browser without scripts."""
     row = request_export(context, study, body).key.row
@@ -70,17 +70,19 @@ def request_by_form(
 
 
 @router.get("/parts/exports/{export_id:number}")
-def export_part(study: ReadableStudy, export_id: ExportId, context: ContextDep, _reader: Reader) -> HTMLResponse:
+def export_state_fragment(
+    study: ReadableStudy, export_id: ExportId, context: ContextDep, _reader: Reader
+) -> HTMLResponse:
     """The present state of an export."""
-    values = _export_values(context, study, find_export(context, study.id, export_id))
-    return render_fragment("parts/export.html", **values)
+    values = _export_state_variables(context, study, get_export_record(context, study.id, export_id))
+    return render_fragment_response("parts/export.html", **values)
 
 
-def row_exports(context: Context, study: StudyAccess, row: LeaderboardRow) -> dict[str, Any]:
+def export_variables_of_row(context: AppContext, study: StudyAccess, row: LeaderboardRow) -> dict[str, Any]:
     """Return the template variables of the exports of a row: the latest one, and others that are ready."""
-    records = context.ledger.exports.list_of_row(study.id, row.key)
+    records = context.ledger.exports.list_exports_of_row(study.id, row.key)
     ready = [record for record in records[1:] if record.state is ExportState.READY]
-    latest = _export_values(context, study, records[0]) if records else {"export": None}
+    latest = _export_state_variables(context, study, records[0]) if records else {"export": None}
     return {
         **latest,
         "earlier_exports": serialize_exports(context, study.name, ready[:_MAX_LISTED]),
@@ -88,7 +90,7 @@ def row_exports(context: Context, study: StudyAccess, row: LeaderboardRow) -> di
     }
 
 
-def _export_values(context: Context, study: StudyAccess, record: ExportRecord) -> dict[str, Any]:
+def _export_state_variables(context: AppContext, study: StudyAccess, record: ExportRecord) -> dict[str, Any]:
     """Return the template variables of the state of one export."""
     return {
         "export": serialize_export(context, study.name, record),

@@ -9,14 +9,20 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.per_layer import layer_switches_chart
-from bln_search.reports.page.per_layer import layer_effects_table, networks_table, rows_table, uniform_table
-from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences, result_label
-from service.context import Context, ContextDep
+from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
+from bln_search.reports.page.per_layer import (
+    best_configurations_table,
+    layer_effects_table,
+    selected_by_network_table,
+    uniform_configurations_table,
+)
+from bln_search.reports.sentences.per_layer import arm_and_point_label, excluded_option_sentences, per_layer_sentences
+from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
-from service.pages.rendering.chart_responses import csv_response, figure_response
-from service.pages.rendering.templates import render_page
-from service.pages.rendering.viewer import viewer_context
+from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_response
+from service.pages.rendering.templates import render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.study_head import study_title_variables
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
@@ -28,26 +34,23 @@ ResultChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="index of th
 @router.get("/layers")
 def layers_page(request: Request, study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> HTMLResponse:
     """The per-layer search of one arm at one point."""
-    results = _layer_results(study, context)
+    results = _get_layer_results(study, context)
     index = result if result < len(results) else 0
     selected = results[index]
-    listed = context.ledger.listing.find_study(study.id)
-    if listed is None:
-        raise ProblemException(404, "not-found", f"there is no study {study.id}")
-    return render_page(
+    return render_page_response(
         request,
         "layers.html",
         charts=True,
-        viewer=viewer_context(study.bearer),
-        study={"id": study.id, "name": listed.name, "title": listed.title},
-        labels=[result_label(searched) for searched in results],
+        viewer=make_viewer_variables(study.bearer),
+        study=study_title_variables(context, study),
+        labels=[arm_and_point_label(searched) for searched in results],
         index=index,
         sentences=per_layer_sentences(selected),
         exclusions=excluded_option_sentences(selected),
-        best=rows_table(selected, _TOP_ROWS) if selected.rows or selected.uniform else None,
-        more=rows_table(selected, _MAX_ROWS) if len(selected.rows) > _TOP_ROWS else None,
-        uniform=uniform_table(selected) if selected.uniform else None,
-        networks=networks_table(selected) if selected.networks else None,
+        best=best_configurations_table(selected, _TOP_ROWS) if selected.rows or selected.uniform else None,
+        more=best_configurations_table(selected, _MAX_ROWS) if len(selected.rows) > _TOP_ROWS else None,
+        uniform=uniform_configurations_table(selected) if selected.uniform else None,
+        networks=selected_by_network_table(selected) if selected.networks else None,
         effects=layer_effects_table(selected) if selected.effects else None,
     )
 
@@ -55,24 +58,24 @@ def layers_page(request: Request, study: ReadableStudy, context: ContextDep, res
 @router.get("/layers/switches.json")
 def layer_switches_plotly_json(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> JSONResponse:
     """The effect of each switch in each layer, as a Plotly figure."""
-    return figure_response(_switches_chart(study, context, result), _REQUIREMENT)
+    return make_figure_response(_draw_layer_switch_effects(study, context, result), _REQUIREMENT)
 
 
 @router.get("/layers/switches.csv")
 def download_switches_csv(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> Response:
     """The same as CSV."""
-    chart = _switches_chart(study, context, result)
-    return csv_response(chart, f"study-{study.id}-layers", _REQUIREMENT)
+    chart = _draw_layer_switch_effects(study, context, result)
+    return make_chart_csv_response(chart, f"study-{study.id}-layers", _REQUIREMENT)
 
 
-def _switches_chart(study: StudyAccess, context: Context, index: int) -> Chart | None:
-    results = _layer_results(study, context)
-    return layer_switches_chart(results[index if index < len(results) else 0])
+def _draw_layer_switch_effects(study: StudyAccess, context: AppContext, index: int) -> Chart | None:
+    results = _get_layer_results(study, context)
+    return layer_switch_effects_heat_map(results[index if index < len(results) else 0])
 
 
-def _layer_results(study: StudyAccess, context: Context) -> tuple[PerLayerResult, ...]:
+def _get_layer_results(study: StudyAccess, context: AppContext) -> tuple[PerLayerResult, ...]:
     """Return the results of the per-layer search. Raises ProblemException (404) if there are none."""
-    analysis = context.analyses.get(study.id)
+    analysis = context.analyses.find_analysis(study.id)
     if analysis is None or not analysis.layers:
         raise ProblemException(404, "no-layers", "there is no per-layer search of this study yet")
     return analysis.layers

@@ -12,57 +12,53 @@ from starlette.concurrency import run_in_threadpool
 
 from bln_search.storage.events import EventRecord
 from bln_search.storage.ledger import Ledger
-from service.context import Context, ContextDep
-from service.event_stream import AfterEvent, LastEventId, stream_events
+from service.context import AppContext, ContextDep
+from service.event_stream import AfterEvent, LastEventId, make_event_stream_response
 from service.http.problems import ProblemException
-from service.pages.rendering.templates import render_fragment, render_text
-from service.pages.study_head import head_values
+from service.pages.rendering.templates import render_fragment_response, render_fragment_text
+from service.pages.study_head import study_head_variables
 from service.security import ReadableStudy
 from service.serializers import serialize_event
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
-_CHANGED_PARTS = {
-    "epoch": ("curves",),
-    "trial_finished": ("cells", "leading", "answer"),
-    "study_changed": ("details",),
-}
+_CHANGED_PARTS = {"epoch": ("curves",), "trial_finished": ("cells", "leading", "answer"), "study_changed": ("details",)}
 _OTHERWISE_CHANGED = ("cells",)
 """Parts of the page that an event changes, beside its head."""
 
 
 @router.get("/live")
-async def live_events(
+async def stream_live_events(
     study: ReadableStudy, context: ContextDep, after: AfterEvent = 0, last_event_id: LastEventId = None
 ) -> Response:
     """A stream of new events: lines for the log, and the names of the parts that they change."""
 
     async def render(records: Sequence[EventRecord]) -> str:
-        return await run_in_threadpool(_message, context, records)
+        return await run_in_threadpool(_format_stream_message, context, records)
 
-    return stream_events(context, study, after, last_event_id, render)
+    return make_event_stream_response(context, study, after, last_event_id, render)
 
 
 @router.get("/parts/head")
 def study_head_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present state, progress and actions."""
-    listed = context.ledger.listing.find_study(study.id)
+    listed = context.ledger.listing.find_study_item(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
-    return render_fragment("parts/head.html", **head_values(context, listed, study.bearer))
+    return render_fragment_response("parts/head.html", **study_head_variables(context, listed, study.bearer))
 
 
-def log_values(ledger: Ledger, records: Sequence[EventRecord]) -> dict[str, Any]:
+def log_line_variables(ledger: Ledger, records: Sequence[EventRecord]) -> dict[str, Any]:
     """Return the template variables of lines of the log."""
     trial_ids = sorted({record.trial_id for record in records if record.trial_id})
     return {
         "events": [serialize_event(record) for record in records],
-        "names": ledger.listing.find_trial_labels(trial_ids),
+        "names": ledger.listing.read_labels_by_trial(trial_ids),
     }
 
 
-def _message(context: Context, records: Sequence[EventRecord]) -> str:
+def _format_stream_message(context: AppContext, records: Sequence[EventRecord]) -> str:
     """Return a message of the stream."""
     changed = {part for record in records for part in _CHANGED_PARTS.get(record.kind, _OTHERWISE_CHANGED)}
-    lines = render_text("parts/log.html", **log_values(context.ledger, records))
+    lines = render_fragment_text("parts/log.html", **log_line_variables(context.ledger, records))
     data = json.dumps({"lines": lines, "parts": sorted(changed)}, separators=(",", ":"))
     return f"id: {records[-1].number}\ndata: {data}\n\n"

@@ -10,9 +10,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from bln_search.storage.share_links import MAX_DAYS
 from service.context import ContextDep
-from service.pages.rendering.templates import render_page
-from service.pages.rendering.viewer import viewer_context
-from service.security import SHARE_COOKIE, WritableStudy, find_share_bearer
+from service.pages.rendering.templates import render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.study_head import study_title_variables
+from service.security import SHARE_COOKIE, WritableStudy, get_share_link_bearer
 
 router = APIRouter(include_in_schema=False)
 _COOKIE_SECONDS = 2 * MAX_DAYS * 86_400
@@ -20,16 +21,16 @@ _COOKIE_SECONDS = 2 * MAX_DAYS * 86_400
 
 
 @router.get("/studies/{study_id:number}/share")
-def share_page(request: Request, study: WritableStudy, context: ContextDep) -> HTMLResponse:
+def share_links_page(request: Request, study: WritableStudy, context: ContextDep) -> HTMLResponse:
     """The share links of a study, and a form for a new one."""
     now = datetime.now(UTC)
-    analysis = context.analyses.get(study.id)
+    analysis = context.analyses.find_analysis(study.id)
     links = context.ledger.share_links.list_links(study.id)
-    return render_page(
+    return render_page_response(
         request,
         "share.html",
-        viewer=viewer_context(study.bearer),
-        study={"id": study.id, "name": study.name, "title": ""},
+        viewer=make_viewer_variables(study.bearer),
+        study=study_title_variables(context, study),
         per_layer=analysis is not None and bool(analysis.layers),
         max_days=MAX_DAYS,
         links=[(link, link.revoked_at is None and link.expires_at > now) for link in links],
@@ -41,7 +42,7 @@ def open_shared_study(
     request: Request, secret: Annotated[str, Path(max_length=200)], context: ContextDep
 ) -> RedirectResponse:
     """Show the study of a link: its secret moves into cookies that are sent for this study only."""
-    bearer = find_share_bearer(request, context, secret)
+    bearer = get_share_link_bearer(request, context, secret)
     response = RedirectResponse(f"/studies/{bearer.study_id}", 303)
     for prefix in ("", "/api/v1"):
         response.set_cookie(

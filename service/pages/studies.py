@@ -11,18 +11,18 @@ from fastapi.responses import HTMLResponse
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.certainty import Certainty, certainty
+from bln_search.ranking.selection.certainty import Certainty, assess_certainty_of_best_row
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import confidence_interval_over_seeds
-from bln_search.storage.pagination import Page
+from bln_search.storage.pagination import PageRequest
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
-from service.http.etags import etag_matches, etag_response
-from service.pages.answer import find_recommended
-from service.pages.rendering.templates import render_fragment, render_page
-from service.pages.rendering.viewer import viewer_context
-from service.pages.study_list import PAGE_SIZES, SORT_LABELS, StudyList, StudyListQuery
-from service.security import Reader, visible_owner
+from service.http.etags import etag_matches, make_etag_response
+from service.pages.answer import find_recommended_row
+from service.pages.rendering.templates import render_fragment_response, render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.study_list import PAGE_SIZES, SORT_LABELS, FilteredStudyList, StudyListQuery
+from service.security import Reader, visible_owner_or_none_for_admin
 
 router = APIRouter(include_in_schema=False)
 _MAX_ANSWERS = 25
@@ -57,17 +57,17 @@ def studies_page(
     request: Request, context: ContextDep, reader: Reader, query: Annotated[StudyListQuery, Depends()]
 ) -> HTMLResponse:
     """A page of your studies; for an admin, of all accounts."""
-    study_list = StudyList(context, reader, query)
-    etag, shown = study_list.etag(), study_list.read()
-    owner = visible_owner(reader)
-    return render_page(
+    study_list = FilteredStudyList(context, reader, query)
+    etag, shown = study_list.compute_etag(), study_list.read_page()
+    owner = visible_owner_or_none_for_admin(reader)
+    return render_page_response(
         request,
         "studies.html",
-        viewer=viewer_context(reader),
+        viewer=make_viewer_variables(reader),
         rows=shown.rows,
         any=bool(shown.rows) or context.ledger.listing.count_studies(owner) > 0,
         states=list(StudyState),
-        tags=context.ledger.listing.count_tags(study_list.owner),
+        tags=context.ledger.listing.count_studies_by_tag(study_list.owner),
         query=query,
         sizes=PAGE_SIZES,
         sorts=SORT_LABELS,
@@ -77,16 +77,18 @@ def studies_page(
 
 
 @router.get("/studies/rows")
-def study_rows(
+def study_rows_fragment(
     request: Request, context: ContextDep, reader: Reader, query: Annotated[StudyListQuery, Depends()]
 ) -> Response:
     """The present rows of the list, for a script that keeps the page up to date."""
-    study_list = StudyList(context, reader, query)
-    etag = study_list.etag()
+    study_list = FilteredStudyList(context, reader, query)
+    etag = study_list.compute_etag()
     if etag_matches(request, etag):
-        return etag_response(request, b"", etag)
-    fragment = render_fragment("parts/study_table.html", viewer=viewer_context(reader), rows=study_list.read().rows)
-    return etag_response(request, bytes(fragment.body), etag, "text/html; charset=utf-8")
+        return make_etag_response(request, b"", etag)
+    fragment = render_fragment_response(
+        "parts/study_table.html", viewer=make_viewer_variables(reader), rows=study_list.read_page().rows
+    )
+    return make_etag_response(request, bytes(fragment.body), etag, "text/html; charset=utf-8")
 
 
 @router.get("/studies/best")
@@ -95,17 +97,19 @@ def recommendations_fragment(
 ) -> HTMLResponse:
     """The recommended configuration of each of these studies; a script requests it after the list is shown."""
     study_ids = [study_id for study_id in study if 0 < study_id < _MAX_ID]
-    page = Page(_MAX_ANSWERS, "-created")
-    items = context.ledger.listing.list_studies(page, owner=visible_owner(reader), ids=study_ids)
+    page = PageRequest(_MAX_ANSWERS, "-created")
+    items = context.ledger.listing.list_study_page(page, owner=visible_owner_or_none_for_admin(reader), ids=study_ids)
     rows = []
     for item in items:
         is_running = item.state == StudyState.RUNNING
-        board = context.leaderboards.get(item.id, item.results, allow_stale=is_running) if item.results else None
-        analysis = context.analyses.get(item.id) if board else None
+        board = (
+            context.leaderboards.get_or_compute(item.id, item.results, allow_stale=is_running) if item.results else None
+        )
+        analysis = context.analyses.find_analysis(item.id) if board else None
         answer = _make_listed_recommendation(item.id, board, analysis)
         is_later = item.state == StudyState.COMPLETE and answer.row is not None and analysis is None
         rows.append(replace(answer, later=is_later))
-    return render_fragment("parts/best.html", rows=rows)
+    return render_fragment_response("parts/best.html", rows=rows)
 
 
 def _make_listed_recommendation(
@@ -113,11 +117,11 @@ def _make_listed_recommendation(
 ) -> ListedRecommendation:
     if board is None:
         return ListedRecommendation(study_id)
-    recommended = find_recommended(board, analysis)
-    row = recommended or board.leaderboard.best
+    recommended = find_recommended_row(board, analysis)
+    row = recommended or board.leaderboard.best_row
     metrics = None if row is None else row.metrics.get(board.leaderboard.ranked_on)
     loss = None if metrics is None or row is None else confidence_interval_over_seeds(metrics.loss, row.seeds)
     if recommended is None or analysis is None or analysis.recommendation is None or analysis.comparison is None:
         return ListedRecommendation(study_id, row, loss, top_group_size=len(board.top_group_p_values or ()))
-    degree = certainty(analysis.recommendation, analysis.comparison)
+    degree = assess_certainty_of_best_row(analysis.recommendation, analysis.comparison)
     return ListedRecommendation(study_id, row, loss, len(analysis.comparison.top_group), degree)

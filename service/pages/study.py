@@ -10,21 +10,21 @@ from fastapi.responses import HTMLResponse
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.formatting import compared_rows_by_key
-from bln_search.reports.sentences.leaderboard import leaderboard_warning
-from bln_search.specs.sections.space import format_point_json
+from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
+from bln_search.specs.sections.space import format_encoded_point
 from bln_search.specs.study import StudySpec
-from bln_search.specs.study_yaml import study_yaml
+from bln_search.specs.study_yaml import render_study_yaml
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.listing.trials import TrialStatus
 from service.caching.leaderboard_cache import CachedLeaderboard
-from service.context import Context, ContextDep
+from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
 from service.pages.answer import find_recommendation_summary
 from service.pages.leaderboard import make_display_row
-from service.pages.live import log_values
-from service.pages.rendering.templates import render_fragment, render_page
-from service.pages.rendering.viewer import viewer_context
-from service.pages.study_head import head_values
+from service.pages.live import log_line_variables
+from service.pages.rendering.templates import render_fragment_response, render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.study_head import study_head_variables
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
@@ -39,49 +39,49 @@ _MAX_RESULTS_BEFORE_PAGE = 200
 @router.get("")
 def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """A study at a glance; a script keeps the page up to date."""
-    listed = context.ledger.listing.find_study(study.id)
+    listed = context.ledger.listing.find_study_item(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
-    analysis = context.analyses.get(study.id)
+    analysis = context.analyses.find_analysis(study.id)
     only_cached = listed.results > _MAX_RESULTS_BEFORE_PAGE
-    board = _find_board(context, study, listed.results, only_cached=only_cached)
+    board = _find_leaderboard(context, study, listed.results, only_cached=only_cached)
     later = only_cached and (board is None or board.results != listed.results)
-    latest = context.ledger.events.list_last(study.id, _MAX_EVENTS)
+    latest = context.ledger.events.list_newest_events(study.id, _MAX_EVENTS)
     events = [record for record in latest if record.number <= listed.last_event]  # the stream sends later ones
-    return render_page(
+    return render_page_response(
         request,
         "study.html",
         charts=True,
         per_layer=analysis is not None and bool(analysis.layers),
-        spec=study_yaml(StudySpec.model_validate_json(listed.spec_json)),
+        spec=render_study_yaml(StudySpec.model_validate_json(listed.spec_json)),
         last=listed.last_event,
-        **log_values(context.ledger, events),
-        **_trial_grid(context.ledger, study.id),
+        **log_line_variables(context.ledger, events),
+        **_trial_grid_variables(context.ledger, study.id),
         **(
-            leading_rows(board, analysis, later=later)
+            leading_rows_variables(board, analysis, later=later)
             | recommendation_variables(board, analysis, listed.state, later=later)
         ),
-        **head_values(context, listed, study.bearer),
+        **study_head_variables(context, listed, study.bearer),
     )
 
 
 @router.get("/parts/leading")
 def top_rows_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present first rows of the leaderboard."""
-    board = _find_board(context, study, study.results)
-    values = leading_rows(board, context.analyses.get(study.id))
-    return render_fragment("parts/leading.html", study={"id": study.id, "state": study.state}, **values)
+    board = _find_leaderboard(context, study, study.results)
+    values = leading_rows_variables(board, context.analyses.find_analysis(study.id))
+    return render_fragment_response("parts/leading.html", study={"id": study.id, "state": study.state}, **values)
 
 
 @router.get("/parts/answer")
 def recommendation_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The recommended configuration."""
-    board = _find_board(context, study, study.results)
-    values = recommendation_variables(board, context.analyses.get(study.id), study.state)
-    return render_fragment(
+    board = _find_leaderboard(context, study, study.results)
+    values = recommendation_variables(board, context.analyses.find_analysis(study.id), study.state)
+    return render_fragment_response(
         "parts/answer.html",
         study={"id": study.id, "state": study.state},
-        viewer=viewer_context(study.bearer),
+        viewer=make_viewer_variables(study.bearer),
         **values,
     )
 
@@ -89,11 +89,13 @@ def recommendation_fragment(study: ReadableStudy, context: ContextDep) -> HTMLRe
 @router.get("/parts/cells")
 def trial_states_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present states of the trials."""
-    return render_fragment("parts/cells.html", study={"id": study.id}, **_trial_grid(context.ledger, study.id))
+    return render_fragment_response(
+        "parts/cells.html", study={"id": study.id}, **_trial_grid_variables(context.ledger, study.id)
+    )
 
 
-def _find_board(
-    context: Context, study: StudyAccess, results: int, *, only_cached: bool = False
+def _find_leaderboard(
+    context: AppContext, study: StudyAccess, results: int, *, only_cached: bool = False
 ) -> CachedLeaderboard | None:
     """Return the leaderboard; None before the first result.
 
@@ -106,11 +108,13 @@ def _find_board(
     if not results:
         return None
     if only_cached:
-        return context.leaderboards.find_any(study.id)
-    return context.leaderboards.get(study.id, results, allow_stale=study.is_active)
+        return context.leaderboards.find_of_any_age(study.id)
+    return context.leaderboards.get_or_compute(study.id, results, allow_stale=study.is_active)
 
 
-def leading_rows(board: CachedLeaderboard | None, analysis: Analysis | None, *, later: bool = False) -> dict[str, Any]:
+def leading_rows_variables(
+    board: CachedLeaderboard | None, analysis: Analysis | None, *, later: bool = False
+) -> dict[str, Any]:
     """Return the template variables of the first rows of the leaderboard.
 
     Args:
@@ -128,7 +132,7 @@ def leading_rows(board: CachedLeaderboard | None, analysis: Analysis | None, *, 
         "batch_sizes": len({row.batch_size for row in all_rows}),
         "ranked_on": board.leaderboard.ranked_on.value if board else None,
         "has_accuracy": board is None or board.leaderboard.has_accuracy,
-        "warning": leaderboard_warning(board.leaderboard) if board else None,
+        "warning": find_test_ranking_warning(board.leaderboard) if board else None,
     }
 
 
@@ -143,7 +147,7 @@ def recommendation_variables(
         state: State of the study.
         later: A script requests the answer of a newer leaderboard.
     """
-    has_ranks = board is not None and board.leaderboard.best is not None
+    has_ranks = board is not None and board.leaderboard.best_row is not None
     return {
         "answer": find_recommendation_summary(board, analysis),
         "answer_later": later or (has_ranks and analysis is None and state == StudyState.COMPLETE),
@@ -153,15 +157,20 @@ def recommendation_variables(
     }
 
 
-def _trial_grid(ledger: Ledger, study_id: int) -> dict[str, Any]:
+def _trial_grid_variables(ledger: Ledger, study_id: int) -> dict[str, Any]:
     """Return the trials by arm and point, a column for each seed; for a large study their number by state."""
-    statuses = ledger.listing.list_trial_statuses(study_id, _MAX_GRID_CELLS)
+    statuses = ledger.listing.list_trial_statuses_if_few(study_id, _MAX_GRID_CELLS)
     if statuses is None:
-        return {"grid": None, "seeds": [], "counts": ledger.listing.count_trials_by_arm(study_id), "reasons": []}
+        return {
+            "grid": None,
+            "seeds": [],
+            "counts": ledger.listing.count_trials_by_arm_and_state(study_id),
+            "reasons": [],
+        }
     seeds = sorted({status.seed for status in statuses})
     grid: dict[tuple[str, str], dict[int, TrialStatus]] = {}
     for status in statuses:
         grid.setdefault((status.arm, status.point), {})[status.seed] = status
-    rows = [(arm, format_point_json(point), row) for (arm, point), row in grid.items()]
+    rows = [(arm, format_encoded_point(point), row) for (arm, point), row in grid.items()]
     reasons = [status for status in statuses if status.reason][:_MAX_REASONS]
     return {"grid": rows, "seeds": seeds, "counts": {}, "reasons": reasons}

@@ -17,15 +17,15 @@ _STATES = {
 }
 
 
-def allowed_actions(study: Study) -> tuple[str, ...]:
+def list_allowed_actions(study: Study) -> tuple[str, ...]:
     """Return the names of the actions that the study's state allows, in the order of their buttons.
 
     A running study is cancelled before it is deleted. *Resume* also withdraws a request that is not carried out yet.
     """
-    return tuple(name for name in ACTION_LABELS if _is_allowed(name, study))
+    return tuple(name for name in ACTION_LABELS if _is_action_allowed(name, study))
 
 
-def _is_allowed(name: str, study: Study) -> bool:
+def _is_action_allowed(name: str, study: Study) -> bool:
     if study.request is not None:
         return name in ("resume", "delete") or (name, study.request) == ("cancel", StopRequest.PAUSE)
     if name == "resume" and not study.owner:

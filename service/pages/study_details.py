@@ -7,8 +7,8 @@ from fastapi.responses import HTMLResponse
 
 from service.context import ContextDep
 from service.http.problems import ProblemException
-from service.pages.rendering.templates import render_fragment
-from service.pages.rendering.viewer import viewer_context
+from service.pages.rendering.templates import render_fragment_response
+from service.pages.rendering.viewer import make_viewer_variables
 from service.security import ReadableStudy
 from service.serializers import serialize_study
 
@@ -16,10 +16,10 @@ router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 
 
 @router.get("/parts/details")
-def details_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+def study_details_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present title, tags, priority and notes."""
-    listed = context.ledger.listing.find_study(study.id)
+    listed = context.ledger.listing.find_study_item(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
-    viewer = viewer_context(study.bearer)
-    return render_fragment("parts/study_fields.html", study=serialize_study(listed), viewer=viewer)
+    viewer = make_viewer_variables(study.bearer)
+    return render_fragment_response("parts/study_fields.html", study=serialize_study(listed), viewer=viewer)

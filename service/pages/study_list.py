@@ -13,13 +13,13 @@ from bln_search.core.version import VERSION
 from bln_search.storage.listing.studies import StudyListItem
 from bln_search.storage.studies.queue_order import QueuePlace
 from bln_search.storage.tokens import Bearer
-from service.context import Context
+from service.context import AppContext
 from service.http.pagination import Cursor
 from service.pages.rendering.assets import assets_version
 from service.pages.rendering.templates import url_with_query
-from service.results.study_pages import StudySort, decode_study_cursor, read_study_page
+from service.results.study_pages import StudySort, decode_study_cursor_to_page, read_study_page
 from service.schemas.studies import Study
-from service.security import visible_owner
+from service.security import visible_owner_or_none_for_admin
 from service.serializers import serialize_study
 
 PAGE_SIZES = (25, 50, 100, 200)
@@ -93,35 +93,35 @@ class StudyListPage:
     next_cursor: str | None
 
 
-class StudyList:
+class FilteredStudyList:
     """The studies that a reader may see, as a query selects them."""
 
-    def __init__(self, context: Context, reader: Bearer, query: StudyListQuery) -> None:
+    def __init__(self, context: AppContext, reader: Bearer, query: StudyListQuery) -> None:
         self.query = query
         self._ledger = context.ledger
-        self.owner = reader.account if query.mine else visible_owner(reader)
+        self.owner = reader.account if query.mine else visible_owner_or_none_for_admin(reader)
         self._places = self._ledger.listing.read_queue_places(context.settings.running_studies)
-        self._has_worker = bool(self._ledger.workers.list_live())
+        self._has_worker = bool(self._ledger.workers.list_live_workers())
 
     @property
-    def _filters(self) -> dict[str, Any]:
+    def _ledger_filters(self) -> dict[str, Any]:
         return {"owner": self.owner, "states": self.query.states, "tags": self.query.tags, "text": self.query.text}
 
-    def etag(self) -> str:
+    def compute_etag(self) -> str:
         """Return the entity tag: it changes with every event of a study, with the queue, and with the last worker."""
         version = self._ledger.listing.read_study_list_version(self.owner)
-        query = (self._filters, self.query.sort, self.query.size, self.query.cursor)
+        query = (self._ledger_filters, self.query.sort, self.query.size, self.query.cursor)
         content = repr((query, version, self._places, self._has_worker, VERSION, assets_version()))
         return f"rows-{hashlib.sha256(content.encode()).hexdigest()[:24]}"
 
-    def read(self) -> StudyListPage:
+    def read_page(self) -> StudyListPage:
         """Return the page."""
-        list_query = {"page": "studies", **self._filters}
-        page = decode_study_cursor(self.query.cursor, self.query.size, self.query.sort, list_query)
-        found = read_study_page(self._ledger, page, list_query, **self._filters)
-        return StudyListPage([self._row(item) for item in found.items], found.next_cursor)
+        list_query = {"page": "studies", **self._ledger_filters}
+        page = decode_study_cursor_to_page(self.query.cursor, self.query.size, self.query.sort, list_query)
+        found = read_study_page(self._ledger, page, list_query, **self._ledger_filters)
+        return StudyListPage([self._make_listed_study(item) for item in found.items], found.next_cursor)
 
-    def _row(self, item: StudyListItem) -> ListedStudy:
+    def _make_listed_study(self, item: StudyListItem) -> ListedStudy:
         study = serialize_study(item)
         waits_for_worker = bool(item.owner) and item.state in (StudyState.ACCEPTED, StudyState.RUNNING)
         return ListedStudy(

@@ -9,23 +9,24 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from bln_search.core.states import StudyState, TrialState
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.curves import TrialCurve, curves_chart
-from bln_search.specs.records import point_json
-from bln_search.storage.pagination import Page
-from service.context import Context, ContextDep
+from bln_search.reports.charts.curves import TrialLearningCurve, learning_curves_chart
+from bln_search.specs.records import encode_point
+from bln_search.storage.pagination import PageRequest
+from service.context import AppContext, ContextDep
 from service.http.pagination import Cursor
-from service.pages.live import log_values
-from service.pages.rendering.chart_responses import csv_response, figure_response
-from service.pages.rendering.templates import render_page
-from service.pages.rendering.viewer import viewer_context
+from service.pages.live import log_line_variables
+from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_response
+from service.pages.rendering.templates import render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.study_head import study_title_variables
 from service.routes.result_filters import ArmFilter
-from service.routes.trials import TrialId, find_trial, read_trial_page
+from service.routes.trials import TrialId, read_trial, read_trial_page
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}/trials", include_in_schema=False)
 _PAGE_SIZE = 50
 _MAX_EVENTS = 200
-_REQUIREMENT = "no epoch of this trial is trained yet"
+_REQUIREMENT = "no epoch of this trial has ended"
 
 
 @router.get("")
@@ -40,8 +41,8 @@ def trials_page(
     """A page of the trials, in the order of the study."""
     filters = {"state": state or None, "arm": arm or None}
     trials, next_cursor = read_trial_page(context.ledger, study.id, filters, "position", _PAGE_SIZE, cursor)
-    counts = context.ledger.listing.count_trials_by_arm(study.id)
-    return render_page(
+    counts = context.ledger.listing.count_trials_by_arm_and_state(study.id)
+    return render_page_response(
         request,
         "trials.html",
         trials=trials,
@@ -51,51 +52,54 @@ def trials_page(
         total=sum(sum(of_arm.values()) for of_arm in counts.values()),
         is_first_page=cursor is None,
         next_cursor=next_cursor,
-        **_study_values(context, study),
+        **_study_page_variables(context, study),
     )
 
 
 @router.get("/{trial_id:number}")
 def trial_detail_page(request: Request, study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> HTMLResponse:
     """One trial: why it ended as it did, its attempts, curve and events."""
-    trial = find_trial(context.ledger, study.id, trial_id)
-    records = context.ledger.events.list_last(study.id, _MAX_EVENTS + 1, trial_id=trial.id)
-    return render_page(
+    trial = read_trial(context.ledger, study.id, trial_id)
+    records = context.ledger.events.list_newest_events(study.id, _MAX_EVENTS + 1, trial_id=trial.id)
+    return render_page_response(
         request,
         "trial.html",
         charts=True,
         trial=trial,
         can_retry=trial.state is TrialState.FAILED and study.state == StudyState.FAILED,
         has_earlier_events=len(records) > _MAX_EVENTS,
-        **log_values(context.ledger, records[-_MAX_EVENTS:]),
-        **_study_values(context, study),
+        **log_line_variables(context.ledger, records[-_MAX_EVENTS:]),
+        **_study_page_variables(context, study),
     )
 
 
 @router.get("/{trial_id:number}/curve.json")
 def trial_curve_plotly_json(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> JSONResponse:
     """Losses by epoch, as a Plotly figure."""
-    return figure_response(_draw_curve(context, study, trial_id), _REQUIREMENT)
+    return make_figure_response(_draw_trial_learning_curve(context, study, trial_id), _REQUIREMENT)
 
 
 @router.get("/{trial_id:number}/curve.csv")
 def download_trial_curve_csv(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> Response:
     """The same as CSV."""
-    return csv_response(_draw_curve(context, study, trial_id), f"study-{study.id}-trial-{trial_id}", _REQUIREMENT)
+    return make_chart_csv_response(
+        _draw_trial_learning_curve(context, study, trial_id), f"study-{study.id}-trial-{trial_id}", _REQUIREMENT
+    )
 
 
-def _study_values(context: Context, study: StudyAccess) -> dict[str, Any]:
+def _study_page_variables(context: AppContext, study: StudyAccess) -> dict[str, Any]:
     """Return the template variables of the study."""
-    analysis = context.analyses.get(study.id)
-    listed = context.ledger.listing.find_study(study.id)
+    analysis = context.analyses.find_analysis(study.id)
     return {
-        "viewer": viewer_context(study.bearer),
-        "study": {"id": study.id, "name": study.name, "title": listed.title if listed else "", "state": study.state},
+        "viewer": make_viewer_variables(study.bearer),
+        "study": study_title_variables(context, study),
         "per_layer": analysis is not None and bool(analysis.layers),
     }
 
 
-def _draw_curve(context: Context, study: StudyAccess, trial_id: int) -> Chart | None:
-    trial = find_trial(context.ledger, study.id, trial_id)
-    (curve,) = context.ledger.listing.list_curves(study.id, Page(1, "position"), {"id": trial.id})
-    return curves_chart([TrialCurve(trial.arm, point_json(trial.parameters), trial.seed, curve.epochs)], 1)
+def _draw_trial_learning_curve(context: AppContext, study: StudyAccess, trial_id: int) -> Chart | None:
+    trial = read_trial(context.ledger, study.id, trial_id)
+    (curve,) = context.ledger.listing.list_learning_curve_page(study.id, PageRequest(1, "position"), {"id": trial.id})
+    unit = context.ledger.studies.get(study.id).spec.loss_description.unit
+    curves = [TrialLearningCurve(trial.arm, encode_point(trial.parameters), trial.seed, curve.epochs)]
+    return learning_curves_chart(curves, 1, unit=unit)

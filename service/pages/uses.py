@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from bln_search.core.blend import parse_estimate
+from bln_search.core.blend import parse_estimate_label
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.specs.study import StudySpec
 from service.pages.rendering.templates import url_with_query
@@ -39,15 +39,15 @@ def list_code_examples(server: str, study_id: int, study: StudySpec, row: Leader
         "use-export", "Export the trained network by command", _export_command(server, study_id, study.name, row)
     )
     return [
-        CodeExample("use-network", "Your own network in Python", _network_code(row)),
+        CodeExample("use-network", "Your own network in Python", _own_network_code(row)),
         *([export] if study.external is None else []),
         CodeExample("use-client", "Its figures in Python", _client_code(server, study_id, row)),
         CodeExample("use-rest", "Its figures over REST", _rest_command(server, study_id, row)),
     ]
 
 
-def _network_code(row: LeaderboardRow) -> str:
-    blend = _blend_literal(row.estimate)
+def _own_network_code(row: LeaderboardRow) -> str:
+    blend = _find_blend_literal(row.estimate)
     blends = "" if blend is None else f", blends=[{blend}]"
     return (
         "import bln_search\n\n"
@@ -56,9 +56,9 @@ def _network_code(row: LeaderboardRow) -> str:
     )
 
 
-def _blend_literal(estimate: str | None) -> str | None:
+def _find_blend_literal(estimate: str | None) -> str | None:
     """Return the weight of a blended row as Python code: `0.1`, `'N16'`; None for other rows."""
-    blend = None if estimate is None else parse_estimate(estimate)[1]
+    blend = None if estimate is None else parse_estimate_label(estimate)[1]
     if blend is None:
         return None
     return repr(str(blend)) if blend.is_prior else repr(blend.value)
@@ -80,7 +80,7 @@ def _export_command(server: str, study_id: int, study_name: str, row: Leaderboar
 
 
 def _client_code(server: str, study_id: int, row: LeaderboardRow) -> str:
-    estimate = "" if _blend_literal(row.estimate) is None else f", estimate={row.estimate!r}"
+    estimate = "" if _find_blend_literal(row.estimate) is None else f", estimate={row.estimate!r}"
     return (
         "import os\n\nfrom bln_search.client import Client\n\n"
         f'with Client("{server}", os.environ["BLN_SEARCH_TOKEN"]) as client:\n'
@@ -91,9 +91,6 @@ def _client_code(server: str, study_id: int, row: LeaderboardRow) -> str:
 
 def _rest_command(server: str, study_id: int, row: LeaderboardRow) -> str:
     address = url_with_query(
-        f"{server}/api/v1/studies/{study_id}/leaderboard",
-        arm=row.arm,
-        batch_size=row.batch_size,
-        estimate=row.estimate,
+        f"{server}/api/v1/studies/{study_id}/leaderboard", arm=row.arm, batch_size=row.batch_size, estimate=row.estimate
     )
     return f'curl -H "Authorization: Bearer $BLN_SEARCH_TOKEN" {shlex.quote(address)}'

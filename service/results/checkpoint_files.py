@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore, FolderStore
 from bln_search.core.errors import BlnSearchError
-from bln_search.core.files.atomic import file_sha256
+from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.records import CheckpointRecord
 from bln_search.storage.ledger import Ledger
 from service.http.problems import ProblemException
@@ -19,7 +19,9 @@ _CACHED_DIGESTS = 4096
 """Files whose digest is cached; a file with another size, time or inode is read again."""
 
 
-def verified_file(store: CheckpointStore, ledger: Ledger, study_id: int, row: CheckpointRecord) -> Path | bytes:
+def get_verified_checkpoint_file(
+    store: CheckpointStore, ledger: Ledger, study_id: int, row: CheckpointRecord
+) -> Path | bytes:
     """Return the path of a checkpoint file in a local folder, or the content of one in a bucket.
 
     Raises:
@@ -27,35 +29,37 @@ def verified_file(store: CheckpointStore, ledger: Ledger, study_id: int, row: Ch
         FileNotFoundError: The store has no such file.
         CheckpointStoreError: The store cannot be read.
     """
-    if isinstance(store, FolderStore) and store.has(row.file):
+    if isinstance(store, FolderStore) and store.has_file(row.file):
         file: Path | bytes = store.path / row.file
-        digest = file_digest(store.path / row.file)
+        digest = cached_file_sha256(store.path / row.file)
     else:
         file = store.read(row.file)
         digest = hashlib.sha256(file).hexdigest()
     if digest != row.sha256:
-        raise _report_damage(ledger, study_id, row, digest)
+        raise _record_damage_and_make_problem(ledger, study_id, row, digest)
     return file
 
 
-def file_digest(path: Path) -> str:
+def cached_file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, which is read again only if it has changed. Raises FileNotFoundError."""
     status = path.stat()
-    return _cached_digest(path, status.st_size, status.st_mtime_ns, status.st_ino)
+    return _sha256_of_unchanged_file(path, status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 @lru_cache(maxsize=_CACHED_DIGESTS)
-def _cached_digest(path: Path, _size: int, _changed: int, _inode: int) -> str:
-    return file_sha256(path)
+def _sha256_of_unchanged_file(path: Path, _size: int, _changed: int, _inode: int) -> str:
+    return compute_file_sha256(path)
 
 
-def _report_damage(ledger: Ledger, study_id: int, row: CheckpointRecord, digest: str) -> ProblemException:
+def _record_damage_and_make_problem(
+    ledger: Ledger, study_id: int, row: CheckpointRecord, digest: str
+) -> ProblemException:
     """Log and record the damage; return the problem."""
     assert row.trial_id is not None, "it was read from the ledger"
     extra = {"study_id": study_id}
     _log.error("checkpoint %s is damaged: SHA-256 %s, recorded %s", row.file, digest, row.sha256, extra=extra)
     try:
-        ledger.checkpoints.record_damage(study_id, row.trial_id, row.file)
+        ledger.checkpoints.record_damaged_file(study_id, row.trial_id, row.file)
     except BlnSearchError as error:
         _log.warning("the damage cannot be recorded as an event of the study: %s", error, extra=extra)
     return ProblemException(

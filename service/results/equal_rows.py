@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.recommendation import is_deterministic
+from bln_search.ranking.selection.recommendation import is_deterministic_configuration
 from bln_search.reports.leaderboard_columns import BatchSizes
 
 _RELATIVE_TOLERANCE = 1e-4
@@ -17,7 +17,7 @@ _RELATIVE_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
-class RowGroup:
+class EqualRowsGroup:
     """A row and the rows that equal it.
 
     Attributes:
@@ -30,7 +30,7 @@ class RowGroup:
 
     def contains(self, key: RowKey) -> bool:
         """Whether the key is that of one of the equal rows."""
-        return key.batch_size in self.batch_sizes and self.row.key.at_batch_size(key.batch_size) == key
+        return key.batch_size in self.batch_sizes and self.row.key.with_batch_size(key.batch_size) == key
 
 
 class DistinctRows:
@@ -49,12 +49,12 @@ class DistinctRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def groups(self, start: int = 0, end: int | None = None) -> list[RowGroup]:
+    def list_groups(self, start: int = 0, end: int | None = None) -> list[EqualRowsGroup]:
         """The rows from `start` up to `end`, with the mini-batch sizes of each."""
-        return [RowGroup(row, self.batch_sizes.get(row.key, (row.batch_size,))) for row in self.rows[start:end]]
+        return [EqualRowsGroup(row, self.batch_sizes.get(row.key, (row.batch_size,))) for row in self.rows[start:end]]
 
 
-def distinct_rows(
+def join_equal_rows(
     rows: Sequence[LeaderboardRow], split: Split, *, collapse: bool, per_slot: bool = False
 ) -> DistinctRows:
     """Join the rows of each deterministic configuration that differ in the mini-batch size alone, in the given order.
@@ -73,11 +73,11 @@ def distinct_rows(
     members: dict[RowKey, list[list[LeaderboardRow]]] = {}
     distinct: list[LeaderboardRow] = []
     for row in rows:
-        if not is_deterministic(row.configuration, per_slot=per_slot):
+        if not is_deterministic_configuration(row.configuration, per_slot=per_slot):
             distinct.append(row)
             continue
-        candidates = members.setdefault(row.key.at_batch_size(0), [])
-        equal = next((group for group in candidates if _are_equal(group[0], row, split)), None)
+        candidates = members.setdefault(row.key.with_batch_size(0), [])
+        equal = next((group for group in candidates if _are_rows_equal(group[0], row, split)), None)
         if equal is None:
             distinct.append(row)
             candidates.append([row])
@@ -87,7 +87,7 @@ def distinct_rows(
     return DistinctRows(distinct, {group[0].key: tuple(sorted({row.batch_size for row in group})) for group in joined})
 
 
-def _are_equal(first: LeaderboardRow, second: LeaderboardRow, split: Split) -> bool:
+def _are_rows_equal(first: LeaderboardRow, second: LeaderboardRow, split: Split) -> bool:
     if (first.state, first.seeds) != (second.state, second.seeds):
         return False
     losses = [row.metrics[split].loss.mean for row in (first, second) if split in row.metrics]

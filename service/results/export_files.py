@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse, Response, StreamingResponse
 
 from bln_search.core.checkpoints import CheckpointStore, FolderStore
 from bln_search.core.exports import StoredArchive
-from service.results.checkpoint_files import file_digest
+from service.results.checkpoint_files import cached_file_sha256
 
 _log = logging.getLogger(__name__)
 _CHUNK = 1024 * 1024
@@ -25,7 +25,7 @@ class ArchiveLostError(Exception):
     """The archive is not in the store, or its content has changed."""
 
 
-def archive_response(store: CheckpointStore, archive: StoredArchive, name: str, scratch: Path) -> Response:
+def make_archive_response(store: CheckpointStore, archive: StoredArchive, name: str, scratch: Path) -> Response:
     """Return a response that streams an archive as a file.
 
     Args:
@@ -41,14 +41,16 @@ def archive_response(store: CheckpointStore, archive: StoredArchive, name: str, 
     try:
         if isinstance(store, FolderStore):
             path = store.path / archive.file
-            _check_digest(archive, file_digest(path))
-            return FileResponse(path, filename=name, media_type=MEDIA_TYPE, headers=_headers(archive))
-        return _downloaded_response(store, archive, name, scratch)
+            _check_archive_digest(archive, cached_file_sha256(path))
+            return FileResponse(path, filename=name, media_type=MEDIA_TYPE, headers=_etag_header(archive))
+        return _make_downloaded_archive_response(store, archive, name, scratch)
     except FileNotFoundError:
         raise ArchiveLostError from None
 
 
-def _downloaded_response(store: CheckpointStore, archive: StoredArchive, name: str, scratch: Path) -> Response:
+def _make_downloaded_archive_response(
+    store: CheckpointStore, archive: StoredArchive, name: str, scratch: Path
+) -> Response:
     """Return a response that streams a copy of an archive in a bucket; the copy has no name any more."""
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".export-") as folder:
@@ -56,30 +58,30 @@ def _downloaded_response(store: CheckpointStore, archive: StoredArchive, name: s
         store.download_file(archive.file, path)
         content = path.open("rb")
     try:
-        _check_digest(archive, hashlib.file_digest(content, "sha256").hexdigest())
+        _check_archive_digest(archive, hashlib.file_digest(content, "sha256").hexdigest())
     except BaseException:
         content.close()
         raise
     content.seek(0)
     headers = {
-        **_headers(archive),
+        **_etag_header(archive),
         "Content-Length": str(archive.size),
         "Content-Disposition": f'attachment; filename="{name}"',
     }
-    return StreamingResponse(_chunks(content), media_type=MEDIA_TYPE, headers=headers)
+    return StreamingResponse(_iter_chunks_and_close(content), media_type=MEDIA_TYPE, headers=headers)
 
 
-def _headers(archive: StoredArchive) -> dict[str, str]:
+def _etag_header(archive: StoredArchive) -> dict[str, str]:
     return {"ETag": f'"{archive.sha256}"'}
 
 
-def _check_digest(archive: StoredArchive, digest: str) -> None:
+def _check_archive_digest(archive: StoredArchive, digest: str) -> None:
     if digest != archive.sha256:
         _log.error("archive %s is damaged: SHA-256 %s, recorded %s", archive.file, digest, archive.sha256)
         raise ArchiveLostError
 
 
-def _chunks(content: BinaryIO) -> Iterator[bytes]:
+def _iter_chunks_and_close(content: BinaryIO) -> Iterator[bytes]:
     with content:
         while chunk := content.read(_CHUNK):
             yield chunk

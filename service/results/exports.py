@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ExportError
-from bln_search.core.exports import ExportKey, ExportRecord, archive_name
+from bln_search.core.exports import ExportKey, ExportRecord, export_archive_base_name
 from bln_search.core.states import ExportState
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.row_choice import BEST, RECOMMENDED, RowChoice, choose_row, recommended_row
-from bln_search.specs.sections.space import format_point_json
-from service.admission import check_free_space
-from service.context import Context
+from bln_search.ranking.row_choice import BEST, RECOMMENDED, RowQuery, get_matching_row, get_recommended_row
+from bln_search.specs.sections.space import format_encoded_point
+from service.admission import check_free_disk_space
+from service.context import AppContext
 from service.http.problems import ProblemException
 from service.schemas.exports import Export, ExportRequest
-from service.security import StudyAccess, missing_analysis_problem
+from service.security import StudyAccess, make_missing_analysis_problem
 
 
-def request_export(context: Context, study: StudyAccess, body: ExportRequest) -> ExportRecord:
+def request_export(context: AppContext, study: StudyAccess, body: ExportRequest) -> ExportRecord:
     """Store the request for an export, or find the equal one.
 
     Raises:
@@ -26,10 +26,10 @@ def request_export(context: Context, study: StudyAccess, body: ExportRequest) ->
         ExportError: The row or its network does not exist, or cannot be exported.
         ExportLimitError: The account has too many open exports.
     """
-    check_free_space(context.settings, "export")
-    row = _find_row(context, study, body)
-    trial = context.ledger.exported_networks.find_trial(study.id, row.key, body.seed)
-    return context.ledger.exports.request(
+    check_free_disk_space(context.settings, "export")
+    row = _choose_requested_row(context, study, body)
+    trial = context.ledger.export_trials.get_trial_to_export(study.id, row.key, body.seed)
+    return context.ledger.exports.request_export(
         study.id,
         ExportKey(trial.id, row.key, body.format),
         study.bearer.account,
@@ -38,35 +38,35 @@ def request_export(context: Context, study: StudyAccess, body: ExportRequest) ->
     )
 
 
-def find_export(context: Context, study_id: int, export_id: int) -> ExportRecord:
+def get_export_record(context: AppContext, study_id: int, export_id: int) -> ExportRecord:
     """Return an export. Raises ProblemException (404) if the study has none with that id."""
-    record = context.ledger.exports.find(study_id, export_id) if 0 < export_id < 2**31 else None
+    record = context.ledger.exports.find_export(study_id, export_id) if 0 < export_id < 2**31 else None
     if record is None:
         raise ProblemException(404, "not-found", f"study {study_id} has no export {export_id}")
     return record
 
 
-def serialize_export(context: Context, study_name: str, record: ExportRecord) -> Export:
+def serialize_export(context: AppContext, study_name: str, record: ExportRecord) -> Export:
     """Convert an export."""
     (export,) = serialize_exports(context, study_name, [record])
     return export
 
 
-def serialize_exports(context: Context, study_name: str, records: Sequence[ExportRecord]) -> list[Export]:
+def serialize_exports(context: AppContext, study_name: str, records: Sequence[ExportRecord]) -> list[Export]:
     """Convert exports of a study."""
-    has_worker = bool(records) and bool(context.ledger.workers.list_live())
-    return [_serialize(context, study_name, record, has_worker=has_worker) for record in records]
+    has_worker = bool(records) and bool(context.ledger.workers.list_live_workers())
+    return [_serialize_export_record(context, study_name, record, has_worker=has_worker) for record in records]
 
 
-def _serialize(context: Context, study_name: str, record: ExportRecord, *, has_worker: bool) -> Export:
+def _serialize_export_record(context: AppContext, study_name: str, record: ExportRecord, *, has_worker: bool) -> Export:
     row, archive = record.key.row, record.archive
     waits = record.state is ExportState.REQUESTED
     return Export(
         id=record.id,
         study_id=record.study_id,
-        name=archive_name(study_name, record),
+        name=export_archive_base_name(study_name, record),
         arm=row.arm,
-        parameters=format_point_json(row.point),
+        parameters=format_encoded_point(row.point),
         configuration=row.configuration.code,
         estimate=row.estimate,
         batch_size=row.batch_size,
@@ -82,13 +82,13 @@ def _serialize(context: Context, study_name: str, record: ExportRecord, *, has_w
         expires_at=record.expires_at,
         size=None if archive is None else archive.size,
         sha256=None if archive is None else archive.sha256,
-        waiting_before=context.ledger.exports.count_waiting_before(record) if waits else 0,
+        waiting_before=context.ledger.exports.count_exports_waiting_before(record) if waits else 0,
         has_worker=has_worker,
     )
 
 
-def _find_row(context: Context, study: StudyAccess, body: ExportRequest) -> LeaderboardRow:
-    board = context.leaderboards.get(study.id, study.results)
+def _choose_requested_row(context: AppContext, study: StudyAccess, body: ExportRequest) -> LeaderboardRow:
+    board = context.leaderboards.get_or_compute(study.id, study.results)
     if board.spec.external is not None:
         raise ExportError(
             f"study {study.id} has external results: its networks were trained elsewhere and are not stored"
@@ -96,16 +96,16 @@ def _find_row(context: Context, study: StudyAccess, body: ExportRequest) -> Lead
     if body.configuration == RECOMMENDED:
         if (body.estimate, body.arm, body.batch_size, body.parameters) != (None, None, None, None):
             raise ExportError("the recommended row is determined: leave out what describes a row, or use `best`")
-        analysis = context.analyses.get(study.id)
+        analysis = context.analyses.find_analysis(study.id)
         if analysis is None:
-            raise missing_analysis_problem(study)
-        return recommended_row(board.leaderboard, analysis)
-    return choose_row(board.leaderboard, _choice(body))
+            raise make_missing_analysis_problem(study)
+        return get_recommended_row(board.leaderboard, analysis)
+    return get_matching_row(board.leaderboard, _parse_row_choice(body))
 
 
-def _choice(body: ExportRequest) -> RowChoice:
+def _parse_row_choice(body: ExportRequest) -> RowQuery:
     try:
         code = None if body.configuration == BEST else InferenceConfiguration(body.configuration)
     except ValueError as error:
         raise ExportError(str(error)) from None
-    return RowChoice(code, body.estimate, body.arm, body.batch_size, body.parameters)
+    return RowQuery(code, body.estimate, body.arm, body.batch_size, body.parameters)

@@ -21,7 +21,7 @@ MEDIA_TYPES = {
 }
 
 
-def leaderboard_version_key(study_id: int, revision: int, results: int, query: Sequence[Any]) -> str:
+def make_leaderboard_etag(study_id: int, revision: int, results: int, query: Sequence[Any]) -> str:
     """Return the entity tag, which is known before the leaderboard is computed.
 
     Args:
@@ -34,7 +34,7 @@ def leaderboard_version_key(study_id: int, revision: int, results: int, query: S
     return f"{study_id}-{revision}-{results}-{digest}-{VERSION}"
 
 
-def text_body(
+def encode_leaderboard_as_text(
     board: Leaderboard, rows: DistinctRows, output: str, *, collapse: bool, analysis: Analysis | None
 ) -> bytes:
     """Return all rows as CSV, LaTeX or Markdown.

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from bln_search.specs.problems import Problem
-from bln_search.specs.sections.space import format_value
+from bln_search.specs.sections.space import format_parameter_value
 from service.http.problems import ProblemException
 
 _EXPRESSION = re.compile(r"\s*([^\s<>=]+)\s*(<=|>=|=)\s*(\S.*?)\s*")
@@ -38,15 +38,15 @@ class ParameterFilter:
             return False
         value = parameters[self.name]
         if self.comparison == "=":
-            return self.value in {str(value), format_value(value), json.dumps(value)} or _equals_number(
-                value, self.number
+            return self.value in {str(value), format_parameter_value(value), json.dumps(value)} or _equals_number(
+                value, self.value_as_number
             )
-        if isinstance(value, bool) or not isinstance(value, int | float) or self.number is None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or self.value_as_number is None:
             return False
-        return _COMPARISONS[self.comparison](value, self.number)
+        return _COMPARISONS[self.comparison](value, self.value_as_number)
 
     @cached_property
-    def number(self) -> float | None:
+    def value_as_number(self) -> float | None:
         """The value as a number; None for other text."""
         try:
             return float(self.value)
@@ -68,21 +68,23 @@ def parse_parameter_filters(texts: Sequence[str], names: Sequence[str]) -> list[
     Raises:
         ProblemException: 422 if a text is no expression, or the study has no such parameter.
     """
-    return [_parse_filter(text, names) for text in texts if text.strip()]
+    return [_parse_parameter_filter(text, names) for text in texts if text.strip()]
 
 
-def _parse_filter(text: str, names: Sequence[str]) -> ParameterFilter:
+def _parse_parameter_filter(text: str, names: Sequence[str]) -> ParameterFilter:
     match = _EXPRESSION.fullmatch(text)
     if match is None:
-        raise _invalid(f"{text!r} is no filter of a parameter: write NAME=VALUE, NAME<=NUMBER or NAME>=NUMBER")
+        raise _make_invalid_parameter_problem(
+            f"{text!r} is no filter of a parameter: write NAME=VALUE, NAME<=NUMBER or NAME>=NUMBER"
+        )
     parameter = ParameterFilter(*match.groups())
     if parameter.name not in names:
         choice = f"choose one of {', '.join(names)}" if names else "the study has no search space"
-        raise _invalid(f"there is no parameter {parameter.name!r}: {choice}")
-    if parameter.comparison != "=" and parameter.number is None:
-        raise _invalid(f"{parameter.value!r} in {text!r} is not a number")
+        raise _make_invalid_parameter_problem(f"there is no parameter {parameter.name!r}: {choice}")
+    if parameter.comparison != "=" and parameter.value_as_number is None:
+        raise _make_invalid_parameter_problem(f"{parameter.value!r} in {text!r} is not a number")
     return parameter
 
 
-def _invalid(message: str) -> ProblemException:
+def _make_invalid_parameter_problem(message: str) -> ProblemException:
     return ProblemException(422, "invalid", message, [Problem(("parameter",), message)])

@@ -10,8 +10,8 @@ from fastapi import Query
 
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.listing.studies import StudyListItem
-from bln_search.storage.pagination import Page
-from service.http.pagination import decode_cursor, encode_cursor
+from bln_search.storage.pagination import PageRequest
+from service.http.pagination import decode_cursor_to_page, encode_cursor
 
 StudySort = Annotated[
     str,
@@ -22,7 +22,7 @@ _KEY_TYPES: dict[str, tuple[type, ...]] = {"created": (int,), "name": (str, int)
 
 
 @dataclass(frozen=True)
-class StudyPage:
+class StudyItemsPage:
     """A page of the list.
 
     Attributes:
@@ -34,23 +34,25 @@ class StudyPage:
     next_cursor: str | None
 
 
-def decode_study_cursor(cursor: str | None, limit: int, sort: str, list_query: Mapping[str, Any]) -> Page:
-    """Return the page that a cursor points to; arguments and errors as for `decode_cursor`."""
-    return decode_cursor(cursor, limit, sort, list_query, _KEY_TYPES[sort.removeprefix("-")])
+def decode_study_cursor_to_page(
+    cursor: str | None, limit: int, sort: str, list_query: Mapping[str, Any]
+) -> PageRequest:
+    """Return the page that a cursor points to; arguments and errors as for `decode_cursor_to_page`."""
+    return decode_cursor_to_page(cursor, limit, sort, list_query, _KEY_TYPES[sort.removeprefix("-")])
 
 
-def read_study_page(ledger: Ledger, page: Page, list_query: Mapping[str, Any], **filters: Any) -> StudyPage:
+def read_study_page(ledger: Ledger, page: PageRequest, list_query: Mapping[str, Any], **filters: Any) -> StudyItemsPage:
     """Read a page of the list.
 
     Args:
         ledger: The ledger.
         page: The page.
         list_query: Name of the list and its filters, for the cursor.
-        filters: Filters of `Listing.list_studies`.
+        filters: Filters of `PageRepository.list_studies`.
     """
-    items = ledger.listing.list_studies(page, **filters)
+    items = ledger.listing.list_study_page(page, **filters)
     if len(items) <= page.limit:
-        return StudyPage(items, None)
+        return StudyItemsPage(items, None)
     last, order = items[page.limit - 1], page.sort.removeprefix("-")
     key = (last.id,) if order == "created" else (getattr(last, order), last.id)
-    return StudyPage(items[: page.limit], encode_cursor(key, page.sort, list_query))
+    return StudyItemsPage(items[: page.limit], encode_cursor(key, page.sort, list_query))

@@ -14,11 +14,11 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.reports.sentences.analysis import analysis_sentences
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.etags import etag_matches, etag_response
-from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
+from service.http.etags import etag_matches, make_etag_response
+from service.http.pagination import Cursor, Limit, decode_cursor_to_page, encode_cursor
 from service.routes.result_filters import ArmFilter
 from service.schemas.base import ListPage
-from service.security import ReadableStudy, missing_analysis_problem
+from service.security import ReadableStudy, make_missing_analysis_problem
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 
@@ -54,17 +54,17 @@ class ProbeOut(BaseModel):
 @router.get("/analysis", operation_id="get_analysis", response_model=AnalysisOut)
 def get_analysis(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
     """Which rows differ significantly, which one is recommended, and its selection bias. Complete studies only."""
-    made_at = context.ledger.analyses.find_timestamp(study.id)
+    made_at = context.ledger.analyses.find_current_analysis_time(study.id)
     etag = f"{study.id}-{made_at and made_at.timestamp()}-{VERSION}"
     if made_at is not None and etag_matches(request, etag):
-        return etag_response(request, b"", etag)
-    cached = context.analyses.get(study.id)
+        return make_etag_response(request, b"", etag)
+    cached = context.analyses.find_analysis(study.id)
     if made_at is None or cached is None:
-        raise missing_analysis_problem(study)
+        raise make_missing_analysis_problem(study)
     response = AnalysisOut(
         study_id=study.id, made_at=made_at, sentences=analysis_sentences(cached, standalone=True), analysis=cached
     )
-    return etag_response(request, response.model_dump_json().encode(), etag)
+    return make_etag_response(request, response.model_dump_json().encode(), etag)
 
 
 @router.get("/probes", operation_id="list_probes")
@@ -78,8 +78,8 @@ def list_probes(
 ) -> ListPage[ProbeOut]:
     """Results with other inference batch sizes, after other epochs, and with other batch compositions."""
     list_query = {"list": "probes", "study": study.id, "kind": kind, "arm": arm}
-    page = decode_cursor(cursor, limit, "id", list_query)
-    rows = context.ledger.probes.list_page(
+    page = decode_cursor_to_page(cursor, limit, "id", list_query)
+    rows = context.ledger.probes.list_probe_page(
         study.id, 0 if page.after is None else int(page.after[0]), limit + 1, kind, arm
     )
     items = [

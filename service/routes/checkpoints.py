@@ -12,7 +12,7 @@ from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from service.http.problems import ProblemException
-from service.results.checkpoint_files import verified_file
+from service.results.checkpoint_files import get_verified_checkpoint_file
 from service.security import ReadableStudy, Reader
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
@@ -40,13 +40,13 @@ def get_checkpoint(
     _reader: Reader,
 ) -> Response:
     """The checkpoint as a safetensors file, with the population statistics."""
-    record = context.ledger.checkpoints.find(study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
+    record = context.ledger.checkpoints.find_checkpoint(study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
     if record is None:
         raise ProblemException(404, "not-found", f"study {study.id} has no checkpoint {checkpoint_id}")
     try:
-        file = verified_file(context.settings.checkpoint_store, context.ledger, study.id, record)
+        file = get_verified_checkpoint_file(context.settings.checkpoint_store, context.ledger, study.id, record)
     except FileNotFoundError:
-        freed_at = context.ledger.checkpoints.find_freed_at(study.id, record.file)
+        freed_at = context.ledger.checkpoints.find_freed_time(study.id, record.file)
         reason = "is missing in the checkpoint store"
         if freed_at is not None:
             reason = f"was removed on {freed_at:%Y-%m-%d} to free disk space; its results are kept"

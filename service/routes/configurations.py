@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
+from bln_search.core.method import Method
 from service.api_route import ApiRoute
 from service.schemas.results import ConfigurationOut
 from service.security import Reader

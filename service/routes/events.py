@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from bln_search.storage.events import EventRecord
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.event_stream import AfterEvent, LastEventId, stream_events
+from service.event_stream import AfterEvent, LastEventId, make_event_stream_response
 from service.schemas.results import EventList
 from service.security import ReadableStudy
 from service.serializers import serialize_event
@@ -45,7 +45,7 @@ async def list_events(
     exactly once and ends with the study.
     """
     if accept is not None and "text/event-stream" in accept:
-        return stream_events(context, study, after, last_event_id, _render_json)
+        return make_event_stream_response(context, study, after, last_event_id, _render_events_as_json)
     list_records = partial(context.ledger.events.list_events, study.id, after, limit, trial_id=trial)
     records = await run_in_threadpool(list_records)
     event_list = EventList(
@@ -54,10 +54,10 @@ async def list_events(
     return JSONResponse(event_list.model_dump(mode="json"), headers={"Cache-Control": "no-store"})
 
 
-async def _render_json(records: Sequence[EventRecord]) -> str:
-    return "".join(_event_text(record) for record in records)
+async def _render_events_as_json(records: Sequence[EventRecord]) -> str:
+    return "".join(_format_server_sent_event(record) for record in records)
 
 
-def _event_text(record: EventRecord) -> str:
+def _format_server_sent_event(record: EventRecord) -> str:
     data = json.dumps(serialize_event(record).model_dump(mode="json"), separators=(",", ":"))
     return f"id: {record.number}\nevent: {record.kind}\ndata: {data}\n\n"

@@ -7,15 +7,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from bln_search.core.exports import ARCHIVE_SUFFIX, ExportRecord, archive_name
+from bln_search.core.exports import ARCHIVE_SUFFIX, ExportRecord, export_archive_base_name
 from bln_search.core.states import ExportState
 from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.pagination import Limit
 from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from service.http.problems import ProblemException
-from service.results.export_files import MEDIA_TYPE, ArchiveLostError, archive_response
-from service.results.exports import find_export, request_export, serialize_export, serialize_exports
+from service.results.export_files import MEDIA_TYPE, ArchiveLostError, make_archive_response
+from service.results.exports import get_export_record, request_export, serialize_export, serialize_exports
 from service.schemas.base import ListPage
 from service.schemas.exports import Export, ExportRequest
 from service.security import ReadableStudy, Reader, WritableStudy
@@ -32,7 +32,7 @@ _RETRY_SECONDS = "2"
     status_code=202,
     responses={200: {"model": Export, "description": "It was built before: it is ready"}},
 )
-def post_export(study: WritableStudy, body: ExportRequest, context: ContextDep, response: Response) -> Export:
+def request_study_export(study: WritableStudy, body: ExportRequest, context: ContextDep, response: Response) -> Export:
     """Let a worker export a trained network under a row of the leaderboard. The same request is the same export.
 
     The answer is 200 if the archive is ready, otherwise 202; a failed or expired export is built again.
@@ -47,14 +47,14 @@ def post_export(study: WritableStudy, body: ExportRequest, context: ContextDep, 
 @router.get("", operation_id="list_exports")
 def list_exports(study: ReadableStudy, context: ContextDep, _reader: Reader, limit: Limit = 50) -> ListPage[Export]:
     """The exports of a study that were requested last, newest first; there are no further pages."""
-    records = context.ledger.exports.list_exports(study.id, limit)
+    records = context.ledger.exports.list_newest_exports(study.id, limit)
     return ListPage(items=serialize_exports(context, study.name, records), next_cursor=None)
 
 
 @router.get("/{export_id:number}", operation_id="get_export")
 def get_export(study: ReadableStudy, export_id: ExportId, context: ContextDep, _reader: Reader) -> Export:
     """An export: its state, what the worker is doing, its place in the queue."""
-    return serialize_export(context, study.name, find_export(context, study.id, export_id))
+    return serialize_export(context, study.name, get_export_record(context, study.id, export_id))
 
 
 @router.get(
@@ -74,20 +74,20 @@ def get_export(study: ReadableStudy, export_id: ExportId, context: ContextDep, _
 )
 def download_export(study: ReadableStudy, export_id: ExportId, context: ContextDep, _reader: Reader) -> Response:
     """The archive (ZIP): the files that `bln-search export` writes. Their SHA-256 are in `configuration.json`."""
-    record = find_export(context, study.id, export_id)
+    record = get_export_record(context, study.id, export_id)
     if record.archive is None:
-        raise _not_ready(record)
-    name = f"{archive_name(study.name, record)}{ARCHIVE_SUFFIX}"
+        raise _make_not_ready_problem(record)
+    name = f"{export_archive_base_name(study.name, record)}{ARCHIVE_SUFFIX}"
     try:
         settings = context.settings
-        return archive_response(settings.checkpoint_store, record.archive, name, settings.home)
+        return make_archive_response(settings.checkpoint_store, record.archive, name, settings.home)
     except ArchiveLostError:
-        context.ledger.exports.mark_lost(study.id, record.id)
-        raise _not_ready(find_export(context, study.id, export_id)) from None
+        context.ledger.exports.mark_archive_lost(study.id, record.id)
+        raise _make_not_ready_problem(get_export_record(context, study.id, export_id)) from None
 
 
-def _not_ready(record: ExportRecord) -> ProblemException:
-    if record.is_open:
+def _make_not_ready_problem(record: ExportRecord) -> ProblemException:
+    if record.is_waiting_or_running:
         detail = f"export {record.id} is {record.state}: try again when it is ready"
         return ProblemException(409, "not-ready", detail, headers={"Retry-After": _RETRY_SECONDS})
     if record.state is ExportState.FAILED:

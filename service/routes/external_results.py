@@ -6,11 +6,11 @@ from fastapi import APIRouter, Response
 
 from bln_search.specs.external_results import ExternalResults
 from bln_search.specs.problems import Problem
-from bln_search.storage.results.external_results import check_results
-from service.admission import check_free_space
+from bln_search.storage.results.external_results import decode_and_check_results
+from service.admission import check_free_disk_space
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.problems import ProblemException, invalid_body
+from service.http.problems import ProblemException, make_invalid_body_problem
 from service.routes.studies import IdempotencyKey
 from service.schemas.studies import SubmittedStudy
 from service.security import Writer
@@ -34,16 +34,18 @@ def submit_results(
     """
     if len(results.networks) > context.settings.most_trials:
         limit = f"there are {len(results.networks)}; the limit of this service is {context.settings.most_trials}"
-        raise invalid_body([Problem(("networks",), limit)])
-    checked = check_results(results)
+        raise make_invalid_body_problem([Problem(("networks",), limit)])
+    checked = decode_and_check_results(results)
     if checked.problems:
-        raise invalid_body(checked.problems)
-    check_free_space(context.settings)
-    study = results.make_study(checked.sha256)
-    submission = context.ledger.external.submit(study, checked.evaluations, writer.account, idempotency_key)
+        raise make_invalid_body_problem(checked.problems)
+    check_free_disk_space(context.settings)
+    study = results.make_study_spec(checked.sha256)
+    submission = context.ledger.external.submit_complete_study(
+        study, checked.evaluations, writer.account, idempotency_key
+    )
     response.status_code = 201 if submission.new else 200
     response.headers["Location"] = f"/api/v1/studies/{submission.study_id}"
-    item = context.ledger.listing.find_study(submission.study_id)
+    item = context.ledger.listing.find_study_item(submission.study_id)
     if item is None:
         raise ProblemException(404, "not-found", f"study {submission.study_id} was deleted meanwhile")
     return SubmittedStudy(**serialize_study_detail(item).model_dump(), new=submission.new)

@@ -9,16 +9,16 @@ from fastapi import APIRouter, Query, Request, Response
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import flat_row
-from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from bln_search.reports.export import flatten_row
+from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from service.api_route import ApiRoute
 from service.caching.leaderboard_cache import CachedLeaderboard
-from service.context import Context, ContextDep
-from service.http.etags import etag_matches, etag_response
-from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor, invalid_cursor_problem
-from service.results.equal_rows import RowGroup, distinct_rows
-from service.results.leaderboard_filters import filter_rows
-from service.results.leaderboard_response import MEDIA_TYPES, leaderboard_version_key, text_body
+from service.context import AppContext, ContextDep
+from service.http.etags import etag_matches, make_etag_response
+from service.http.pagination import Cursor, Limit, decode_cursor_to_page, encode_cursor, make_invalid_cursor_problem
+from service.results.equal_rows import EqualRowsGroup, join_equal_rows
+from service.results.leaderboard_filters import filter_and_sort_rows
+from service.results.leaderboard_response import MEDIA_TYPES, encode_leaderboard_as_text, make_leaderboard_etag
 from service.routes.result_filters import (
     ArmFilter,
     BatchSizeFilter,
@@ -92,32 +92,32 @@ def get_leaderboard(
         "parameter": parameter,
     }
     list_query = {"list": "leaderboard", "study": study.id, "on": on, "collapse": collapse, **filters}
-    page = decode_cursor(cursor, limit, sort, list_query, (int, int))
+    page = decode_cursor_to_page(cursor, limit, sort, list_query, (int, int))
     start, results = (0, study.results) if page.after is None else (max(0, int(page.after[0])), int(page.after[1]))
-    analyzed_at = context.ledger.analyses.find_timestamp(study.id) if output in _ANALYZED else None
+    analyzed_at = context.ledger.analyses.find_current_analysis_time(study.id) if output in _ANALYZED else None
     query = [list_query, sort, output, (page.limit, start) if output == "json" else None, analyzed_at]
-    etag = leaderboard_version_key(study.id, study.revision, results, query)
-    body = b"" if etag_matches(request, etag) else context.responses.get(etag)
+    etag = make_leaderboard_etag(study.id, study.revision, results, query)
+    body = b"" if etag_matches(request, etag) else context.responses.find_body(etag)
     if body is None:
-        board = _find_leaderboard(context, study, on, results, is_first=page.after is None)
-        filtered = filter_rows(board, filters, sort)
-        per_slot = board.spec.has_slot_populations
-        rows = distinct_rows(filtered, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
+        board = _get_leaderboard_of_page(context, study, on, results, is_first=page.after is None)
+        filtered = filter_and_sort_rows(board, filters, sort)
+        per_slot = board.spec.has_populations_per_slot
+        rows = join_equal_rows(filtered, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
         if output == "json":
             following_cursor = None
             if start + limit < len(rows):
                 following_cursor = encode_cursor((start + limit, board.results), sort, list_query)
-            shown = [_json_row(group, collapse=collapse) for group in rows.groups(start, start + limit)]
-            body = _json_page(study, board.leaderboard, shown, following_cursor)
+            shown = [_row_to_json(group, collapse=collapse) for group in rows.list_groups(start, start + limit)]
+            body = _encode_leaderboard_page(study, board.leaderboard, shown, following_cursor)
         else:
             analysis = _find_analysis(context, study, board) if output in _ANALYZED else None
-            body = text_body(board.leaderboard, rows, output, collapse=collapse, analysis=analysis)
-        context.responses.put(etag, body)
-    return etag_response(request, body, etag, MEDIA_TYPES[output])
+            body = encode_leaderboard_as_text(board.leaderboard, rows, output, collapse=collapse, analysis=analysis)
+        context.responses.put_unless_large(etag, body)
+    return make_etag_response(request, body, etag, MEDIA_TYPES[output])
 
 
-def _find_leaderboard(
-    context: Context, study: StudyAccess, on: str | None, results: int, *, is_first: bool
+def _get_leaderboard_of_page(
+    context: AppContext, study: StudyAccess, on: str | None, results: int, *, is_first: bool
 ) -> CachedLeaderboard:
     """Return the leaderboard; for a later page the version with as many results as the first page.
 
@@ -125,26 +125,26 @@ def _find_leaderboard(
         ProblemException: 404 if that version is not cached any more.
     """
     split = None if on is None else Split(on)
-    board = None if is_first else context.leaderboards.find_by_num_results(study.id, results, split)
+    board = None if is_first else context.leaderboards.find_with_num_results(study.id, results, split)
     if board is None and results != study.results:
-        raise invalid_cursor_problem(
+        raise make_invalid_cursor_problem(
             "the study has new results since the previous page; leave the cursor out to start again"
         )
-    return board or context.leaderboards.get(study.id, study.results, split)
+    return board or context.leaderboards.get_or_compute(study.id, study.results, split)
 
 
-def _find_analysis(context: Context, study: StudyAccess, board: CachedLeaderboard) -> Analysis | None:
+def _find_analysis(context: AppContext, study: StudyAccess, board: CachedLeaderboard) -> Analysis | None:
     """Return the analysis of the study; None without one, and for rows that are ranked on another split."""
     is_of_the_study = board.leaderboard.ranked_on is board.spec.ranking.split
-    return context.analyses.get(study.id) if is_of_the_study else None
+    return context.analyses.find_analysis(study.id) if is_of_the_study else None
 
 
-def _json_row(group: RowGroup, *, collapse: bool) -> dict[str, Any]:
-    row = flat_row(group.row)
+def _row_to_json(group: EqualRowsGroup, *, collapse: bool) -> dict[str, Any]:
+    row = flatten_row(group.row)
     return {**row, "batch_sizes": list(group.batch_sizes)} if collapse else row
 
 
-def _json_page(
+def _encode_leaderboard_page(
     study: StudyAccess, leaderboard: Leaderboard, rows: list[dict[str, Any]], next_cursor: str | None
 ) -> bytes:
     page = LeaderboardPage(
@@ -152,8 +152,8 @@ def _json_page(
         id=study.id,
         state=study.state,
         ranked_on=leaderboard.ranked_on,
-        conditions=list(leaderboard.conditions),
-        warning=leaderboard_warning(leaderboard),
+        conditions=list(leaderboard.condition_names),
+        warning=find_test_ranking_warning(leaderboard),
         rows=rows,
         next_cursor=next_cursor,
     )

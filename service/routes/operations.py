@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
 from bln_search.core.version import VERSION
-from bln_search.storage.migration import newest_revision
+from bln_search.storage.migration import newest_known_schema_revision
 from service.context import ContextDep
 from service.schemas.operations import Health, Readiness, Version
 
@@ -29,7 +29,9 @@ async def get_health() -> Health:
 @router.get("/readyz", operation_id="get_readiness", responses={503: {"model": Readiness}})
 async def get_readiness(context: ContextDep, response: Response) -> Readiness:
     """Whether the database has the schema of this version and a worker is running."""
-    readiness = context.readiness.peek() or await _run_in_reserved_thread(context.readiness) or _DATABASE_HANGS
+    readiness = (
+        context.readiness.find_fresh_value() or await _run_in_reserved_thread(context.readiness) or _DATABASE_HANGS
+    )
     if not readiness.ready:
         response.status_code = 503
     return readiness
@@ -38,7 +40,7 @@ async def get_readiness(context: ContextDep, response: Response) -> Readiness:
 @router.get("/metrics", operation_id="get_metrics", response_class=PlainTextResponse)
 async def get_metrics(context: ContextDep) -> PlainTextResponse:
     """Prometheus metrics: requests, queue, workers, records by state, disk, process."""
-    text = await _run_in_reserved_thread(context.metrics.render)
+    text = await _run_in_reserved_thread(context.metrics.render_prometheus_text)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -50,4 +52,4 @@ async def _run_in_reserved_thread(function: Callable[[], T]) -> T:
 @router.get("/version", operation_id="get_version")
 async def get_version() -> Version:
     """Versions of the software, the API and the database schema."""
-    return Version(bln_search=VERSION, schema_revision=newest_revision())
+    return Version(bln_search=VERSION, schema_revision=newest_known_schema_revision())

@@ -12,9 +12,9 @@ from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.etags import etag_response
+from service.http.etags import make_etag_response
 from service.http.problems import ProblemException
-from service.security import ReadableStudy, missing_analysis_problem
+from service.security import ReadableStudy, make_missing_analysis_problem
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 
@@ -38,10 +38,10 @@ class PerLayerOut(BaseModel):
 @router.get("/layers", operation_id="get_layers", response_model=PerLayerOut)
 def get_layers(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
     """The best per-layer configurations, confirmed differences, and the effect of each switch in each layer."""
-    made_at = context.ledger.analyses.find_timestamp(study.id)
-    analysis = context.analyses.get(study.id)
+    made_at = context.ledger.analyses.find_current_analysis_time(study.id)
+    analysis = context.analyses.find_analysis(study.id)
     if made_at is None or analysis is None:
-        raise missing_analysis_problem(study)
+        raise make_missing_analysis_problem(study)
     if not analysis.layers:
         reason = "" if analysis.layers_reason is None else f": {analysis.layers_reason}"
         raise ProblemException(404, "no-layers", f"no per-layer configuration of this study was searched{reason}")
@@ -50,13 +50,11 @@ def get_layers(request: Request, study: ReadableStudy, context: ContextDep) -> R
         made_at=made_at,
         layers=[
             LayerSearchOut(
-                sentences=per_layer_sentences(result),
-                excluded_options=excluded_option_sentences(result),
-                result=result,
+                sentences=per_layer_sentences(result), excluded_options=excluded_option_sentences(result), result=result
             )
             for result in analysis.layers
         ],
     )
-    return etag_response(
+    return make_etag_response(
         request, response.model_dump_json().encode(), f"{study.id}-{made_at.timestamp()}-{VERSION}-layers"
     )

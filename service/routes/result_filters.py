@@ -7,8 +7,9 @@ from typing import Annotated
 from fastapi import Query
 
 from bln_search.core.blend import ESTIMATE_PATTERN
-from bln_search.core.configuration import Method
+from bln_search.core.method import Method
 from bln_search.core.states import EvaluationState
+from bln_search.specs.regex_requirements import LEADERBOARD_SORT_PATTERN
 
 ArmFilter = Annotated[str | None, Query(max_length=32, pattern="^[a-z0-9_-]*$", description="label of an arm")]
 SeedFilter = Annotated[int | None, Query(ge=0, lt=2**32, description="seed of the trial")]
@@ -47,7 +48,7 @@ PositionSort = Annotated[
 LeaderboardSort = Annotated[
     str,
     Query(
-        pattern="^-?(rank|train_(loss|accuracy)|(validation|test)_gap|(validation|test)_(loss|accuracy)(:[A-Za-z0-9][A-Za-z0-9_-]{0,63})?)$",
+        pattern=LEADERBOARD_SORT_PATTERN,
         description=(
             "rank, or a mean, under a condition as in test_loss:fog-3, or over conditions as in test_loss:worst; "
             "train_loss, train_accuracy, validation_gap and test_gap order studies that evaluate the training split; "

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from bln_search.core.configuration import CODE_LETTERS
 from bln_search.core.enums import Split
 from service.api_route import ApiRoute
-from service.context import Context, ContextDep
-from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
+from service.context import AppContext, ContextDep
+from service.http.pagination import Cursor, Limit, decode_cursor_to_page, encode_cursor
 from service.routes.result_filters import (
     ArmFilter,
     BatchSizeFilter,
@@ -32,7 +33,9 @@ def list_evaluations(
     context: ContextDep,
     arm: ArmFilter = None,
     seed: SeedFilter = None,
-    configuration: Annotated[str | None, Query(pattern="^[MTFB-]{4}$", description="four letters, like TTFF")] = None,
+    configuration: Annotated[
+        str | None, Query(pattern=f"^[{CODE_LETTERS}]{{4}}$", description="four letters, like TTFF")
+    ] = None,
     estimate: EstimateFilter = None,
     batch_size: BatchSizeFilter = None,
     split: Annotated[Split | None, Query(description="only this split")] = None,
@@ -53,20 +56,20 @@ def list_evaluations(
         "estimate": estimate,
         "batch_size": batch_size,
         "split": split,
-        "condition": None if condition is None else _stored_condition(context, study, condition),
+        "condition": None if condition is None else _to_stored_condition_name(context, study, condition),
         "state": state,
     }
     trial_filters = {"arm": arm, "seed": seed}
     list_query = {"list": "evaluations", "study": study.id, **filters, **trial_filters}
-    page = decode_cursor(cursor, limit, "id", list_query)
-    records = context.ledger.listing.list_evaluations(study.id, page, filters, trial_filters)
+    page = decode_cursor_to_page(cursor, limit, "id", list_query)
+    records = context.ledger.listing.list_evaluation_page(study.id, page, filters, trial_filters)
     following_cursor = encode_cursor((records[limit - 1].id,), "id", list_query) if len(records) > limit else None
     return ListPage(items=[serialize_evaluation(record) for record in records[:limit]], next_cursor=following_cursor)
 
 
-def _stored_condition(context: Context, study: StudyAccess, condition: str) -> str:
+def _to_stored_condition_name(context: AppContext, study: StudyAccess, condition: str) -> str:
     """The condition as evaluations have it: empty for the one that ranks."""
-    return "" if condition == context.ledger.studies.get(study.id).spec.ranking_condition else condition
+    return "" if condition == context.ledger.studies.get(study.id).spec.ranking_condition_name else condition
 
 
 @router.get("/curves", operation_id="list_curves")
@@ -82,8 +85,8 @@ def list_curves(
     """Loss and accuracy of training and validation by epoch, a curve for each trial."""
     filters = {"arm": arm, "seed": seed}
     list_query = {"list": "curves", "study": study.id, **filters}
-    page = decode_cursor(cursor, limit, sort, list_query, (int, int))
-    curve_records = context.ledger.listing.list_curves(study.id, page, filters)
+    page = decode_cursor_to_page(cursor, limit, sort, list_query, (int, int))
+    curve_records = context.ledger.listing.list_learning_curve_page(study.id, page, filters)
     items = [
         Curve(
             trial_id=curve.trial.id,

@@ -23,9 +23,9 @@ router = APIRouter(prefix="/studies/{study_id:number}/share-links", tags=["acces
 def create_share_link(study: WritableStudy, body: ShareLinkCreate, context: ContextDep) -> ShareLinkCreated:
     """Create a link that shows this study, read-only, without an account. Only this response contains its path."""
     requested = datetime.now(UTC) + timedelta(days=body.days)
-    creator_expiry = context.ledger.tokens.find_expiry(study.bearer.token_id)
+    creator_expiry = context.ledger.tokens.find_token_expiry(study.bearer.token_id)
     expires_at = requested if creator_expiry is None else min(requested, creator_expiry)
-    secret, link = context.ledger.share_links.create(study.id, study.bearer.account, body.label, expires_at)
+    secret, link = context.ledger.share_links.create_link(study.id, study.bearer.account, body.label, expires_at)
     _log.info("share link %d of study %d is created by %s", link.id, study.id, study.bearer.account)
     path = f"/shared/{secret}"
     return ShareLinkCreated(**ShareLinkOut.model_validate(link).model_dump(), path=path, secret=secret)

@@ -14,17 +14,17 @@ from bln_search.core.states import NEXT_STEPS, StudyState
 from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
-from service.admission import check_free_space, plan_accepted_study
+from service.admission import check_free_disk_space, plan_study_within_limits
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.etags import etag_matches, etag_response, if_match_revision, study_json_and_etag
+from service.http.etags import etag_matches, make_etag_response, parse_if_match_revision, study_json_and_etag
 from service.http.pagination import Cursor, Limit
 from service.http.problems import ProblemException
-from service.plan_estimate import plan_with_estimates
-from service.results.study_pages import StudySort, decode_study_cursor, read_study_page
+from service.plan_estimate import add_estimates_to_plan
+from service.results.study_pages import StudySort, decode_study_cursor_to_page, read_study_page
 from service.schemas.base import ListPage
 from service.schemas.studies import PlanOut, Study, StudyDetail, StudyUpdate, SubmittedStudy, Tag
-from service.security import ReadableStudy, Reader, WritableStudy, Writer, visible_owner
+from service.security import ReadableStudy, Reader, WritableStudy, Writer, visible_owner_or_none_for_admin
 from service.serializers import serialize_study, serialize_study_detail
 
 _log = logging.getLogger(__name__)
@@ -37,12 +37,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-@router.post(
-    "",
-    status_code=201,
-    operation_id="submit_study",
-    responses={200: {"model": SubmittedStudy}},
-)
+@router.post("", status_code=201, operation_id="submit_study", responses={200: {"model": SubmittedStudy}})
 def submit_study(
     study: StudySpec, context: ContextDep, writer: Writer, response: Response, idempotency_key: IdempotencyKey = None
 ) -> SubmittedStudy:
@@ -50,20 +45,20 @@ def submit_study(
 
     Idempotent: the same study of the same owner returns the existing study, with status 200 instead of 201.
     """
-    plan_accepted_study(study, context.settings)
-    if not context.ledger.queue.is_known(study, writer.account, idempotency_key):
-        check_free_space(context.settings)
+    plan_study_within_limits(study, context.settings)
+    if not context.ledger.queue.is_already_submitted(study, writer.account, idempotency_key):
+        check_free_disk_space(context.settings)
     max_studies = context.settings.most_studies
-    submission = context.ledger.queue.submit(study, writer.account, idempotency_key, max_studies)
+    submission = context.ledger.queue.submit_study(study, writer.account, idempotency_key, max_studies)
     response.status_code = 201 if submission.new else 200
     response.headers["Location"] = f"/api/v1/studies/{submission.study_id}"
-    return SubmittedStudy(**_read_detail(context.ledger, submission.study_id).model_dump(), new=submission.new)
+    return SubmittedStudy(**_read_study_detail(context.ledger, submission.study_id).model_dump(), new=submission.new)
 
 
 @router.post("/validate", operation_id="validate_study")
 def validate_study(study: StudySpec, context: ContextDep, _reader: Reader) -> PlanOut:
     """The plan of a study, without submitting it: trials, evaluations, undefined ones, time and bytes."""
-    return plan_with_estimates(study, plan_accepted_study(study, context.settings), context.ledger)
+    return add_estimates_to_plan(study, plan_study_within_limits(study, context.settings), context.ledger)
 
 
 @router.get("", operation_id="list_studies", response_model=ListPage[Study])
@@ -82,33 +77,35 @@ def list_studies(
     cursor: Cursor = None,
 ) -> Response:
     """Your studies; for an admin, those of all accounts."""
-    if owner not in (None, reader.account) and visible_owner(reader) is not None:
+    if owner not in (None, reader.account) and visible_owner_or_none_for_admin(reader) is not None:
         raise ProblemException(403, "scope", "only an admin can list studies of other accounts")
-    owner = visible_owner(reader) if owner is None else owner
+    owner = visible_owner_or_none_for_admin(reader) if owner is None else owner
     states = sorted(selected.value for selected in state or ())
     list_query: dict[str, Any] = {"list": "studies", "owner": owner, "state": states, "name": name}
     if tag:
         list_query["tag"] = sorted(tag)
-    page = decode_study_cursor(cursor, limit, sort, list_query)
+    page = decode_study_cursor_to_page(cursor, limit, sort, list_query)
     version = context.ledger.listing.read_study_list_version(owner)
     etag = (
         "list-"
         + hashlib.sha256(repr((list_query, sort, limit, page.after, version, VERSION)).encode()).hexdigest()[:24]
     )
-    body = b"" if etag_matches(request, etag) else context.responses.get(etag)
+    body = b"" if etag_matches(request, etag) else context.responses.find_body(etag)
     if body is not None:
-        return etag_response(request, body, etag)
+        return make_etag_response(request, body, etag)
     found = read_study_page(context.ledger, page, list_query, owner=owner, states=states, name=name, tags=tag or ())
     page_out = ListPage[Study](items=[serialize_study(item) for item in found.items], next_cursor=found.next_cursor)
     body = page_out.model_dump_json().encode()
-    context.responses.put(etag, body)
-    return etag_response(request, body, etag)
+    context.responses.put_unless_large(etag, body)
+    return make_etag_response(request, body, etag)
 
 
 @router.get("/{study_id:number}", operation_id="get_study", response_model=StudyDetail)
 def get_study(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
     """A study: state, progress, estimated time, specification."""
-    return etag_response(request, *study_json_and_etag(study.revision, _read_detail(context.ledger, study.id)))
+    return make_etag_response(
+        request, *study_json_and_etag(study.revision, _read_study_detail(context.ledger, study.id))
+    )
 
 
 @router.patch("/{study_id:number}", operation_id="change_study")
@@ -122,8 +119,10 @@ def change_study(
     if (changes.priority or 0) > 0 and study.bearer.scope != "admin":
         raise ProblemException(403, "scope", "priorities above 0 are for admins")
     changed_fields = changes.model_dump(exclude_none=True)
-    context.ledger.queue.update(study.id, changed_fields, if_match_revision(if_match), study.bearer.account)
-    return _read_detail(context.ledger, study.id)
+    context.ledger.queue.update_study_metadata(
+        study.id, changed_fields, parse_if_match_revision(if_match), study.bearer.account
+    )
+    return _read_study_detail(context.ledger, study.id)
 
 
 @router.delete("/{study_id:number}", status_code=204, operation_id="delete_study")
@@ -131,9 +130,9 @@ def delete_study(study: WritableStudy, context: ContextDep) -> None:
     """Delete a study with all its results. Cancel a running study first."""
     store = context.settings.checkpoint_store
     try:
-        files = context.ledger.studies.delete(study.id)
+        files = context.ledger.studies.delete_and_list_unneeded_files(study.id)
         _log.info("study %d (%s, owner %s) is deleted by %s", study.id, study.name, study.owner, study.bearer.account)
-        context.ledger.garbage.remove_unreferenced(store, files)
+        context.ledger.garbage.remove_unreferenced_files(store, files)
     except (OSError, CheckpointStoreError) as error:
         # the study is deleted; `checkpoints clean` removes the files later
         _log.warning("study %d is deleted, but some of its checkpoints are not: %s", study.id, error)
@@ -143,21 +142,21 @@ def delete_study(study: WritableStudy, context: ContextDep) -> None:
 def cancel_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Cancel a study. Finished trials are kept; running trials stop within seconds."""
     context.ledger.queue.cancel(study.id, study.bearer.account)
-    return _read_detail(context.ledger, study.id)
+    return _read_study_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/pause", operation_id="pause_study")
 def pause_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Pause a study until it is resumed. Finished trials are kept."""
     context.ledger.queue.pause(study.id, study.bearer.account)
-    return _read_detail(context.ledger, study.id)
+    return _read_study_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/resume", operation_id="resume_study")
 def resume_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Put a study back into the queue; it continues with its unfinished trials."""
     context.ledger.queue.resume(study.id, context.settings.most_studies, study.bearer.account)
-    return _read_detail(context.ledger, study.id)
+    return _read_study_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/retry-failed", operation_id="retry_failed")
@@ -169,11 +168,11 @@ def retry_failed(study: WritableStudy, context: ContextDep) -> StudyDetail:
             409, "not-now", f"the study is {study.state}: only a failed study can be retried; {hint}"
         )
     context.ledger.queue.resume(study.id, context.settings.most_studies, study.bearer.account)
-    return _read_detail(context.ledger, study.id)
+    return _read_study_detail(context.ledger, study.id)
 
 
-def _read_detail(ledger: Ledger, study_id: int) -> StudyDetail:
-    study = ledger.listing.find_study(study_id)
+def _read_study_detail(ledger: Ledger, study_id: int) -> StudyDetail:
+    study = ledger.listing.find_study_item(study_id)
     if study is None:
         raise ProblemException(404, "not-found", f"there is no study {study_id}")
     return serialize_study_detail(study)

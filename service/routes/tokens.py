@@ -13,19 +13,11 @@ from bln_search.storage.ledger import Ledger
 from bln_search.storage.tokens import TokenInfo, TokenKind
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
+from service.http.pagination import Cursor, Limit, decode_cursor_to_page, encode_cursor
 from service.http.problems import ProblemException
-from service.schemas.access import (
-    RevokedTokens,
-    Session,
-    SignIn,
-    TokenCreate,
-    TokenCreated,
-    TokenOut,
-    TokenRevocation,
-)
+from service.schemas.access import RevokedTokens, Session, SignIn, TokenCreate, TokenCreated, TokenOut, TokenRevocation
 from service.schemas.base import ListPage
-from service.security import COOKIE, Reader, Writer, check_same_site, visible_owner
+from service.security import COOKIE, Reader, Writer, check_same_site, visible_owner_or_none_for_admin
 
 _log = logging.getLogger(__name__)
 router = APIRouter(tags=["access"], route_class=ApiRoute)
@@ -35,7 +27,7 @@ _SORT = "-created"
 @router.get("/tokens", operation_id="list_tokens")
 def list_tokens(context: ContextDep, reader: Reader, limit: Limit = 50, cursor: Cursor = None) -> ListPage[TokenOut]:
     """Your tokens; for an admin, those of all accounts. Newest first, without their secrets."""
-    page, following = read_token_page(context.ledger, visible_owner(reader), limit, cursor)
+    page, following = read_token_page(context.ledger, visible_owner_or_none_for_admin(reader), limit, cursor)
     return ListPage(items=[TokenOut.model_validate(token) for token in page], next_cursor=following)
 
 
@@ -44,7 +36,7 @@ def read_token_page(
 ) -> tuple[list[TokenInfo], str | None]:
     """Return a page of tokens and the cursor of the next page; None on the last page."""
     list_query = {"list": "tokens", "owner": owner}
-    page = ledger.tokens.list_tokens(owner, decode_cursor(cursor, limit, _SORT, list_query))
+    page = ledger.tokens.list_tokens(owner, decode_cursor_to_page(cursor, limit, _SORT, list_query))
     has_more = len(page) > limit
     return page[:limit], encode_cursor((page[limit - 1].id,), _SORT, list_query) if has_more else None
 
@@ -60,11 +52,11 @@ def create_token(body: TokenCreate, context: ContextDep, writer: Writer) -> Toke
     if account != writer.account and writer.scope is not Scope.ADMIN:
         raise ProblemException(403, "scope", "only an admin can create tokens for other accounts")
     requested_expiry = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)
-    creator_expiry = context.ledger.tokens.find_expiry(
+    creator_expiry = context.ledger.tokens.find_token_expiry(
         writer.token_id
     )  # a token does not outlive the one that created it
     expiry = min((limit for limit in (requested_expiry, creator_expiry) if limit is not None), default=None)
-    secret, info = context.ledger.tokens.create(account, body.scope, body.label, expires_at=expiry)
+    secret, info = context.ledger.tokens.create_token(account, body.scope, body.label, expires_at=expiry)
     _log.info("token %d of %s with the scope %s is created by %s", info.id, account, body.scope, writer.account)
     return TokenCreated(**TokenOut.model_validate(info).model_dump(), secret=secret)
 
@@ -76,7 +68,7 @@ def revoke_token(
     """Revoke a token and the browser sessions that were started with it."""
     if not 0 < token_id < 2**31:
         raise ProblemException(404, "not-found", f"there is no token {token_id}")
-    context.ledger.tokens.revoke(token_id, visible_owner(writer), writer.scope)
+    context.ledger.tokens.revoke(token_id, visible_owner_or_none_for_admin(writer), writer.scope)
     _log.info("token %d is revoked by %s", token_id, writer.account)
 
 
@@ -88,7 +80,7 @@ def revoke_tokens(body: TokenRevocation, context: ContextDep, writer: Writer) ->
     """
     if body.account != writer.account and writer.scope is not Scope.ADMIN:
         raise ProblemException(403, "scope", "only an admin can revoke tokens of other accounts")
-    revoked = context.ledger.tokens.revoke_account(body.account, writer.scope)
+    revoked = context.ledger.tokens.revoke_account_credentials(body.account, writer.scope)
     _log.info("%d tokens of %s are revoked by %s", revoked, body.account, writer.account)
     return RevokedTokens(account=body.account, revoked=revoked)
 
@@ -101,11 +93,11 @@ def sign_in(request: Request, body: SignIn, context: ContextDep, response: Respo
         check_same_site(request)
     bearer = context.ledger.tokens.find_bearer(body.token)
     if bearer is None or bearer.kind is not TokenKind.ACCESS:
-        context.rate_limiter.count(f"wrong {client}", 60)
+        context.rate_limiter.count_request_within_limit(f"wrong {client}", 60)
         raise ProblemException(
             401, "no-token", "this token is unknown, revoked or expired", headers={"WWW-Authenticate": "Bearer"}
         )
-    context.rate_limiter.count(bearer.rate_limit_key)
+    context.rate_limiter.count_request_within_limit(bearer.rate_limit_key)
     request.state.bearer = bearer
     lifetime = timedelta(hours=context.settings.session_hours)
     response.set_cookie(

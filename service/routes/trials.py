@@ -12,7 +12,7 @@ from bln_search.core.states import TrialState
 from bln_search.storage.ledger import Ledger
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
+from service.http.pagination import Cursor, Limit, decode_cursor_to_page, encode_cursor
 from service.http.problems import ProblemException
 from service.routes.result_filters import ArmFilter, MethodFilter, PositionSort, SeedFilter
 from service.schemas.base import ListPage
@@ -45,7 +45,7 @@ def list_trials(
 @router.get("/{trial_id:number}", operation_id="get_trial")
 def get_trial(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> Trial:
     """A training run: state, reason, attempts and checkpoint."""
-    return find_trial(context.ledger, study.id, trial_id)
+    return read_trial(context.ledger, study.id, trial_id)
 
 
 def read_trial_page(
@@ -62,18 +62,18 @@ def read_trial_page(
         cursor: Cursor of the page; None for the first page.
     """
     list_query = {"list": "trials", "study": study_id, **filters}
-    page = decode_cursor(cursor, limit, sort, list_query, (int, int))
-    records = ledger.listing.list_trials(study_id, page, filters)
+    page = decode_cursor_to_page(cursor, limit, sort, list_query, (int, int))
+    records = ledger.listing.list_trial_page(study_id, page, filters)
     last = records[limit - 1] if len(records) > limit else None
     following_cursor = None if last is None else encode_cursor((last.position, last.id), sort, list_query)
-    activity = ledger.listing.find_trial_activity([record.id for record in records[:limit]])
+    activity = ledger.listing.read_activity_by_trial([record.id for record in records[:limit]])
     now = datetime.now(UTC)
     return [serialize_trial(record, activity[record.id], now) for record in records[:limit]], following_cursor
 
 
-def find_trial(ledger: Ledger, study_id: int, trial_id: int) -> Trial:
+def read_trial(ledger: Ledger, study_id: int, trial_id: int) -> Trial:
     """Return a trial. Raises ProblemException (404) if the study has none with that id."""
     record = ledger.listing.find_trial(study_id, trial_id) if 0 < trial_id < 2**31 else None
     if record is None:
         raise ProblemException(404, "not-found", f"study {study_id} has no trial {trial_id}")
-    return serialize_trial(record, ledger.listing.find_trial_activity([record.id])[record.id], datetime.now(UTC))
+    return serialize_trial(record, ledger.listing.read_activity_by_trial([record.id])[record.id], datetime.now(UTC))

@@ -15,5 +15,5 @@ router = APIRouter(tags=["workers"], route_class=ApiRoute)
 @router.get("/workers", operation_id="list_workers")
 def list_workers(context: ContextDep, _reader: Reader) -> WorkerList:
     """The workers with a heartbeat within 30 s, by name."""
-    workers = context.ledger.workers.list_live()
+    workers = context.ledger.workers.list_live_workers()
     return WorkerList(items=[WorkerOut.model_validate(worker) for worker in workers])

@@ -8,12 +8,12 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from bln_search.core.enums import Scope
-from bln_search.specs.base import require_storable_text
+from bln_search.specs.spec_section import require_storable_text
 from bln_search.storage.share_links import MAX_DAYS
-from service.schemas.base import NO_NUL, Name, accept_whole_float
+from service.schemas.base import NO_NUL, Name, whole_float_to_int
 
 Label = Annotated[str, StringConstraints(max_length=64), NO_NUL, AfterValidator(require_storable_text)]
-Days = Annotated[int, Field(ge=1, le=3650, strict=True), BeforeValidator(accept_whole_float)] | None
+Days = Annotated[int, Field(ge=1, le=3650, strict=True), BeforeValidator(whole_float_to_int)] | None
 
 
 class TokenCreate(BaseModel):
@@ -53,7 +53,7 @@ class ShareLinkCreate(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     label: Label = ""
-    days: Annotated[int, Field(ge=1, le=MAX_DAYS, strict=True), BeforeValidator(accept_whole_float)] = Field(
+    days: Annotated[int, Field(ge=1, le=MAX_DAYS, strict=True), BeforeValidator(whole_float_to_int)] = Field(
         default=30, description="days until it ends; it does not outlive the token that creates it"
     )
 

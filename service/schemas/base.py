@@ -11,7 +11,7 @@ from bln_search.core.names import NAME_PATTERN
 Item = TypeVar("Item")
 
 
-def accept_whole_float(value: object) -> object:
+def whole_float_to_int(value: object) -> object:
     """Accept 8.0 as 8: JSON has one type of number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

@@ -8,10 +8,11 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from bln_search.core.blend import ESTIMATE_PATTERN
+from bln_search.core.configuration import CODE_LETTERS
 from bln_search.core.enums import ArchiveFormat, ExportStep
 from bln_search.core.states import ExportState
 from bln_search.ranking.row_choice import RECOMMENDED
-from service.schemas.base import accept_whole_float
+from service.schemas.base import whole_float_to_int
 
 
 class ExportRequest(BaseModel):
@@ -19,7 +20,7 @@ class ExportRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    configuration: Annotated[str, StringConstraints(pattern="^(recommended|best|[MTFB-]{4})$")] = Field(
+    configuration: Annotated[str, StringConstraints(pattern=f"^(recommended|best|[{CODE_LETTERS}]{{4}})$")] = Field(
         default=RECOMMENDED,
         description="`recommended`, `best` (the first row with the other values), or four letters like TTFF",
     )
@@ -29,13 +30,13 @@ class ExportRequest(BaseModel):
     arm: Annotated[str, StringConstraints(max_length=32, pattern="^[a-z0-9_-]*$")] | None = Field(
         default=None, description="label of the arm of the row"
     )
-    batch_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True), BeforeValidator(accept_whole_float)] | None = (
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True), BeforeValidator(whole_float_to_int)] | None = (
         Field(default=None, description="mini-batch size at inference of the row")
     )
     parameters: Annotated[str, StringConstraints(max_length=5000)] | None = Field(
         default=None, description="parameters of the row, as the leaderboard prints them or as JSON"
     )
-    seed: Annotated[int, Field(ge=0, lt=2**32, strict=True), BeforeValidator(accept_whole_float)] | None = Field(
+    seed: Annotated[int, Field(ge=0, lt=2**32, strict=True), BeforeValidator(whole_float_to_int)] | None = Field(
         default=None, description="seed of the network; by default the one with the lowest validation loss"
     )
     format: ArchiveFormat = Field(default=ArchiveFormat.ALL, description="forms of the network in the archive")

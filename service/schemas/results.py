@@ -35,7 +35,7 @@ class Attempt(BaseModel):
     started_at: datetime
     ended_at: datetime | None
     failure: FailureClass | None = Field(description="class of the failure; null unless it failed")
-    reason: str | None = Field(description="why it failed")
+    reason: str | None = Field(description="why it ended without a trained network")
 
 
 class Trial(BaseModel):

@@ -10,8 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from bln_search.core.enums import StudyKind
 from bln_search.core.states import StopRequest, StudyState
 from bln_search.core.tags import MAX_TAGS, TAG_PATTERN
-from bln_search.specs.base import require_storable_text
-from service.schemas.base import NO_NUL, Name, accept_whole_float
+from bln_search.specs.spec_section import require_storable_text
+from service.schemas.base import NO_NUL, Name, whole_float_to_int
 
 Tag = Annotated[str, StringConstraints(pattern=TAG_PATTERN)]
 Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
@@ -79,11 +79,11 @@ class StudyUpdate(BaseModel):
     tags: Tags | None = Field(default=None, description="replace all tags of the study")
     add_tags: Tags | None = Field(default=None, description="add these tags, keep the others")
     remove_tags: Tags | None = Field(default=None, description="remove these tags, keep the others")
-    priority: Annotated[int, Field(ge=-10, le=10, strict=True), BeforeValidator(accept_whole_float)] | None = None
+    priority: Annotated[int, Field(ge=-10, le=10, strict=True), BeforeValidator(whole_float_to_int)] | None = None
 
     @field_validator("notes", "title")
     @classmethod
-    def _require_storable(cls, value: str | None) -> str | None:
+    def _check_storable_text(cls, value: str | None) -> str | None:
         return None if value is None else require_storable_text(value)
 
 

@@ -3,6 +3,9 @@ import { alarm, ask } from "./api.js";
 
 const FIT = { responsive: true, displayModeBar: false };
 const FEW_LINES = 3;
+const BRIGHT = 384;
+const BLUES = { "#0072b2": "#56b4e9", "#56b4e9": "#0072b2", "0,114,178": "86,180,233", "86,180,233": "0,114,178" };
+const ANY_BLUE = new RegExp(Object.keys(BLUES).join("|"), "gi");
 let loading = null;
 
 function load() {
@@ -26,19 +29,32 @@ function colour(name) {
   return found;
 }
 
+// The palette has a dark and a light blue. On a dark page they change places, so that the first series is the lighter one.
+function coloured(data) {
+  const [red, green, blue] = colour("--page").match(/[\d.]+/g).map(Number);
+  if (red + green + blue > BRIGHT) {
+    return data;
+  }
+  const swap = (text) => text.replaceAll(ANY_BLUE, (found) => BLUES[found.toLowerCase()]);
+  return data.map((trace) => (trace.marker?.colorscale ? trace : JSON.parse(swap(JSON.stringify(trace)))));
+}
+
 function themed(figure) {
   const text = colour("--text");
   const line = colour("--line");
   const narrow = document.documentElement.clientWidth < 600;
+  const titled = (axis) => ({ ...axis, title: { ...axis?.title, ...(narrow ? { font: { size: 11 } } : {}) } });
+  const below = { yref: "container", yanchor: "bottom", y: 0, ...(narrow ? { font: { size: 11 } } : {}) };
+  const { legend } = figure.layout;
   const axis = { gridcolor: line, zerolinecolor: line, linecolor: line };
   return {
     ...figure.layout,
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: text, family: getComputedStyle(document.body).fontFamily, size: 13 },
-    legend: { ...figure.layout.legend, ...(narrow ? { y: -0.4, font: { size: 11 } } : {}) },
-    xaxis: { ...axis, ...figure.layout.xaxis },
-    yaxis: { ...axis, ...figure.layout.yaxis },
+    legend: { ...legend, ...(legend?.orientation === "h" ? below : {}) },
+    xaxis: { ...axis, ...titled(figure.layout.xaxis) },
+    yaxis: { ...axis, ...titled(figure.layout.yaxis) },
   };
 }
 
@@ -65,7 +81,7 @@ export async function draw(place) {
     place.figure = answer.figure;
     const { height } = answer.figure.layout; // of a chart with many rows
     plot.style.height = height ? `${height}px` : "";
-    await plotly.react(plot, answer.figure.data, themed(answer.figure), FIT);
+    await plotly.react(plot, coloured(answer.figure.data), themed(answer.figure), FIT);
     plot.classList.toggle("picks", linesOf(answer.figure) > FEW_LINES);
     highlight(plot);
     for (const button of place.querySelectorAll(".picture, .enlarge")) {
@@ -109,7 +125,7 @@ async function enlarge(place) {
   if (!height) {
     delete layout.height;
   }
-  await plotly.newPlot(plot, structuredClone(place.figure.data), layout, FIT);
+  await plotly.newPlot(plot, structuredClone(coloured(place.figure.data)), layout, FIT);
   plot.classList.toggle("picks", linesOf(place.figure) > FEW_LINES);
   delete plot.dataset.highlights; // a new plot has no listeners
   highlight(plot);
@@ -120,7 +136,7 @@ async function picture(place) {
   const plotly = await load();
   const layout = { ...themed(place.figure), paper_bgcolor: colour("--page") };
   const options = { format: "png", width: 1200, height: place.figure.layout.height || 700, scale: 2 };
-  const data = await plotly.toImage({ data: place.figure.data, layout }, options);
+  const data = await plotly.toImage({ data: coloured(place.figure.data), layout }, options);
   const link = document.createElement("a");
   link.href = data;
   link.download = `${place.dataset.name}.png`;
@@ -145,7 +161,7 @@ for (const place of document.querySelectorAll(".chart")) {
 document.addEventListener("theme", () => {
   for (const place of document.querySelectorAll(".chart")) {
     if (place.figure) {
-      load().then((plotly) => plotly.react(place.querySelector(".plot"), place.figure.data, themed(place.figure), FIT));
+      load().then((plotly) => plotly.react(place.querySelector(".plot"), coloured(place.figure.data), themed(place.figure), FIT));
     }
   }
 });

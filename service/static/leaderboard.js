@@ -56,3 +56,16 @@ document.querySelector(".board")?.addEventListener("change", (event) => {
   keepInLink();
   show();
 });
+
+// the opened menu is moved to the left as far as it would stick out of the window
+const menu = document.querySelector(".menu");
+const MARGIN = 8;
+
+menu?.addEventListener("toggle", () => {
+  const list = menu.querySelector("fieldset");
+  list.style.marginLeft = "0";
+  const outside = list.getBoundingClientRect().right + MARGIN - document.documentElement.clientWidth;
+  if (outside > 0) {
+    list.style.marginLeft = `${-outside}px`;
+  }
+});

@@ -4,6 +4,11 @@ import { localise } from "./times.js";
 
 localise(document);
 
+// on a narrow screen the pages are one line that scrolls: the present one is to be seen
+const pages = document.querySelector(".bar nav");
+const present = pages?.querySelector("[aria-current]");
+if (present) pages.scrollLeft = present.offsetLeft - pages.offsetLeft - pages.clientWidth / 2 + present.offsetWidth / 2;
+
 document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const dark = root.dataset.theme

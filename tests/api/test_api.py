@@ -19,7 +19,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.states import EvaluationState
 from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.reports.sentences.recommendation import recommendation_headline
-from bln_search.reports.sentences.significance import significance_fact
+from bln_search.reports.sentences.significance import first_rows_significance_text
 from tests.api.own_network import make_loader, make_network
 
 
@@ -194,7 +194,7 @@ def test_convert_makes_every_norm_a_bln_layer_with_its_features():
 
 
 def test_a_misspelled_method_names_the_choices():
-    with pytest.raises(ModelError, match="choose bln, bn, ln, mbn, brn, none or same"):
+    with pytest.raises(ModelError, match="choose bln, bn, ln, mbn, brn, wn, normprop, ap2, none or same"):
         bln_search.convert(nn.Sequential(nn.BatchNorm1d(3)), method="smae")
 
 
@@ -272,7 +272,7 @@ def test_printed_table_shows_significantly_different_rows():
     compared = ranked.comparison
     assert (compared.seeds, compared.examples, len(compared.rows)) == (1, 120, 16)
     assert compared.rows[0].configuration == str(ranked.best.configuration)
-    assert format_sentence(significance_fact(compared)) in " ".join(str(ranked).split())
+    assert format_sentence(first_rows_significance_text(compared)) in " ".join(str(ranked).split())
     assert compared is ranked.comparison
 
 

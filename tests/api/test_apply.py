@@ -80,7 +80,7 @@ def test_a_code_is_warned_of_too(ranked, choice, expected):
 def test_the_best_per_layer_configuration_is_warned_of_as_any_other():
     layered = bln_search.search_layers(make_network(), make_loader(), make_loader(seed=1))
     for row in layered.result.rows[:20]:
-        choice = layered.of(PerLayerConfiguration.parse(row.configuration))
+        choice = layered.with_populations(PerLayerConfiguration.parse(row.configuration))
         network = evaluated_network()
         assert (
             warns(network, choice)

@@ -10,8 +10,8 @@ import pytest
 import bln_search
 from bln_search.api import arguments
 from bln_search.api.inputs.score import ScoreName
-from bln_search.core.configuration import Method
 from bln_search.core.enums import Correction, LayerSearch, PopulationEstimate, Semantics
+from bln_search.core.method import Method
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from bln_search.core.enums import Correction, LayerSearch, PopulationEstimate, S
         (arguments.MethodName, [*Method, "same"]),
         (arguments.SemanticsName, list(Semantics)),
         (arguments.CorrectionName, list(Correction)),
-        (arguments.EstimateName, [estimate for estimate in PopulationEstimate if estimate != "memory"]),
+        (arguments.EstimateName, [estimate for estimate in PopulationEstimate if not estimate.has_own_source_letter]),
         (arguments.LayerSearchName, list(LayerSearch)),
     ],
 )

@@ -37,13 +37,13 @@ def test_variances_do_not_cancel_far_from_zero(mean, deviation):
         variance_between = (weights * (centred_means - (weights * centred_means).sum()).square()).sum()
         return float(((weights * stacked_variances).sum() + variance_between + 1e-4).sqrt())
 
-    moments = collected[bn].moments(has_batch_statistics=True, has_feature_statistics=False)
+    moments = collected[bn].averaged_moments(has_batch_statistics=True, has_feature_statistics=False)
     population = bn.compute_population(moments, Correction.TOTAL).batch.deviation
     memory = mbn.compute_population(
-        mbn.history_estimates()[PopulationEstimate.MEMORY], Correction.TOTAL
+        mbn.estimates_from_history()[PopulationEstimate.MEMORY], Correction.TOTAL
     ).batch.deviation
     moving = brn.compute_population(
-        brn.history_estimates()[PopulationEstimate.MOVING], Correction.TOTAL
+        brn.estimates_from_history()[PopulationEstimate.MOVING], Correction.TOTAL
     ).batch.deviation
     assert population.item() == pytest.approx(total([1, 1, 1, 1]), rel=1e-6)
     assert memory.item() == pytest.approx(total([0, 0.81, 0.9, 1]), rel=1e-6)

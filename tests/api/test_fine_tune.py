@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import bln_search
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Split
+from bln_search.core.method import Method
 from bln_search.norms import make_norm
 
 M, D, CLASSES, BATCHES, EPSILON = 6, 5, 3, 4, 1e-4

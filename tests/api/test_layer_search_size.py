@@ -79,10 +79,16 @@ def test_too_many_configurations_name_the_argument_to_change(kind, layers, limit
 def test_best_independent_has_the_lowest_loss_of_its_kind(search):
     layered = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=100)
     space, sums = layered.record.space, layered.record.sums
-    digits = [space.digits_at(index) for index in range(space.size)] if sums.digits is None else sums.digits.tolist()
+    digits = (
+        [space.digits_at_index(index) for index in range(space.num_configurations)]
+        if sums.digits is None
+        else sums.digits.tolist()
+    )
     losses = {
         str(configuration): loss
-        for configuration, loss in zip(map(space.configuration, digits), sums.mean_loss, strict=True)
+        for configuration, loss in zip(
+            map(space.configuration_of_digits, digits), sums.mean_loss_per_configuration, strict=True
+        )
         if configuration.is_deterministic
     }
     assert len(losses) >= 4
@@ -99,7 +105,7 @@ def test_layered_results_are_shown_short_in_a_debugger_and_as_a_table_in_a_noteb
         repr(layered)
         == f"<RankedLayers: exact search of 256 configurations, best {best.configuration} {best.loss:.4f}>"
     )
-    assert repr(layered.best) == f"<LayeredConfiguration: {best.configuration}>"
+    assert repr(layered.best) == f"<PerLayerConfigurationWithPopulations: {best.configuration}>"
     html = layered._repr_html_()
     assert f'<td style="text-align: left">{best.configuration}</td>' in html
     assert "-fold cross-validation" in html

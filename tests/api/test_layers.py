@@ -13,8 +13,8 @@ import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.evaluation.tree.verification import plain_pass_losses
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
+from bln_search.evaluation.tree.verification import compute_plain_pass_losses
 from bln_search.models import MLP
 from bln_search.norms import BLN, BN
 from bln_search.norms.network.layers import evaluation_mode
@@ -25,7 +25,7 @@ def test_best_configuration_can_be_applied():
     model = network()
     ranked = bln_search.search_layers(model, loader(60, 0), loader(45, 1), test_loader=loader(30, 2))
     assert ranked.result.size == "256"
-    losses = ranked.record.sums.mean_loss
+    losses = ranked.record.sums.mean_loss_per_configuration
     assert ranked.result.rows[0].loss == losses.min()
     assert str(ranked.best) == ranked.result.rows[0].configuration
     bln_search.apply_configuration(model, ranked.best)
@@ -58,7 +58,7 @@ def test_result_prints_as_a_table_with_its_validation():
 def test_searches_find_the_optimum_of_a_small_space(search):
     exact = bln_search.search_layers(network(), loader(60, 0), loader(60, 1))
     layered = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=200)
-    order = np.sort(exact.record.sums.mean_loss)
+    order = np.sort(exact.record.sums.mean_loss_per_configuration)
     assert layered.result.rows[0].loss <= order[12] + 1e-9
     assert not layered.result.marginal
 
@@ -70,7 +70,7 @@ def test_layers_can_be_tied_and_configurations_parsed():
     assert ranked.result.size == "256"
     codes = str(ranked.best).split(".")
     assert codes[0] == codes[1]
-    chosen = ranked.of(PerLayerConfiguration.parse("TTTT.TTTT.FFFF"))
+    chosen = ranked.with_populations(PerLayerConfiguration.parse("TTTT.TTTT.FFFF"))
     bln_search.apply_configuration(model, chosen)
     assert [str(layer.configuration) for layer in bln_search_layers(model)] == ["TTTT", "TTTT", "FFFF"]
     bln_search.apply_configuration(model, "FFFF.FFFF.FFFF")
@@ -123,11 +123,11 @@ def test_plain_passes_agree():
     populations = {
         layer: ranked.populations[name] for name, layer in model.named_modules() if name in ranked.populations
     }
-    tree = TreeEvaluator(model, list(loader(40, 1)), populations)
+    tree = TreePerLayerEvaluator(model, list(loader(40, 1)), populations)
     configuration = PerLayerConfiguration.parse("TFTF.FTTF")
-    index = ranked.record.space.index(ranked.record.space.digits(configuration))
-    expected = float(plain_pass_losses(tree, configuration, tree.batches).double().mean())
-    assert ranked.record.sums.mean_loss[index] == pytest.approx(expected, rel=1e-5)
+    index = ranked.record.space.index_of_digits(ranked.record.space.digits_of_configuration(configuration))
+    expected = float(compute_plain_pass_losses(tree, configuration, tree.batches).double().mean())
+    assert ranked.record.sums.mean_loss_per_configuration[index] == pytest.approx(expected, rel=1e-5)
 
 
 def of_sizes(*sizes, features=6):

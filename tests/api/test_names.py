@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bln_search import apply_configuration, evaluate_configurations, search_layers
-from bln_search.api.apply import LayeredConfiguration
+from bln_search.api.apply import PerLayerConfigurationWithPopulations
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.core.errors import DataError, ModelError
@@ -98,7 +98,7 @@ def test_untraceable_network_needs_layer_names():
     apply_configuration(model, "FFTF.FFTF")
     assert [str(layer.configuration) for layer in (model.n2, model.n1)] == ["FFTF", "FFTF"]
     configuration = PerLayerConfiguration.parse("FFFT.FFTF")
-    apply_configuration(model, LayeredConfiguration(configuration, ("n1", "n2"), {}))
+    apply_configuration(model, PerLayerConfigurationWithPopulations(configuration, ("n1", "n2"), {}))
     assert [str(layer.configuration) for layer in (model.n2, model.n1)] == ["FFTF", "FFFT"]
 
 

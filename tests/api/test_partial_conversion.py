@@ -72,11 +72,13 @@ def test_search_of_a_converted_part_equals_a_plain_loop(network):
     space = layered.record.space
     assert space.layers == ("late.1",)
     expected = []
-    for index in range(space.size):
+    for index in range(space.num_configurations):
         copied = copy.deepcopy(network)
-        bln_search.apply_configuration(copied, layered.of(space.configuration(space.digits_at(index))))
+        bln_search.apply_configuration(
+            copied, layered.with_populations(space.configuration_of_digits(space.digits_at_index(index)))
+        )
         expected.append(plain_loss(copied))
-    np.testing.assert_allclose(layered.record.sums.mean_loss, expected, rtol=1e-12)
+    np.testing.assert_allclose(layered.record.sums.mean_loss_per_configuration, expected, rtol=1e-12)
 
 
 def test_converted_part_is_exported_with_the_rest(network, tmp_path):

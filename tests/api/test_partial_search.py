@@ -70,9 +70,11 @@ def trained(make):
 def plain_losses(network, layered):
     """The mean loss of every configuration, each applied to a copy of the network and evaluated by a plain loop."""
     space, losses = layered.record.space, []
-    for index in range(space.size):
+    for index in range(space.num_configurations):
         copied = copy.deepcopy(network)
-        bln_search.apply_configuration(copied, layered.of(space.configuration(space.digits_at(index))))
+        bln_search.apply_configuration(
+            copied, layered.with_populations(space.configuration_of_digits(space.digits_at_index(index)))
+        )
         with torch.no_grad(), evaluation_mode(copied):
             parts = [nn.functional.cross_entropy(copied(x), y, reduction="none") for x, y in VALIDATION]
         losses.append(torch.cat(parts).mean().item())
@@ -99,7 +101,7 @@ def test_kept_layers_equal_a_plain_loop_in_double(make, late):
     with torch.no_grad():
         np.testing.assert_allclose(network(VALIDATION[0][0]), original(VALIDATION[0][0]), rtol=1e-12)
     expected = plain_losses(network, layered)
-    np.testing.assert_allclose(layered.record.sums.mean_loss, expected, rtol=1e-12)
+    np.testing.assert_allclose(layered.record.sums.mean_loss_per_configuration, expected, rtol=1e-12)
     bln_search.apply_configuration(network, layered.best)
     assert {name: code for name, code in codes(network).items() if name not in late} == {
         name: code for name, code in before.items() if name not in late
@@ -118,7 +120,9 @@ def test_kept_layers_equal_layers_that_were_not_converted(estimate):
     expected = bln_search.search_layers(partly, TRAIN, VALIDATION, estimate=estimate)
     groups = {"late": ["norm2"]}
     layered = bln_search.search_layers(completely, TRAIN, VALIDATION, groups=groups, others="as_is", estimate=estimate)
-    np.testing.assert_allclose(layered.record.sums.mean_loss, expected.record.sums.mean_loss, rtol=1e-12)
+    np.testing.assert_allclose(
+        layered.record.sums.mean_loss_per_configuration, expected.record.sums.mean_loss_per_configuration, rtol=1e-12
+    )
     np.testing.assert_allclose(layered.record.confirmed.losses, expected.record.confirmed.losses, rtol=1e-12)
     assert [row.configuration for row in layered.result.uniform] == [
         row.configuration for row in expected.result.uniform
@@ -134,11 +138,17 @@ def test_applied_configurations_of_bln_layers_are_kept(row):
     for layer in find_norms(network).values():
         layer.drop_unused_populations()  # as an export does
     layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="as_is")
-    assert {str(row).split(".")[0] for row in map(layered.record.space.configuration, [(0, 0, 0), (0, 0, 15)])} == {row}
-    np.testing.assert_allclose(layered.record.sums.mean_loss, plain_losses(network, layered), rtol=1e-12)
+    assert {
+        str(row).split(".")[0] for row in map(layered.record.space.configuration_of_digits, [(0, 0, 0), (0, 0, 15)])
+    } == {row}
+    np.testing.assert_allclose(
+        layered.record.sums.mean_loss_per_configuration, plain_losses(network, layered), rtol=1e-12
+    )
     changed = copy.deepcopy(network)
     bln_search.apply_configuration(changed, "FFFF")
-    np.testing.assert_allclose(plain_losses(changed, layered), layered.record.sums.mean_loss, rtol=1e-12)
+    np.testing.assert_allclose(
+        plain_losses(changed, layered), layered.record.sums.mean_loss_per_configuration, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,7 +173,9 @@ def test_branching_network_keeps_layers_too():
         bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["norm3"]}, others="as_is")
         for network in (split, branching)
     )
-    np.testing.assert_allclose(layered.record.sums.mean_loss, expected.record.sums.mean_loss, rtol=1e-12)
+    np.testing.assert_allclose(
+        layered.record.sums.mean_loss_per_configuration, expected.record.sums.mean_loss_per_configuration, rtol=1e-12
+    )
 
 
 @pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
@@ -172,7 +184,9 @@ def test_shared_layers_have_one_configuration():
     layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="shared")
     assert layered.result.size == "256"
     assert [choice.layers for choice in layered.result.choices] == [("1", "4"), ("7",)]
-    np.testing.assert_allclose(layered.record.sums.mean_loss, plain_losses(network, layered), rtol=1e-12)
+    np.testing.assert_allclose(
+        layered.record.sums.mean_loss_per_configuration, plain_losses(network, layered), rtol=1e-12
+    )
 
 
 @pytest.mark.filterwarnings("ignore:mini-batches of several tensors")
@@ -189,7 +203,9 @@ def test_network_called_by_a_function_keeps_layers_too():
         forward=lambda model, batch: model(batch["x"]),
         target=lambda batch: batch["y"],
     )
-    np.testing.assert_allclose(layered.record.sums.mean_loss, expected.record.sums.mean_loss, rtol=1e-12)
+    np.testing.assert_allclose(
+        layered.record.sums.mean_loss_per_configuration, expected.record.sums.mean_loss_per_configuration, rtol=1e-12
+    )
 
 
 def test_free_layers_have_a_configuration_each():
@@ -228,7 +244,7 @@ def test_wrong_arguments_are_rejected_before_data_are_read():
     missing = copy.deepcopy(network)
     for layer in find_norms(missing).values():
         layer.drop_unused_populations()
-        layer.configuration = InferenceConfiguration("TTFF").restricted_to(layer.method)
+        layer.configuration = InferenceConfiguration("TTFF").restricted_to_statistics_of(layer.method)
         layer.population_batch_mean = None
     for model, options, error, message in [
         (network, {"others": "as_is"}, ValueError, "groups="),

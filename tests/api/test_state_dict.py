@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import bln_search
 from bln_search.norms import BN
-from bln_search.norms.moment_collection import collect_moments, moments_from_tensors, moments_to_tensors
+from bln_search.norms.moment_collection import collect_moments, flatten_moments_to_tensors, restore_moments_from_tensors
 from tests.api.small_network import X, Y, converted, cut, losses
 
 
@@ -64,11 +64,11 @@ def test_moments_of_earlier_checkpoints_are_read():
     with collect_moments([bn]) as collected:
         for x, _ in cut(0, 20):
             bn(x.double())
-    moments = collected[bn].moments(has_batch_statistics=True, has_feature_statistics=False)
-    tensors = moments_to_tensors({"n": moments})
+    moments = collected[bn].averaged_moments(has_batch_statistics=True, has_feature_statistics=False)
+    tensors = flatten_moments_to_tensors({"n": moments})
     variance = tensors.pop("n|batch|variance_of_mean")
     tensors["n|batch|mean_square"] = variance + tensors["n|batch|mean"].square()
-    torch.testing.assert_close(moments_from_tensors(tensors)["n"].batch.variance_of_mean, variance)
+    torch.testing.assert_close(restore_moments_from_tensors(tensors)["n"].batch.variance_of_mean, variance)
 
 
 def test_layers_take_the_batch_size_of_the_population():

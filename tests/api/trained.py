@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from bln_search.api import TrainedRow
-from bln_search.api.export.description import ExportMetrics, MetricValues
+from bln_search.api.export.description import ExportedRowMetrics, LossAndAccuracy
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
-from bln_search.data import load_data
+from bln_search.data import load_data_set
 from bln_search.execution import environment as places
-from bln_search.execution.messages import EvaluationDone, Task, TrainingDone
-from bln_search.execution.trial import run_task
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
+from bln_search.execution.trial import run_trial_task
+from bln_search.specs import list_planned_trial_specs, parse_study
 
 STUDY = """
 name: small
@@ -26,7 +26,7 @@ training: {{epochs: 2}}
 seeds: [0]
 evaluation: {evaluation}
 """
-DIGITS = load_data("digits", None)
+DIGITS = load_data_set("digits", None)
 
 
 def enlarged():
@@ -41,18 +41,18 @@ def enlarged():
 def train(folder, model, arm, evaluation="{}", data=DIGITS):
     """The study's only trial, its checkpoint and its evaluations; checkpoints go to `folder`."""
     study = parse_study(STUDY.format(model=model, arm=arm, evaluation=evaluation))
-    (trial,) = list_planned_trials(study)
+    (trial,) = list_planned_trial_specs(study)
     messages = []
-    load_data = places.load_data
-    places.load_data = lambda *_: data
+    load_data = places.load_data_set
+    places.load_data_set = lambda *_: data
     places.load_prepared_data.cache_clear()
     try:
-        for _ in run_task(
-            Task(1, trial), places.ExecutionEnvironment(folder, folder, FolderStore(folder)), messages.append
+        for _ in run_trial_task(
+            TrialTask(1, trial), places.ExecutionEnvironment(folder, folder, FolderStore(folder)), messages.append
         ):
             pass
     finally:
-        places.load_data = load_data
+        places.load_data_set = load_data
         places.load_prepared_data.cache_clear()
     checkpoint = next(message.checkpoint for message in messages if isinstance(message, TrainingDone))
     evaluations = next(message.evaluations for message in messages if isinstance(message, EvaluationDone))
@@ -68,7 +68,7 @@ def row_of(trained, code, batch_size=25):
         if str(evaluation.key.configuration) == code and evaluation.key.batch_size == batch_size
     ]
     figures = {
-        evaluation.key.split.value: MetricValues(loss=evaluation.loss or 0.0, accuracy=evaluation.accuracy or 0.0)
+        evaluation.key.split.value: LossAndAccuracy(loss=evaluation.loss or 0.0, accuracy=evaluation.accuracy or 0.0)
         for evaluation in row_evaluations
     }
     row = TrainedRow(
@@ -79,6 +79,6 @@ def row_of(trained, code, batch_size=25):
         configuration=InferenceConfiguration(code),
         estimate=row_evaluations[0].key.estimate,
         batch_size=batch_size,
-        figures=ExportMetrics(seeds=1, over_seeds=figures, this_seed=figures),
+        figures=ExportedRowMetrics(seeds=1, over_seeds=figures, this_seed=figures),
     )
     return row, next(evaluation for evaluation in row_evaluations if evaluation.key.split is Split.TEST)

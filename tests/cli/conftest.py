@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from bln_search.cli.main import app
-from bln_search.cli.output import output_width, results
+from bln_search.cli.output import choose_output_width, results
 from bln_search.cli.studies import deletion
 from tests.support.service_world import World
 
@@ -69,13 +69,13 @@ def in_every_format(invoke):
 @pytest.fixture
 def terminal(monkeypatch):
     """The input of a call answers as a user at a terminal."""
-    monkeypatch.setattr(deletion, "_can_ask", lambda: True)
+    monkeypatch.setattr(deletion, "_is_terminal_interactive", lambda: True)
 
 
 @pytest.fixture
 def pipe(monkeypatch):
     """Lines are not wrapped, although the processes of pytest-xdist set COLUMNS."""
-    monkeypatch.setattr(results, "width", output_width({}, is_terminal=False))
+    monkeypatch.setattr(results, "width", choose_output_width({}, is_terminal=False))
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import typer
 
 from bln_search.cli import main
 from bln_search.cli.studies.results import export, verification
-from bln_search.cli.studies.results.exported_rows import RowOptions, find_row
+from bln_search.cli.studies.results.exported_rows import RowOptions, choose_exported_row
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError
-from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
-from bln_search.ranking.leaderboard import rank_rows
+from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.ranking.leaderboard import rank_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 
 FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH
@@ -25,11 +25,11 @@ def scored(code, estimate, loss, *, arm="bln", batch_size=25, point="", undefine
     key = EvaluationKey(InferenceConfiguration(code), estimate, batch_size, Split.VALIDATION)
     if undefined:
         return TrialEvaluation(arm, 0, Evaluation.make_undefined(key, undefined), point)
-    outcomes = Outcomes(np.full(4, loss, np.float32), np.ones(4, np.bool_))
+    outcomes = ExampleOutcomes(np.full(4, loss, np.float32), np.ones(4, np.bool_))
     return TrialEvaluation(arm, 0, Evaluation.from_outcomes(key, outcomes), point)
 
 
-BOARD = rank_rows(
+BOARD = rank_evaluations(
     [
         scored("FFFF", None, 0.5),
         scored("TTTT", FROZEN, 0.25),
@@ -42,7 +42,7 @@ BOARD = rank_rows(
 
 
 def choose_row(board, config, estimate=None, arm=None, batch_size=None, parameters=None):
-    return find_row(None, None, board, RowOptions(config, estimate, arm, batch_size, parameters, None))
+    return choose_exported_row(None, None, board, RowOptions(config, estimate, arm, batch_size, parameters, None))
 
 
 def test_best_is_the_first_row_of_the_selection():
@@ -54,7 +54,7 @@ def test_best_is_the_first_row_of_the_selection():
 
 def test_label_of_a_blend_selects_its_row():
     labels = ("frozen@0.1", "frozen@N16")
-    board = rank_rows([scored("BBFF", label, 0.5 + place) for place, label in enumerate(labels)])
+    board = rank_evaluations([scored("BBFF", label, 0.5 + place) for place, label in enumerate(labels)])
     assert choose_row(board, "BBFF", estimate="frozen@N16").metrics[Split.VALIDATION].loss.mean == 1.5
     with pytest.raises(ExportError, match="2 rows are BBFF") as error:
         choose_row(board, "BBFF")
@@ -102,7 +102,7 @@ def test_unknown_code_and_study_without_results_are_rejected():
     with pytest.raises(typer.BadParameter, match=r"'TTX' is not an inference configuration.*or write best"):
         choose_row(BOARD, "TTX")
     with pytest.raises(ExportError, match="no result yet"):
-        choose_row(rank_rows([]), "best")
+        choose_row(rank_evaluations([]), "best")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_interrupt_reports_that_nothing_was_written(room, arguments, monkeypatch
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, "open_database", interrupted)
+    monkeypatch.setattr(room, "open_database_without_service", interrupted)
     monkeypatch.setattr(sys, "argv", ["bln-search", *arguments])
     with pytest.raises(SystemExit) as end:
         main.main()

@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from bln_search.cli.extras import EXTRAS, missing_package_error, missing_training_package_error
+from bln_search.cli.extras import EXTRAS, find_missing_package_error, find_missing_training_package_error
 from tests.conftest import ROOT
 
 PROGRAM = """
@@ -60,11 +60,11 @@ def test_every_package_of_the_extras_is_known():
 
 
 def test_unknown_missing_package_is_not_attributed_to_an_extra():
-    assert missing_package_error(ModuleNotFoundError("No module named 'x'", name="x")) is None
-    assert "bln-search[train]" in str(missing_package_error(ModuleNotFoundError("No module", name="torch.fx")))
+    assert find_missing_package_error(ModuleNotFoundError("No module named 'x'", name="x")) is None
+    assert "bln-search[train]" in str(find_missing_package_error(ModuleNotFoundError("No module", name="torch.fx")))
 
 
 def test_missing_training_package_is_found_without_imports(monkeypatch):
-    assert missing_training_package_error() is None
+    assert find_missing_training_package_error() is None
     monkeypatch.setattr("bln_search.cli.extras.find_spec", lambda name: None if name == "torch" else object())
-    assert "torch is not installed" in str(missing_training_package_error())
+    assert "torch is not installed" in str(find_missing_training_package_error())

@@ -30,7 +30,9 @@ def call(world):
 
     def _call(*arguments, results=(), **options):
         study_id = world.complete(**options)
-        world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), Analysis(layers=results))
+        world.ledger.analyses.save(
+            study_id, world.ledger.analyses.count_trials_with_result(study_id), Analysis(layers=results)
+        )
         database = world.settings.database_url
         return CliRunner().invoke(app, ["layers", str(study_id), "--database", database, *arguments])
 

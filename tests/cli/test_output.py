@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from bln_search.cli.output import make_records_table, output_width
+from bln_search.cli.output import choose_output_width, make_records_table
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from bln_search.cli.output import make_records_table, output_width
 )
 def test_columns_is_respected_in_terminal_and_pipe(columns, is_terminal, width):
     environment = {} if columns is None else {"COLUMNS": columns}
-    assert output_width(environment, is_terminal=is_terminal) == width
+    assert choose_output_width(environment, is_terminal=is_terminal) == width
 
 
 def test_the_console_of_a_pipe_has_the_width_of_columns():

@@ -18,7 +18,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.specs import parse_study
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
 from bln_search.worker.analysis import compute_analysis
 from tests.support.numbers import numbers_in
@@ -42,7 +42,7 @@ def finished_home(tmp_path_factory):
     """A home in which the study was run and analysed."""
     home = tmp_path_factory.mktemp("home")
     ledger, environment = open_home_ledger(home), environment_of(home)
-    study_id = ledger.studies.accept(parse_study(STUDY))
+    study_id = ledger.studies.store_study_once(parse_study(STUDY))
     run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher())
     compute_analysis(ledger, study_id, environment)
     ledger.close()
@@ -75,19 +75,19 @@ def environment_of(home):
 
 
 def open_home_ledger(home):
-    return open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+    return open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
 
 
 def analysis_of(home):
     ledger = open_home_ledger(home)
-    analysis = ledger.analyses.find(1).analysis
+    analysis = ledger.analyses.find_current_analysis(1).analysis
     ledger.close()
     return analysis
 
 
 def searches_of(home):
     ledger = open_home_ledger(home)
-    searches = list(ledger.layer_searches.iterate(1))
+    searches = list(ledger.layer_searches.iter_finished_searches(1))
     ledger.close()
     return searches
 
@@ -165,7 +165,7 @@ def test_search_error_is_one_sentence_and_keeps_results(finished_home, call, arg
 
 def test_study_without_trained_networks_must_run_first(tmp_path, call):
     ledger = open_home_ledger(tmp_path)
-    ledger.studies.accept(parse_study(STUDY))
+    ledger.studies.store_study_once(parse_study(STUDY))
     ledger.close()
     code, _, messages = call(tmp_path, "layered")
     assert code == 3
@@ -189,7 +189,7 @@ def test_incomplete_study_shows_its_searched_networks(home, call):
 
 def test_failed_search_of_one_network_keeps_the_others(home, call):
     ledger = open_home_ledger(home)
-    (trial,) = ledger.trials.list_finished(1, arm="ln")
+    (trial,) = ledger.trials.list_finished_trials(1, arm="ln")
     ledger.close()
     (home / "checkpoints" / trial.checkpoint.file).unlink()
     code, _, messages = call(home, "layered", "--search", "beam")

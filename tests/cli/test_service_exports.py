@@ -47,15 +47,15 @@ class WorkerThread:
 
     def _work(self):
         jobs, deadline = self.world.ledger.export_jobs, time.monotonic() + 60
-        while (claimed := jobs.claim("host/1/0", lambda _: True)) is None:
+        while (claimed := jobs.claim_next_export("host/1/0", lambda _: True)) is None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
         if self.content is None:
-            jobs.fail(claimed.token, self.reason)
+            jobs.fail_export(claimed.running_attempt_key, self.reason)
             return
         archive = StoredArchive(f"{self.stated[:32]}.zip", len(self.content), self.stated)
         self.world.settings.checkpoint_store.write(archive.file, self.content)
-        jobs.finish(claimed.token, archive, timedelta(days=1))
+        jobs.finish_export(claimed.running_attempt_key, archive, timedelta(days=1))
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.client import Client, ServiceError
-from bln_search.client.stream import read_stream
+from bln_search.client.stream import iter_server_sent_events
 from bln_search.ranking.analysis import Analysis
 
 
@@ -113,7 +113,7 @@ def test_broken_stream_yields_only_complete_events(events, cut):
     text = "retry: 1000\n\n" + "".join(
         f"id: 1\nevent: epoch\ndata: {json.dumps(event)}\n\n: still here\n\n" for event in events
     )
-    actual = list(read_stream(text[: min(cut, len(text))].split("\n")))
+    actual = list(iter_server_sent_events(text[: min(cut, len(text))].split("\n")))
     assert actual == events[: len(actual)]
     if cut >= len(text):
         assert actual == events
@@ -121,7 +121,7 @@ def test_broken_stream_yields_only_complete_events(events, cut):
 
 def test_stream_yields_none_at_its_end():
     lines = ["id: 1", "event: epoch", "data: {}", "", "event: end", "data: {}", ""]
-    assert list(read_stream(lines)) == [{}, None]
+    assert list(iter_server_sent_events(lines)) == [{}, None]
 
 
 class Changing(Other):

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.contracts.buckets import bucket_server
 
 _numbers = itertools.count()
@@ -42,7 +42,7 @@ def create_database(server, name, template="template1"):
 @pytest.fixture(scope="session")
 def template(postgres):
     """The name of a database with all tables, to copy from."""
-    open_ledger(create_database(postgres, "migrated")).close()
+    open_and_upgrade_ledger(create_database(postgres, "migrated")).close()
     return "migrated"
 
 
@@ -77,7 +77,7 @@ def create_ledger(request, tmp_path):
         if kind == "postgres":
             server, template = request.getfixturevalue("postgres"), request.getfixturevalue("template")
             url = create_database(server, f"another_{next(_numbers)}", template)
-        ledgers.append(open_ledger(url))
+        ledgers.append(open_and_upgrade_ledger(url))
         return ledgers[-1]
 
     yield make
@@ -92,6 +92,6 @@ def ledger(kind, request, tmp_path):
     if kind == "postgres":
         server, template = request.getfixturevalue("postgres"), request.getfixturevalue("template")
         url = create_database(server, f"ledger_{next(_numbers)}", template)
-    ledger = open_ledger(url)
+    ledger = open_and_upgrade_ledger(url)
     yield ledger
     ledger.close()

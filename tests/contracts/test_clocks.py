@@ -31,20 +31,20 @@ class Shifted(real):
 
 datetime.datetime, time.time = Shifted, lambda: own() + off
 
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
-ledger = open_ledger(url)
+ledger = open_and_upgrade_ledger(url)
 name = "far/1/0"
 ledger.workers.record_heartbeat(name, "cpu", "1")
-print("study", ledger.queue.claim(name, lambda _: True, 100))
-print("analysis", ledger.analyses.claim(name))
+print("study", ledger.queue.claim_next_study(name, lambda _: True, 100))
+print("analysis", ledger.analyses.claim_study_without_analysis(name))
 for study_id in map(int, sys.argv[3:]):
     try:
-        ledger.studies.start(study_id, lambda _: True, name)
+        ledger.studies.lease_and_start(study_id, lambda _: True, name)
         print("started", study_id)
     except Exception as error:
         print(type(error).__name__, study_id)
-print("workers", *[worker.name for worker in ledger.workers.list_live()])
+print("workers", *[worker.name for worker in ledger.workers.list_live_workers()])
 """
 """A worker whose clock is wrong, which asks for everything there is."""
 
@@ -55,22 +55,22 @@ def study(name):
 
 @pytest.fixture
 def ledger(ledger):
-    ledger.tokens.create("ada", Scope.WRITE)
+    ledger.tokens.create_token("ada", Scope.WRITE)
     return ledger
 
 
 @pytest.fixture
 def running(ledger):
     """A study that a worker runs, with a trial under way, and one that another analyses."""
-    analysed = ledger.queue.submit(study("analysed"), "ada").study_id
-    assert ledger.queue.claim("near/1/0", lambda _: True, 100) == analysed
-    token = ledger.attempts.claim_trial(ledger.trials.list_open(analysed)[0].id, "near/1/0")
+    analysed = ledger.queue.submit_study(study("analysed"), "ada").study_id
+    assert ledger.queue.claim_next_study("near/1/0", lambda _: True, 100) == analysed
+    token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(analysed)[0].id, "near/1/0")
     ledger.attempts.record_divergence(token, "nan")
-    assert ledger.studies.finish(analysed, runner="near/1/0") is StudyState.COMPLETE
-    assert ledger.analyses.claim("near/1/0") == analysed
-    run = ledger.queue.submit(study("run"), "ada").study_id
-    assert ledger.queue.claim("near/2/0", lambda _: True, 100) == run
-    ledger.attempts.claim_trial(ledger.trials.list_open(run)[0].id, "near/2/0")
+    assert ledger.studies.finish_run(analysed, runner="near/1/0") is StudyState.COMPLETE
+    assert ledger.analyses.claim_study_without_analysis("near/1/0") == analysed
+    run = ledger.queue.submit_study(study("run"), "ada").study_id
+    assert ledger.queue.claim_next_study("near/2/0", lambda _: True, 100) == run
+    ledger.attempts.claim_trial(ledger.trials.list_open_trials(run)[0].id, "near/2/0")
     for name in ("near/1/0", "near/2/0"):
         ledger.workers.record_heartbeat(name, "cpu", "1")
     return run
@@ -106,7 +106,7 @@ def test_lease_is_counted_by_the_database_clock(ledger, running):
     database_time = DatabaseClock(ledger.database.engine)()
     assert abs(database_time - datetime.now(UTC)) < timedelta(minutes=1)  # both are on this machine
     assert all(timedelta(0) < lease - database_time <= LEASE for lease in leases(ledger))
-    assert len(ledger.workers.list_live()) == 2
+    assert len(ledger.workers.list_live_workers()) == 2
 
 
 def test_time_advances_within_a_transaction(ledger):

@@ -16,7 +16,7 @@ from tests.support.service_world import finish_trial
 @pytest.fixture
 def ledger(ledger):
     """A ledger, whose `wait` advances its clock."""
-    ledger.tokens.create("ada", Scope.WRITE)
+    ledger.tokens.create_token("ada", Scope.WRITE)
     start, elapsed = ledger.now(), [timedelta(0)]
     ledger.database.clock = lambda: start + elapsed[0]
     ledger.wait = lambda seconds: elapsed.__setitem__(0, elapsed[0] + timedelta(seconds=seconds))
@@ -24,7 +24,7 @@ def ledger(ledger):
 
 
 def read_metrics(ledger):
-    return ledger.monitoring.measure()
+    return ledger.monitoring.measure_ledger_metrics()
 
 
 def waiting_seconds(ledger):
@@ -38,11 +38,11 @@ def test_empty_ledger_has_metrics(ledger):
     assert figures.size > 10_000
 
 
-def test_every_state_is_counted_even_without_records(ledger):
-    study_id = ledger.queue.submit(study(seeds="0, 1"), "ada").study_id
-    ledger.queue.claim("host/1/0", all_are_alive, CAP)
-    finish_trial(ledger, ledger.trials.list_open(study_id)[0])
-    counts = ledger.monitoring.count_records()
+def test_every_stored_state_is_counted_even_without_records(ledger):
+    study_id = ledger.queue.submit_study(study(seeds="0, 1"), "ada").study_id
+    ledger.queue.claim_next_study("host/1/0", all_are_alive, CAP)
+    finish_trial(ledger, ledger.trials.list_open_trials(study_id)[0])
+    counts = ledger.monitoring.count_records_by_kind_and_state()
     states = {
         "study": StudyState,
         "trial": TrialState,
@@ -51,7 +51,9 @@ def test_every_state_is_counted_even_without_records(ledger):
         "export": ExportState,
     }
     assert {kind: set(state_counts) for kind, state_counts in counts.items()} == {
-        kind: {state.value for state in enum} for kind, enum in states.items()
+        kind: {state.value for state in enum}
+        - {"trial": {"cancelled"}, "attempt": {"diverged", "pruned"}}.get(kind, set())
+        for kind, enum in states.items()
     }
     nonzero = {
         kind: {state: count for state, count in state_counts.items() if count} for kind, state_counts in counts.items()
@@ -66,29 +68,29 @@ def test_every_state_is_counted_even_without_records(ledger):
 
 
 def test_oldest_waiting_study_has_its_time(ledger):
-    ledger.queue.submit(study("first"), "ada")
+    ledger.queue.submit_study(study("first"), "ada")
     ledger.wait(50)
-    ledger.queue.submit(study("second"), "ada")
+    ledger.queue.submit_study(study("second"), "ada")
     ledger.wait(10)
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (2, 60)
-    ledger.queue.claim("host/1/0", all_are_alive, CAP)
+    ledger.queue.claim_next_study("host/1/0", all_are_alive, CAP)
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (1, 10)
 
 
 def test_resumed_study_waits_from_its_resumption(ledger):
-    study_id = ledger.queue.submit(study(), "ada").study_id
+    study_id = ledger.queue.submit_study(study(), "ada").study_id
     ledger.wait(1000)
     ledger.queue.request_stop(study_id, StopRequest.PAUSE)
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (0, None)
     ledger.wait(1000)
     ledger.queue.resume(study_id)
     ledger.wait(5)
-    ledger.queue.update(study_id, {"name": "renamed"})
+    ledger.queue.update_study_metadata(study_id, {"name": "renamed"})
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (1, 5)
 
 
 def test_study_of_a_command_is_not_queued(ledger):
-    ledger.studies.accept(study())
+    ledger.studies.store_study_once(study())
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (0, None)
 
 
@@ -96,8 +98,8 @@ def test_live_and_busy_workers_are_counted(ledger):
     for worker in ("host/1/0", "host/2/0"):
         ledger.workers.record_heartbeat(worker, "cpu", "0")
     assert (read_metrics(ledger).workers, read_metrics(ledger).busy) == (2, 0)
-    ledger.queue.submit(study(), "ada")
-    ledger.queue.claim("host/1/0", all_are_alive, CAP)
+    ledger.queue.submit_study(study(), "ada")
+    ledger.queue.claim_next_study("host/1/0", all_are_alive, CAP)
     assert (read_metrics(ledger).workers, read_metrics(ledger).busy) == (2, 1)
     ledger.wait(WORKER_TIMEOUT.total_seconds() + 1)
     ledger.workers.record_heartbeat("host/2/0", "cpu", "0")

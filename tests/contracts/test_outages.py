@@ -14,9 +14,9 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.storage import engine as engine_module
 from bln_search.storage.engine import make_engine, read_session, schema_transaction, write_session
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import loop
-from bln_search.worker.loop import Worker
+from bln_search.worker.loop import QueueWorker
 from tests.contracts.conftest import execute
 from tests.support.service_world import World, body
 
@@ -88,8 +88,8 @@ def test_worker_waits_for_a_read_only_database(world, database, tmp_path, monkey
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.05)
     study_id = world.client().post("/api/v1/studies", json=body(**SMALL)).json()["id"]
     environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
-    ledger = open_ledger(database.url)
-    worker = Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
+    ledger = open_and_upgrade_ledger(database.url)
+    worker = QueueWorker(ledger, environment, LocalExecutor(environment, 1), cap=2)
     claims = []
 
     def look():
@@ -100,7 +100,7 @@ def test_worker_waits_for_a_read_only_database(world, database, tmp_path, monkey
 
     worker.find_disk_problem = look
     database.make_read_only()
-    worker.work(once=True)
+    worker.run_until_stopped(once=True)
     assert len(claims) > 4
     assert ledger.studies.get(study_id).state is StudyState.COMPLETE
     ledger.close()

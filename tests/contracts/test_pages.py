@@ -31,7 +31,7 @@ def world(url, tmp_path):
 def test_every_page_is_rendered_from_this_database(world):
     root = world.client("root", Scope.ADMIN, Accept="text/html")
     complete_id, other_id = world.complete(), world.complete("other", account="bob")
-    waiting_id = world.ledger.queue.submit(study("waiting"), "ada").study_id
+    waiting_id = world.ledger.queue.submit_study(study("waiting"), "ada").study_id
     paths = [
         *(
             "/studies",

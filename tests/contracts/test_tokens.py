@@ -10,26 +10,30 @@ from sqlalchemy import select, update
 from bln_search.core.enums import Scope
 from bln_search.core.errors import TokenError
 from bln_search.storage.engine import read_session, write_session
-from bln_search.storage.pagination import Page
+from bln_search.storage.pagination import PageRequest
 from bln_search.storage.tables import AccountRow, TokenRow
 from bln_search.storage.tokens import TokenKind
 
 
 def test_tokens_are_paged_newest_first(ledger):
-    tokens = [ledger.tokens.create("ada" if number % 3 else "bob", Scope.READ)[1] for number in range(9)]
+    tokens = [ledger.tokens.create_token("ada" if number % 3 else "bob", Scope.READ)[1] for number in range(9)]
     ledger.tokens.start_session(
-        ledger.tokens.find_bearer(ledger.tokens.create("cyd", Scope.READ)[0]), timedelta(hours=1)
+        ledger.tokens.find_bearer(ledger.tokens.create_token("cyd", Scope.READ)[0]), timedelta(hours=1)
     )
     ada = [token.id for token in tokens if token.account == "ada"][::-1]
     assert [token.id for token in ledger.tokens.list_tokens("ada")] == ada
-    first = [token.id for token in ledger.tokens.list_tokens("ada", Page(4, "-created"))]
+    first = [token.id for token in ledger.tokens.list_tokens("ada", PageRequest(4, "-created"))]
     assert first == ada[:5]  # one more tells that there are more
-    assert [token.id for token in ledger.tokens.list_tokens("ada", Page(4, "-created", (first[3],)))] == ada[4:]
-    assert [token.account for token in ledger.tokens.list_tokens(None, Page(2, "-created"))] == ["cyd", "ada", "ada"]
+    assert [token.id for token in ledger.tokens.list_tokens("ada", PageRequest(4, "-created", (first[3],)))] == ada[4:]
+    assert [token.account for token in ledger.tokens.list_tokens(None, PageRequest(2, "-created"))] == [
+        "cyd",
+        "ada",
+        "ada",
+    ]
 
 
 def test_token_authenticates_and_is_not_stored(ledger):
-    secret, info = ledger.tokens.create("ada", Scope.WRITE, "laptop")
+    secret, info = ledger.tokens.create_token("ada", Scope.WRITE, "laptop")
     bearer = ledger.tokens.find_bearer(secret)
     assert (bearer.account, bearer.scope, bearer.kind) == ("ada", Scope.WRITE, TokenKind.ACCESS)
     assert info.label == "laptop"
@@ -41,12 +45,12 @@ def test_token_authenticates_and_is_not_stored(ledger):
 
 @pytest.mark.parametrize("secret", ["", "bln_", "x", "\x00", "\ud800", "' OR 1=1 --", "a" * 10_000])
 def test_invalid_secret_authenticates_nobody(ledger, secret):
-    ledger.tokens.create("ada", Scope.ADMIN)
+    ledger.tokens.create_token("ada", Scope.ADMIN)
     assert ledger.tokens.find_bearer(secret) is None
 
 
 def test_revoking_a_token_ends_its_sessions(ledger):
-    secret, info = ledger.tokens.create("ada", Scope.WRITE)
+    secret, info = ledger.tokens.create_token("ada", Scope.WRITE)
     session = ledger.tokens.start_session(ledger.tokens.find_bearer(secret), timedelta(hours=1))
     assert ledger.tokens.find_bearer(session).kind is TokenKind.SESSION
     with pytest.raises(TokenError):
@@ -60,34 +64,34 @@ def test_revoking_a_token_ends_its_sessions(ledger):
 
 def test_expired_token_and_its_sessions_are_invalid(ledger):
     expiry = datetime.now(UTC) + timedelta(seconds=30)
-    secret, _ = ledger.tokens.create("ada", Scope.READ, expires_at=expiry)
+    secret, _ = ledger.tokens.create_token("ada", Scope.READ, expires_at=expiry)
     session = ledger.tokens.start_session(ledger.tokens.find_bearer(secret), timedelta(hours=1))
     with read_session(ledger.database.engine) as reader:
         ends = reader.scalars(select(TokenRow.expires_at)).all()
     assert max(ends) == expiry
     assert ledger.tokens.find_bearer(session) is not None
-    past, _ = ledger.tokens.create("ada", Scope.READ, expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    past, _ = ledger.tokens.create_token("ada", Scope.READ, expires_at=datetime.now(UTC) - timedelta(seconds=1))
     assert ledger.tokens.find_bearer(past) is None
 
 
 def test_first_token_is_created_once(ledger):
-    secret = ledger.tokens.create_first("admin")
+    secret = ledger.tokens.create_first_token("admin")
     assert ledger.tokens.find_bearer(secret).scope is Scope.ADMIN
-    assert ledger.tokens.create_first("admin") is None
+    assert ledger.tokens.create_first_token("admin") is None
     ledger.tokens.revoke(1)
-    assert ledger.tokens.create_first("admin") is None  # a revoked one is no reason to let somebody in
+    assert ledger.tokens.create_first_token("admin") is None  # a revoked one is no reason to let somebody in
 
 
 @pytest.mark.parametrize("account", ["", " ", "Ada Lovelace", "-ada", "a" * 65, "ada\n"])
 def test_invalid_account_names_are_rejected(ledger, account):
     """Also the empty name, which owns the studies of commands."""
     with pytest.raises(TokenError, match="is not a valid account name"):
-        ledger.tokens.create(account, Scope.WRITE)
+        ledger.tokens.create_token(account, Scope.WRITE)
     assert ledger.tokens.list_tokens(None) == []
 
 
 def test_earlier_token_without_account_is_invalid(ledger):
-    secret, _ = ledger.tokens.create("ada", Scope.WRITE)
+    secret, _ = ledger.tokens.create_token("ada", Scope.WRITE)
     with write_session(ledger.database.engine) as session:
         session.add(AccountRow(name="", created_at=datetime.now(UTC)))
         session.flush()

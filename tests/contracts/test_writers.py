@@ -16,7 +16,7 @@ from bln_search.core.records import EpochRecord
 from bln_search.specs import parse_study
 from bln_search.storage.engine import make_engine
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.pagination import Page
+from bln_search.storage.pagination import PageRequest
 
 PROCESSES, THREADS = 4, 8
 WRITERS = PROCESSES * THREADS
@@ -27,10 +27,10 @@ STUDY = "{name: s, data: {name: digits}, model: {name: mlp}, arms: [{method: bln
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_concurrent_events_are_numbered_without_gaps(ledger):
-    ledger.tokens.create("ada", Scope.WRITE)
-    study_id = ledger.queue.submit(parse_study(STUDY.replace("SEEDS", str(list(range(WRITERS))))), "ada").study_id
-    ledger.studies.start(study_id, lambda _: True, "host/1/0")
-    tokens = [ledger.attempts.claim_trial(trial.id, "host/1/0") for trial in ledger.trials.list_open(study_id)]
+    ledger.tokens.create_token("ada", Scope.WRITE)
+    study_id = ledger.queue.submit_study(parse_study(STUDY.replace("SEEDS", str(list(range(WRITERS))))), "ada").study_id
+    ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+    tokens = [ledger.attempts.claim_trial(trial.id, "host/1/0") for trial in ledger.trials.list_open_trials(study_id)]
     url = ledger.database.engine.url.render_as_string(hide_password=False)
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
         shares = [pool.submit(write_all, url, tokens[part::PROCESSES], REPORTS) for part in range(PROCESSES)]
@@ -58,7 +58,7 @@ def write(ledger: Ledger, token: int, reports: int) -> None:
     for epoch in range(1, reports + 1):
         ledger.attempts.record_epochs(token, [EpochRecord(epoch, 0.1, 0.2, 0.3, 0.4, 0.5)])
         if epoch % 50 == 0:
-            ledger.attempts.record_heartbeat([token])
+            ledger.attempts.record_heartbeats([token])
 
 
 def read_until_done(ledger: Ledger, study_id: int, shares: list[Future[None]]) -> int:
@@ -68,6 +68,6 @@ def read_until_done(ledger: Ledger, study_id: int, shares: list[Future[None]]) -
         for event in ledger.events.list_events(study_id, last_number, 1000):
             assert event.number == last_number + 1
             last_number = event.number
-        ledger.listing.list_studies(Page(50, "-created"), owner="ada")
+        ledger.listing.list_study_page(PageRequest(50, "-created"), owner="ada")
         reads += 1
     return reads

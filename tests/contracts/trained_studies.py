@@ -6,7 +6,7 @@ import numpy as np
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey, Outcomes
+from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey, ExampleOutcomes
 from bln_search.specs import parse_study
 
 STUDY = parse_study("""
@@ -26,7 +26,7 @@ def evaluations(n=7):
         for split in (Split.VALIDATION, Split.TEST):
             estimate = None if code == "FFFF" else PopulationEstimate.FROZEN
             key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split)
-            outcomes = Outcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
+            outcomes = ExampleOutcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
             records.append(Evaluation.from_outcomes(key, outcomes))
     key = EvaluationKey(InferenceConfiguration("FTFF"), PopulationEstimate.FROZEN, 25, Split.TEST)
     return (*records, Evaluation.make_undefined(key, "because"))

@@ -8,20 +8,18 @@ from hypothesis import strategies as st
 
 from bln_search.core.configuration import (
     InferenceConfiguration,
-    Method,
-    Source,
-    Statistic,
     all_configurations,
-    epoch_selection_configuration,
-    mini_batch_configuration,
+    epoch_selection_configuration_of,
+    mini_batch_configuration_of,
 )
+from bln_search.core.method import Method, Statistic, StatisticSource
 
 
 @pytest.mark.parametrize(("method", "count"), [("bln", 16), ("bn", 4), ("ln", 4), ("mbn", 9), ("brn", 4), ("none", 1)])
 def test_each_method_lists_its_configurations_once(method, count):
     configurations = all_configurations(Method(method))
     assert len(set(configurations)) == count
-    assert all(configuration.fits(Method(method)) for configuration in configurations)
+    assert all(configuration.fits_method(Method(method)) for configuration in configurations)
 
 
 def test_layer_normalization_and_no_normalization_have_no_batch_statistics():
@@ -29,14 +27,23 @@ def test_layer_normalization_and_no_normalization_have_no_batch_statistics():
 
 
 def test_style_of_a_source_is_one_word():
-    assert [source.css_name for source in Source] == ["population", "mini-batch", "memory", "blend", "none"]
+    assert [source.css_name for source in StatisticSource] == [
+        "population",
+        "mini-batch",
+        "memory",
+        "last-step",
+        "with-mini-batch",
+        "weights",
+        "blend",
+        "none",
+    ]
 
 
 def test_letters_have_the_order_of_the_paper():
-    sources = InferenceConfiguration("TFFT").sources
+    sources = InferenceConfiguration("TFFT").source_by_statistic
     assert list(sources) == ["E_B", "Std_B", "E_F", "Std_F"]
-    assert sources[Statistic.BATCH_MEAN] is Source.POPULATION
-    assert sources[Statistic.BATCH_DEVIATION] is Source.MINI_BATCH
+    assert sources[Statistic.BATCH_MEAN] is StatisticSource.POPULATION
+    assert sources[Statistic.BATCH_DEVIATION] is StatisticSource.MINI_BATCH
 
 
 @given(st.text(alphabet="TFM-tf X", max_size=6))
@@ -62,17 +69,17 @@ def test_deterministic_without_mini_batch_statistics():
 
 
 def test_restriction_keeps_the_statistics_of_the_method():
-    assert str(InferenceConfiguration("TFFT").restricted_to(Method.BN)) == "TF--"
-    assert str(InferenceConfiguration("TFFT").restricted_to(Method.LN)) == "--FT"
+    assert str(InferenceConfiguration("TFFT").restricted_to_statistics_of(Method.BN)) == "TF--"
+    assert str(InferenceConfiguration("TFFT").restricted_to_statistics_of(Method.LN)) == "--FT"
 
 
 def test_memory_comes_first_for_mbn_and_is_no_population():
     configurations = all_configurations(Method.MBN)
     assert [str(configuration) for configuration in configurations[:3]] == ["MM--", "MT--", "MF--"]
-    assert configurations[0].uses_memory
+    assert configurations[0].uses_mbn_memory
     assert not configurations[0].uses_population
     assert configurations[0].is_deterministic
-    assert [str(epoch_selection_configuration(method)) for method in (Method.MBN, Method.BN)] == ["MM--", "FF--"]
+    assert [str(epoch_selection_configuration_of(method)) for method in (Method.MBN, Method.BN)] == ["MM--", "FF--"]
 
 
 @pytest.mark.parametrize("code", ["MMFF", "--MM", "MMMM", "MFTT"])
@@ -82,7 +89,7 @@ def test_only_mbn_has_a_memory(code):
 
 
 def test_training_configuration_uses_the_mini_batch():
-    assert [str(mini_batch_configuration(method)) for method in (Method.BLN, Method.BN, Method.LN)] == [
+    assert [str(mini_batch_configuration_of(method)) for method in (Method.BLN, Method.BN, Method.LN)] == [
         "FFFF",
         "FF--",
         "--FF",

@@ -57,6 +57,8 @@ def test_name_of_another_type_is_an_error(name):
 
 
 def test_name_of_a_plugin_may_end_in_a_number(monkeypatch):
-    monkeypatch.setattr(registry, "plugin_corruptions", lambda: {"jpeg-2000": EntryPoint("jpeg-2000", "own:jpeg", "x")})
+    monkeypatch.setattr(
+        registry, "plugin_corruption_entry_points", lambda: {"jpeg-2000": EntryPoint("jpeg-2000", "own:jpeg", "x")}
+    )
     assert parse_corruption("jpeg-2000") == Corruption("jpeg-2000", 3)
     assert parse_corruption("jpeg-2000-5") == Corruption("jpeg-2000", 5)

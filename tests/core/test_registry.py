@@ -11,7 +11,7 @@ from torch import nn
 
 from bln_search.core import registry
 from bln_search.core.errors import DataError, ModelError
-from bln_search.data.catalog import CATALOG, find_entry
+from bln_search.data.catalog import CATALOG, get_catalog_entry
 from bln_search.models.factory import MODELS, build_model
 
 
@@ -19,7 +19,7 @@ def test_names_match_the_built_in_models_and_data_sets():
     assert set(registry.MODELS) == set(MODELS)
     assert set(registry.DATA_SETS) == set(CATALOG)
     variants = {"blocks", "depth", "cell"}  # ResNets by the first two, recurrent networks by the last
-    common = {"input_shape", "classes", "norm", "vocabulary", *variants}
+    common = {"input_shape", "classes", "norm", "vocabulary", *variants, *registry.OPTIONS_OF_TASKS}
     for name, factory in MODELS.items():
         assert set(signature(factory).parameters) - common == registry.MODELS[name], name
 
@@ -27,12 +27,12 @@ def test_names_match_the_built_in_models_and_data_sets():
 def test_token_ids_need_a_model_with_an_embedding():
     assert {name for name in MODELS if "vocabulary" in signature(MODELS[name]).parameters} == registry.TEXT_MODELS
     assert set(registry.DATA_SETS) >= registry.TEXT_DATA_SETS
-    assert registry.model_data_problem("lstm", "imdb") is None
-    assert registry.model_data_problem("lstm", "digits") is None
-    assert registry.model_data_problem("nin", "imdb").startswith(
+    assert registry.find_model_data_mismatch("lstm", "imdb") is None
+    assert registry.find_model_data_mismatch("lstm", "digits") is None
+    assert registry.find_model_data_mismatch("nin", "imdb").startswith(
         "the model nin takes measurements, imdb consists of token ids: choose"
     )
-    assert registry.model_data_problem("of-a-package", "imdb") is None
+    assert registry.find_model_data_mismatch("of-a-package", "imdb") is None
 
 
 class Plugin(nn.Module):
@@ -52,10 +52,13 @@ def plugins(monkeypatch):
         return EntryPoint(name, f"{__name__}:{value}", "bln_search.models")
 
     monkeypatch.setattr(
-        registry, "plugin_models", lambda: {"own": point("own", "Plugin"), "bad": point("bad", "Nothing")}
+        registry, "plugin_model_entry_points", lambda: {"own": point("own", "Plugin"), "bad": point("bad", "Nothing")}
     )
-    monkeypatch.setattr(registry, "plugin_data_sets", lambda: {"bad": point("bad", "Plugin")})
-    for module in ("bln_search.models.factory.plugin_models", "bln_search.data.catalog.plugin_data_sets"):
+    monkeypatch.setattr(registry, "plugin_data_set_entry_points", lambda: {"bad": point("bad", "Plugin")})
+    for module in (
+        "bln_search.models.factory.plugin_model_entry_points",
+        "bln_search.data.catalog.plugin_data_set_entry_points",
+    ):
         monkeypatch.setattr(module, getattr(registry, module.rsplit(".", 1)[1]))
 
 
@@ -70,6 +73,6 @@ def test_broken_plugin_raises_one_clear_error(plugins):
     with pytest.raises(ModelError, match="the model bad of an installed package cannot be loaded"):
         build_model("bad", (4,), 3, nn.BatchNorm1d, seed=0)
     with pytest.raises(DataError, match=r"is not a bln_search\.data\.catalog\.CatalogEntry"):
-        find_entry("bad")
-    with pytest.raises(ModelError, match="choose one of bad, gru, lenet, lstm, mlp, nin, own, resnet18"):
+        get_catalog_entry("bad")
+    with pytest.raises(ModelError, match="choose one of allconv, bad, gru, lenet, lstm, mlp, nin, own, resnet18"):
         build_model("os.system", (4,), 3, nn.BatchNorm1d, seed=0)

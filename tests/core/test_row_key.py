@@ -9,7 +9,7 @@ from bln_search.core.records import EvaluationKey, RowKey
 
 def row_key(code, estimate):
     key = EvaluationKey(InferenceConfiguration(code), estimate, 25, Split.TEST)
-    return RowKey.of("bln", '{"x": 1}', key)
+    return RowKey.of_evaluation("bln", '{"x": 1}', key)
 
 
 def test_key_omits_the_split():
@@ -18,5 +18,5 @@ def test_key_omits_the_split():
 
 
 def test_label_names_arm_configuration_and_estimate():
-    assert row_key("TTFF", PopulationEstimate.FROZEN).label == "bln TTFF frozen"
-    assert row_key("FFFF", None).label == "bln FFFF"
+    assert row_key("TTFF", PopulationEstimate.FROZEN).arm_configuration_and_estimate_label == "bln TTFF frozen"
+    assert row_key("FFFF", None).arm_configuration_and_estimate_label == "bln FFFF"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.errors import TransitionError
-from bln_search.core.states import TRANSITIONS, AttemptState, StudyState, TrialState, check_transition
+from bln_search.core.errors import StateTransitionError
+from bln_search.core.states import TRANSITIONS, AttemptState, StudyState, TrialState, check_state_transition
 
 
 @pytest.mark.parametrize("kind", [StudyState, TrialState, AttemptState])
@@ -18,11 +18,11 @@ def test_every_state_has_transitions_within_its_own_kind(kind):
 @pytest.mark.parametrize("state", [TrialState.FINISHED, TrialState.DIVERGED, StudyState.COMPLETE, AttemptState.LOST])
 def test_final_state_allows_no_transition(state):
     for following in type(state):
-        with pytest.raises(TransitionError, match="final"):
-            check_transition(state, following)
+        with pytest.raises(StateTransitionError, match="final"):
+            check_state_transition(state, following)
 
 
 def test_equal_names_of_different_kinds_are_distinguished():
-    check_transition(TrialState.RUNNING, TrialState.FINISHED)
-    with pytest.raises(TransitionError):
-        check_transition(TrialState.RUNNING, AttemptState.FAILED)
+    check_state_transition(TrialState.RUNNING, TrialState.FINISHED)
+    with pytest.raises(StateTransitionError):
+        check_state_transition(TrialState.RUNNING, AttemptState.FAILED)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from bln_search.core.errors import DataError
-from bln_search.data import cifar100, load_data
+from bln_search.core.registry import DATA_SETS
+from bln_search.data import cifar100, load_data_set
 from bln_search.data.cifar10 import decode_records
 from bln_search.data.mnist import decode_idx
-from bln_search.data.mnist_pairs import CLASSES, make_pairs
+from bln_search.data.mnist_pairs import CLASSES, make_digit_pairs
 
 
 def test_an_idx_file_has_the_shape_of_its_header():
@@ -63,7 +64,7 @@ def test_cifar100_is_read_from_its_two_files():
         file.name: bytes([3, label]) + bytes([label]) * 3072
         for file, label in zip(cifar100.FILES, (7, 42), strict=True)
     }
-    data = cifar100.decode(lambda file: content[file.name])
+    data = cifar100.decode_cifar100(lambda file: content[file.name])
     data.check()
     assert (data.train_labels.tolist(), data.test_labels.tolist()) == ([7], [42])
     assert (int(data.train_inputs.max()), int(data.test_inputs.min())) == (7, 42)
@@ -93,7 +94,7 @@ def drawn_digits(n):
 
 def test_pairs_have_the_classes_of_their_digits_in_equal_numbers():
     images, labels = drawn_digits(200)
-    pairs, classes = make_pairs(images, labels, 2)
+    pairs, classes = make_digit_pairs(images, labels, 2)
     assert (pairs.shape, pairs.dtype) == ((200, 1, 28, 56), np.uint8)
     assert np.bincount(classes).tolist() == [2] * 100
     left, right = pairs[:, 0, 0, 0], pairs[:, 0, 0, -1]
@@ -103,7 +104,7 @@ def test_pairs_have_the_classes_of_their_digits_in_equal_numbers():
 
 
 def test_pairs_are_the_same_each_time():
-    first, second = (make_pairs(*drawn_digits(137), 3) for _ in range(2))
+    first, second = (make_digit_pairs(*drawn_digits(137), 3) for _ in range(2))
     np.testing.assert_array_equal(first[0], second[0])
     np.testing.assert_array_equal(first[1], second[1])
 
@@ -111,11 +112,11 @@ def test_pairs_are_the_same_each_time():
 def test_pairs_need_an_image_of_each_digit():
     images, labels = drawn_digits(50)
     with pytest.raises(DataError, match="no image of the digit 7"):
-        make_pairs(images, np.where(labels == 7, 8, labels), 1)
+        make_digit_pairs(images, np.where(labels == 7, 8, labels), 1)
 
 
 def test_mnist_pairs_are_made_of_each_split_of_mnist(real_data, tmp_path):
-    mnist, pairs = (load_data(name, real_data, tmp_path) for name in ("mnist", "mnist_pairs"))
+    mnist, pairs = (load_data_set(name, real_data, tmp_path) for name in ("mnist", "mnist_pairs"))
     assert (len(pairs.train_labels), len(pairs.test_labels)) == (50_000, 10_000)
     images = {split: {image.tobytes() for image in getattr(mnist, f"{split}_inputs")} for split in ("train", "test")}
     for split, digits in images.items():
@@ -125,19 +126,19 @@ def test_mnist_pairs_are_made_of_each_split_of_mnist(real_data, tmp_path):
 
 
 def test_digits_need_no_files(tmp_path):
-    digits = load_data("digits", tmp_path)
+    digits = load_data_set("digits", tmp_path)
     assert (len(digits.train_labels), len(digits.test_labels)) == (1437, 360)
     assert digits.input_shape == (1, 8, 8)
 
 
 def test_an_unknown_data_set_is_an_error_that_lists_the_known(tmp_path):
-    with pytest.raises(DataError, match="cifar10, cifar100, digits, imagenet, imdb, mnist, mnist_pairs"):
-        load_data("svhn", tmp_path)
+    with pytest.raises(DataError, match=", ".join(sorted(DATA_SETS))):
+        load_data_set("svhn", tmp_path)
 
 
 def test_mnist_has_its_counts(real_data, tmp_path):
-    mnist = load_data("mnist", real_data, tmp_path)
+    mnist = load_data_set("mnist", real_data, tmp_path)
     assert mnist.train_inputs.shape == (60_000, 1, 28, 28)
     assert np.bincount(mnist.train_labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    cached = load_data("mnist", tmp_path / "no files here", tmp_path)
+    cached = load_data_set("mnist", tmp_path / "no files here", tmp_path)
     np.testing.assert_array_equal(cached.test_inputs, mnist.test_inputs)

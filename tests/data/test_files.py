@@ -13,7 +13,7 @@ import pytest
 
 from bln_search.core.errors import ChecksumError, DataError, DataUnavailableError
 from bln_search.data import files
-from bln_search.data.files import Archive, SourceFile, read_file
+from bln_search.data.files import Archive, SourceFile, read_verified_file
 
 CONTENT = b"content " * 1000
 FILE = SourceFile("part.bin", hashlib.md5(CONTENT).hexdigest(), len(CONTENT))
@@ -40,26 +40,26 @@ FILE_FORMATS = {
 @pytest.mark.parametrize("name", FILE_FORMATS)
 def test_each_file_format_gives_the_content(tmp_path, name):
     (tmp_path / name).write_bytes(FILE_FORMATS[name])
-    assert read_file(FILE, [tmp_path / "elsewhere", tmp_path], ARCHIVE) == CONTENT
+    assert read_verified_file(FILE, [tmp_path / "elsewhere", tmp_path], ARCHIVE) == CONTENT
 
 
 def test_a_missing_file_is_an_error_with_folders_and_remedy(tmp_path):
     with pytest.raises(DataError, match=f"part.bin .* is not in {tmp_path}.*--data.*fetch"):
-        read_file(FILE, [tmp_path], ARCHIVE)
+        read_verified_file(FILE, [tmp_path], ARCHIVE)
 
 
 @pytest.mark.parametrize("name", ["part.bin.gz", "part.bin.xz", "official.tar.gz"])
 def test_a_truncated_file_is_damaged(tmp_path, name):
     (tmp_path / name).write_bytes(FILE_FORMATS[name][:-20])
     with pytest.raises(DataError, match=f"{name} .* damaged"):
-        read_file(FILE, [tmp_path], ARCHIVE)
+        read_verified_file(FILE, [tmp_path], ARCHIVE)
 
 
 @pytest.mark.parametrize("content", [b"", CONTENT[:-1], CONTENT + b"x", b"X" + CONTENT[1:]])
 def test_other_content_names_both_checksums(tmp_path, content):
     (tmp_path / "part.bin").write_bytes(content)
     with pytest.raises(ChecksumError) as error:
-        read_file(FILE, [tmp_path], None)
+        read_verified_file(FILE, [tmp_path], None)
     assert FILE.md5 in str(error.value)
     assert str(tmp_path / "part.bin") in str(error.value)
 
@@ -67,7 +67,7 @@ def test_other_content_names_both_checksums(tmp_path, content):
 def test_decompression_stops_behind_the_published_size(tmp_path):
     (tmp_path / "part.bin.gz").write_bytes(gzip.compress(b"\0" * 50_000_000))
     with pytest.raises(ChecksumError, match=rf"more than {FILE.size} bytes"):
-        read_file(FILE, [tmp_path], None)
+        read_verified_file(FILE, [tmp_path], None)
 
 
 @pytest.mark.parametrize("intact_name", ["part.bin.xz", "official.tar.gz"])
@@ -76,9 +76,9 @@ def test_a_damaged_file_does_not_hide_an_intact_one(tmp_path, intact_name):
     (tmp_path / "part.bin").write_bytes(CONTENT[:-1])
     (tmp_path / "part.bin.gz").write_bytes(b"no gzip")
     with pytest.raises(ChecksumError, match=r"part\.bin is not"):
-        read_file(FILE, [tmp_path], ARCHIVE)
+        read_verified_file(FILE, [tmp_path], ARCHIVE)
     (tmp_path / intact_name).write_bytes(FILE_FORMATS[intact_name])
-    assert read_file(FILE, [tmp_path], ARCHIVE) == CONTENT
+    assert read_verified_file(FILE, [tmp_path], ARCHIVE) == CONTENT
 
 
 def test_a_system_error_is_not_reported_as_damage(tmp_path, monkeypatch):
@@ -89,7 +89,7 @@ def test_a_system_error_is_not_reported_as_damage(tmp_path, monkeypatch):
 
     monkeypatch.setitem(files._OPENERS, "", raise_stale_handle)
     with pytest.raises(DataUnavailableError, match=r"part\.bin .*\(Stale file handle\)"):
-        read_file(FILE, [tmp_path], None)
+        read_verified_file(FILE, [tmp_path], None)
 
 
 def test_a_folder_with_the_name_of_the_file_is_not_read(tmp_path):
@@ -98,10 +98,10 @@ def test_a_folder_with_the_name_of_the_file_is_not_read(tmp_path):
         folder.type = tarfile.DIRTYPE
         archive.addfile(folder)
     with pytest.raises(DataError, match=r"no file folder/part.bin"):
-        read_file(FILE, [tmp_path], ARCHIVE)
+        read_verified_file(FILE, [tmp_path], ARCHIVE)
 
 
 def test_an_archive_without_the_member_is_not_the_official_one(tmp_path):
     (tmp_path / "official.tar.gz").write_bytes(pack_tar("other/part.bin"))
     with pytest.raises(DataError, match=r"no file folder/part.bin"):
-        read_file(FILE, [tmp_path], ARCHIVE)
+        read_verified_file(FILE, [tmp_path], ARCHIVE)

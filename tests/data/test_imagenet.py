@@ -11,9 +11,9 @@ from PIL import Image
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, DataUnavailableError, MissingPackageError
-from bln_search.data import load_data
-from bln_search.data.imagenet import find_images, prepare_images
-from bln_search.data.lazy_images import LazyImages, central_box, random_box, select_examples
+from bln_search.data import load_data_set
+from bln_search.data.imagenet import get_image_folders, prepare_lazy_images
+from bln_search.data.lazy_images import LazyImages, central_crop_box, draw_crop_box, select_examples
 from bln_search.specs.sections.data import DataSpec
 
 WNIDS = ("n01440764", "n01443537")
@@ -38,7 +38,7 @@ def root(tmp_path):
 
 
 def prepare(root, **changes):
-    return prepare_images(find_images([root]), DataSpec(**{**SPEC.model_dump(), **changes}))
+    return prepare_lazy_images(get_image_folders([root]), DataSpec(**{**SPEC.model_dump(), **changes}))
 
 
 def reds(inputs):
@@ -47,7 +47,7 @@ def reds(inputs):
 
 def test_splits_have_the_images_and_classes_of_their_folders(root):
     data = prepare(root)
-    assert (data.input_shape, data.classes, data.vocabulary) == ((3, 224, 224), 2, None)
+    assert (data.input_shape, data.num_outputs, data.vocabulary) == ((3, 224, 224), 2, None)
     sizes = {split: len(inputs) for split, (inputs, _) in data.splits.items()}
     assert sizes == {Split.TRAIN: 6, Split.VALIDATION: 2, Split.TEST: 4}
     seen = []
@@ -78,7 +78,7 @@ def test_evaluation_takes_the_centre_after_resizing_to_256(tmp_path):
     left, top = (resized.width - 224) / 2, (256 - 224) / 2
     expected = np.asarray(resized.crop((round(left), top, round(left) + 224, top + 224)), np.float32)
     assert np.abs(images[0:1][0].permute(1, 2, 0).numpy() * 255 - expected).max() < 2
-    assert central_box(256, 256) == (16, 16, 240, 240)
+    assert central_crop_box(256, 256) == (16, 16, 240, 240)
 
 
 def test_images_are_decoded_when_they_are_read(root, monkeypatch):
@@ -96,7 +96,7 @@ def test_random_parts_lie_in_the_image_and_have_the_documented_sizes():
     generator = torch.Generator().manual_seed(0)
     areas = []
     for _ in range(500):
-        left, top, right, bottom = random_box(300, 200, generator)
+        left, top, right, bottom = draw_crop_box(300, 200, generator)
         assert 0 <= left < right <= 300
         assert 0 <= top < bottom <= 200
         ratio = (right - left) / (bottom - top)
@@ -104,7 +104,7 @@ def test_random_parts_lie_in_the_image_and_have_the_documented_sizes():
         areas.append((right - left) * (bottom - top) / 60_000)
     assert 0.08 <= min(areas) < 0.12
     assert 0.7 < max(areas) <= 1
-    assert random_box(1000, 10, generator) == (495, 0, 505, 10)
+    assert draw_crop_box(1000, 10, generator) == (495, 0, 505, 10)
 
 
 def test_random_parts_depend_on_the_generator_only(tmp_path):
@@ -112,7 +112,7 @@ def test_random_parts_depend_on_the_generator_only(tmp_path):
     Image.fromarray(pixels).save(tmp_path / "0.png")
     images = LazyImages(tmp_path, np.array(["0.png"] * 8), (0, 0, 0), (1, 1, 1), torch.device("cpu"))
     first, second, other, flipped = (
-        images.random_crops(slice(8), torch.Generator().manual_seed(seed), flip=flip)
+        images.read_random_crops(slice(8), torch.Generator().manual_seed(seed), flip=flip)
         for seed, flip in ((1, False), (1, False), (2, False), (1, True))
     )
     assert torch.equal(first, second)
@@ -145,7 +145,7 @@ def test_image_of_too_many_pixels_is_an_error(root, monkeypatch):
 
 def test_folders_without_classes_or_images_are_an_error(root, tmp_path):
     with pytest.raises(DataUnavailableError, match="train and val"):
-        find_images([tmp_path / "nothing", tmp_path])
+        get_image_folders([tmp_path / "nothing", tmp_path])
     for path in (root / "val" / WNIDS[0]).iterdir():
         path.unlink()
     with pytest.raises(DataError, match="n01440764 has no image"):
@@ -159,11 +159,11 @@ def test_standardization_of_each_pixel_and_arrays_are_refused(root, tmp_path):
     with pytest.raises(DataError, match="use `channel` or `none`"):
         prepare(root, standardization="pixel")
     with pytest.raises(DataError, match="one mini-batch at a time"):
-        load_data("imagenet", tmp_path)
+        load_data_set("imagenet", tmp_path)
 
 
 def test_digest_changes_with_the_files(root):
-    before = find_images([root]).sha256
-    assert before == find_images([root]).sha256 == prepare(root).sha256
+    before = get_image_folders([root]).sha256_of_names_and_sizes
+    assert before == get_image_folders([root]).sha256_of_names_and_sizes == prepare(root).sha256
     (root / "val" / WNIDS[0] / "9.png").write_bytes(b"1")
-    assert find_images([root]).sha256 != before
+    assert get_image_folders([root]).sha256_of_names_and_sizes != before

@@ -12,10 +12,10 @@ import torch
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import ChecksumError, DataError
-from bln_search.data import load_data
+from bln_search.data import load_data_set
 from bln_search.data.catalog import CATALOG
-from bln_search.data.imdb import ARCHIVE, LENGTH, REMARKS, WORDS, find_reviews
-from bln_search.data.prepared import fit_standardization, prepare_data_set
+from bln_search.data.imdb import ARCHIVE, LENGTH, REMARKS, WORDS, get_review_source
+from bln_search.data.prepared import fit_standardizer, prepare_data_set
 from bln_search.data.texts import FIRST_WORD, PADDING, START, build_vocabulary, last_token_ids, tokenize
 from bln_search.specs import DataSpec
 from tests.conftest import find_real_data
@@ -27,7 +27,7 @@ REVIEWS = make_reviews()
 
 def decode_reviews(folder, reviews=REVIEWS):
     write_lines(folder, reviews)
-    return find_reviews([folder]).decode()
+    return get_review_source([folder]).decode()
 
 
 def write_and_find(file_format, folder):
@@ -35,10 +35,10 @@ def write_and_find(file_format, folder):
     if file_format == "folder":
         write_folder(folder / "aclImdb", REVIEWS)
     elif file_format == "archive":
-        return find_reviews([folder], write_archive(folder / ARCHIVE, REVIEWS))
+        return get_review_source([folder], write_archive(folder / ARCHIVE, REVIEWS))
     else:
         write_lines(folder, REVIEWS, file_format)
-    return find_reviews([folder.parent / "elsewhere", folder])
+    return get_review_source([folder.parent / "elsewhere", folder])
 
 
 @pytest.mark.parametrize("file_format", ["folder", "archive", ".jsonl", ".jsonl.gz", ".jsonl.xz"])
@@ -102,7 +102,7 @@ def test_a_split_without_both_classes_is_an_error(present, missing, tmp_path):
 
 def test_missing_reviews_are_an_error_with_folders_and_remedy(tmp_path):
     with pytest.raises(DataError, match=rf"imdb is not in {tmp_path}/imdb, {tmp_path}: .*--data.*data fetch imdb"):
-        load_data("imdb", tmp_path)
+        load_data_set("imdb", tmp_path)
 
 
 @pytest.mark.parametrize("file_format", ["folder", "archive", ".jsonl", ".jsonl.xz"])
@@ -112,26 +112,26 @@ def test_the_version_changes_with_the_content(file_format, tmp_path):
     assert same_content.version == version or file_format == "archive"  # an archive contains modification times
     if file_format == "folder":
         (tmp_path / "aclImdb" / "train" / "neg" / "0_3.txt").write_text("x" * len(REVIEWS["train"][0][0]))
-        changed_reviews = find_reviews([tmp_path])
+        changed_reviews = get_review_source([tmp_path])
     elif file_format == "archive":
-        changed_reviews = find_reviews([tmp_path], write_archive(tmp_path / ARCHIVE, make_reviews(30)))
+        changed_reviews = get_review_source([tmp_path], write_archive(tmp_path / ARCHIVE, make_reviews(30)))
     else:
         write_lines(tmp_path, {**REVIEWS, "test": [("x", 0), *REVIEWS["test"][1:]]}, file_format)
-        changed_reviews = find_reviews([tmp_path])
+        changed_reviews = get_review_source([tmp_path])
     assert changed_reviews.version != version
 
 
 def test_loading_another_archive_is_an_error(tmp_path):
     md5_of_other = write_archive(tmp_path / "imdb" / ARCHIVE, REVIEWS)
     with pytest.raises(ChecksumError, match=rf"MD5 is {md5_of_other} .* published is 7c2ac02c03563afcf9b574c7e56c153a"):
-        load_data("imdb", tmp_path, tmp_path / "cache")
+        load_data_set("imdb", tmp_path, tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
 
 def load_and_cache(tmp_path):
     """Load the reviews once; return them and the folder of their decoded copy."""
     write_lines(tmp_path / "imdb", REVIEWS)
-    first = load_data("imdb", tmp_path, tmp_path / "cache")
+    first = load_data_set("imdb", tmp_path, tmp_path / "cache")
     (copy_folder,) = (tmp_path / "cache").iterdir()
     return first, copy_folder
 
@@ -139,7 +139,7 @@ def load_and_cache(tmp_path):
 def test_the_decoded_copy_keeps_vocabulary_and_remarks(tmp_path):
     first, copy_folder = load_and_cache(tmp_path)
     (copy_folder / "facts.json").write_text(json.dumps({"vocabulary": 9, "remarks": ["from the copy"]}))
-    second = load_data("imdb", tmp_path, tmp_path / "cache")
+    second = load_data_set("imdb", tmp_path, tmp_path / "cache")
     assert second.sha256 == first.sha256
     assert (second.vocabulary, second.remarks) == (9, ("from the copy",))
 
@@ -166,7 +166,7 @@ def test_damaged_metadata_is_decoded_again_with_a_warning(metadata, tmp_path, ca
         (copy_folder / "facts.json").unlink()
     else:
         (copy_folder / "facts.json").write_text(metadata)
-    second = load_data("imdb", tmp_path, tmp_path / "cache")
+    second = load_data_set("imdb", tmp_path, tmp_path / "cache")
     assert str(copy_folder) in caplog.text
     assert (second.vocabulary, second.remarks) == (first.vocabulary, first.remarks)
     assert json.loads((copy_folder / "facts.json").read_text())["vocabulary"] == first.vocabulary
@@ -183,7 +183,7 @@ def test_token_ids_are_prepared_unchanged(tmp_path):
 
 def test_token_ids_are_not_standardized(tmp_path):
     with pytest.raises(DataError, match="imdb holds token ids"):
-        fit_standardization(decode_reviews(tmp_path), DataSpec(name="imdb"))
+        fit_standardizer(decode_reviews(tmp_path), DataSpec(name="imdb"))
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +192,7 @@ def published(tmp_path_factory):
     folder = find_real_data()
     if folder is None or not (folder / "imdb").is_dir():
         pytest.skip("the published reviews are not on this machine")
-    return load_data("imdb", folder, tmp_path_factory.mktemp("cache"))
+    return load_data_set("imdb", folder, tmp_path_factory.mktemp("cache"))
 
 
 @pytest.mark.slow
@@ -218,5 +218,5 @@ def test_the_fraction_applies_to_training_and_validation(fraction, sizes, publis
 def test_an_entry_can_name_another_archive(tmp_path):
     path = tmp_path / "imdb" / ARCHIVE
     write_archive(path, REVIEWS)
-    entry = replace(CATALOG["imdb"], find=partial(find_reviews, archive_md5=md5(path)))
-    assert entry.find(entry.folders(tmp_path)).verify() == (f"{path}: MD5 {md5(path)}, as published",)
+    entry = replace(CATALOG["imdb"], find=partial(get_review_source, archive_md5=md5(path)))
+    assert entry.find(entry.list_search_folders(tmp_path)).verify() == (f"{path}: MD5 {md5(path)}, as published",)

@@ -19,15 +19,15 @@ GOOD = b'{"text": "fine", "label": 1}\n'
 def read_lines(folder, content, suffix=".jsonl"):
     (folder / f"train{suffix}").write_bytes(content)
     (folder / "test.jsonl").write_bytes(GOOD)
-    return JsonLinesReviews.find(folder).read()["train"]
+    return JsonLinesReviews.find(folder).read_reviews()["train"]
 
 
 def test_reviews_are_read_by_class_and_number_not_by_name(tmp_path):
     write_folder(tmp_path / "aclImdb", make_reviews())
     published_md5 = write_archive(tmp_path / "packed.tar.gz", make_reviews())
-    assert ReviewFolder.find(tmp_path).read() == make_reviews()
-    assert ReviewFolder.find(tmp_path / "aclImdb").read() == make_reviews()
-    assert ReviewArchive(tmp_path / "packed.tar.gz", published_md5).read() == make_reviews()
+    assert ReviewFolder.find(tmp_path).read_reviews() == make_reviews()
+    assert ReviewFolder.find(tmp_path / "aclImdb").read_reviews() == make_reviews()
+    assert ReviewArchive(tmp_path / "packed.tar.gz", published_md5).read_reviews() == make_reviews()
 
 
 def test_the_two_line_files_may_be_compressed_differently(tmp_path):
@@ -36,7 +36,7 @@ def test_the_two_line_files_may_be_compressed_differently(tmp_path):
     assert JsonLinesReviews.find(tmp_path) is None
     write_lines(tmp_path / "other", make_reviews(), ".jsonl.xz")
     (tmp_path / "other" / "train.jsonl.xz").rename(tmp_path / "train.jsonl.xz")
-    assert JsonLinesReviews.find(tmp_path).read() == make_reviews()
+    assert JsonLinesReviews.find(tmp_path).read_reviews() == make_reviews()
 
 
 INVALID_LINES = {
@@ -89,14 +89,14 @@ def test_an_unreadable_file_of_the_folder_is_named(tmp_path):
     path = tmp_path / "test" / "pos" / "4_8.txt"
     path.write_bytes(b"caf\xe9")
     with pytest.raises(DataError, match=rf"{path} .*UTF-8"):
-        ReviewFolder.find(tmp_path).read()
+        ReviewFolder.find(tmp_path).read_reviews()
     path.write_bytes(b"a" * (MAX_REVIEW_BYTES + 1))
     with pytest.raises(DataError, match=rf"{path} .* 1,000,000 bytes"):
-        ReviewFolder.find(tmp_path).read()
+        ReviewFolder.find(tmp_path).read_reviews()
     path.unlink()
     path.mkdir()
     with pytest.raises(DataError, match=rf"{path} "):
-        ReviewFolder.find(tmp_path).read()
+        ReviewFolder.find(tmp_path).read_reviews()
 
 
 def test_an_incomplete_folder_is_not_found(tmp_path):
@@ -110,7 +110,7 @@ def test_an_archive_with_another_checksum_is_an_error(tmp_path):
     assert ReviewArchive(path, published).verify() == (f"{path}: MD5 {published}, as published",)
     checksum = write_archive(path, make_reviews(12))
     archive = ReviewArchive(path, published)
-    for method in (archive.verify, archive.read):
+    for method in (archive.verify, archive.read_reviews):
         with pytest.raises(ChecksumError, match=rf"{path} is not .* {checksum} .*{published}"):
             method()
 
@@ -121,7 +121,7 @@ def test_an_archive_that_cannot_be_unpacked_is_damaged(content, tmp_path):
     write_archive(path, make_reviews())
     path.write_bytes(path.read_bytes()[:-100] if content is None else content)
     with pytest.raises(DataError, match=rf"{path} .*damaged"):
-        ReviewArchive(path, md5(path)).read()
+        ReviewArchive(path, md5(path)).read_reviews()
 
 
 def test_an_unreadable_text_in_the_archive_is_named(tmp_path):
@@ -129,7 +129,7 @@ def test_an_unreadable_text_in_the_archive_is_named(tmp_path):
     for content, reason in ((b"\xff", "UTF-8"), (b"a" * (MAX_REVIEW_BYTES + 1), "1,000,000")):
         published = write_archive(path, make_reviews(), extra=[("train/neg/99_1.txt", content)])
         with pytest.raises(DataError, match=rf"{path}, aclImdb/train/neg/99_1\.txt .*{reason}"):
-            ReviewArchive(path, published).read()
+            ReviewArchive(path, published).read_reviews()
 
 
 def test_a_link_in_the_archive_is_not_followed(tmp_path):
@@ -139,4 +139,4 @@ def test_a_link_in_the_archive_is_not_followed(tmp_path):
             member = tarfile.TarInfo("aclImdb/train/neg/0_1.txt")
             member.type, member.linkname = member_type, "/etc/hostname"
             archive.addfile(member)
-    assert ReviewArchive(path, md5(path)).read() == {"train": [], "test": []}
+    assert ReviewArchive(path, md5(path)).read_reviews() == {"train": [], "test": []}

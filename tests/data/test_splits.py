@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet
-from bln_search.data.prepared import Standardizer, fit_standardization, prepare_data_set
-from bln_search.data.splits import split_indices
+from bln_search.data.prepared import Standardizer, fit_standardizer, prepare_data_set
+from bln_search.data.splits import split_training_and_validation_indices
 from bln_search.specs import DataSpec
 from bln_search.specs.sections.data import Standardization
 
@@ -31,21 +31,23 @@ def make_spec(**options):
 )
 def test_splits_are_disjoint_reproducible_and_of_the_given_size(fraction, validation, stratified, seed):
     spec = make_spec(fraction=fraction, validation=validation, stratified=stratified, seed=seed)
-    training, validation_indices = split_indices(LABELS, spec)
+    training, validation_indices = split_training_and_validation_indices(LABELS, spec)
     assert not set(training) & set(validation_indices)
     assert len(validation_indices) == round(fraction * validation)
     assert len(training) == round(fraction * (1000 - validation))
-    repeated = split_indices(LABELS, spec)
+    repeated = split_training_and_validation_indices(LABELS, spec)
     np.testing.assert_array_equal(training, repeated[0])
     np.testing.assert_array_equal(validation_indices, repeated[1])
 
 
 def test_another_seed_draws_other_examples():
-    assert set(split_indices(LABELS, make_spec(seed=1))[1]) != set(split_indices(LABELS, make_spec(seed=2))[1])
+    assert set(split_training_and_validation_indices(LABELS, make_spec(seed=1))[1]) != set(
+        split_training_and_validation_indices(LABELS, make_spec(seed=2))[1]
+    )
 
 
 def test_stratified_keeps_the_proportions():
-    training, validation = split_indices(LABELS, make_spec(fraction=0.5, validation=100))
+    training, validation = split_training_and_validation_indices(LABELS, make_spec(fraction=0.5, validation=100))
     assert np.bincount(LABELS[training]).tolist() == [45] * 10
     assert np.bincount(LABELS[validation]).tolist() == [5] * 10
 
@@ -61,7 +63,7 @@ def test_stratified_keeps_the_proportions():
 )
 def test_an_impossible_split_is_an_error_with_a_remedy(options, message):
     with pytest.raises(DataError, match=message):
-        split_indices(LABELS, make_spec(**options))
+        split_training_and_validation_indices(LABELS, make_spec(**options))
 
 
 def make_images(n=400):
@@ -86,7 +88,7 @@ def test_standardization_is_fitted_on_training_examples_only(kind, axes):
 @pytest.mark.parametrize("kind", list(Standardization))
 def test_a_fitted_standardizer_gives_the_bits_of_the_study(kind):
     data, spec = make_images(), make_spec(validation=100, standardization=kind)
-    standardizer = fit_standardization(data, spec)
+    standardizer = fit_standardizer(data, spec)
     deviations = data.test_inputs.astype(np.float64) - standardizer.mean
     by_formula = (deviations / standardizer.deviation).astype(np.float32)
     np.testing.assert_array_equal(by_formula, prepare_data_set(data, spec).splits[Split.TEST][0].numpy())

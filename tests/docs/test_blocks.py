@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from bln_search.core import registry
-from bln_search.search.preflight import check_model_and_data
+from bln_search.search.preflight import check_model_fits_data
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
 from bln_search.specs.study import StudySpec
@@ -43,6 +43,7 @@ CARRIED_OUT = {
     "shift.md": "docs/test_shift.py",
     "service.md": "end_to_end/test_service.py",
     "start.md": "docs/test_start.py",
+    "tasks.md": "docs/test_tasks.py",
 }
 """Pages whose Python blocks need more than themselves, or are run for what they print, and where."""
 
@@ -53,7 +54,8 @@ PLAIN = {
 """Commands of the system, about which nothing here can be wrong but their names."""
 
 TEXT_BLOCKS = {
-    "y = γ": "norms/test_layer.py",
+    "y = γ": "norms/test_normalization.py",
+    "μ̂ = Σ a_i n_i μ_i": "norms/test_memory_sources.py",
     "√((σ² + ε)": "norms/test_invariances.py",
     "prometheus --config.file": "docs/test_monitoring.py",
     "backups/": "contracts/backups/test_manifest.py",
@@ -99,8 +101,8 @@ def test_the_other_python_blocks_have_a_test_of_their_own():
 def test_studies_and_their_sections_are_valid(name, monkeypatch):
     """A part of a study says so, and is checked in a small study. Plugins have a test of their own."""
     if name == "plugins.md":  # what its package would add
-        monkeypatch.setattr(registry, "plugin_models", lambda: PLUGINS["bln_search.models"])
-        monkeypatch.setattr(registry, "plugin_data_sets", lambda: PLUGINS["bln_search.data_sets"])
+        monkeypatch.setattr(registry, "plugin_model_entry_points", lambda: PLUGINS["bln_search.models"])
+        monkeypatch.setattr(registry, "plugin_data_set_entry_points", lambda: PLUGINS["bln_search.data_sets"])
     for block in blocks(TEXTS[name], "yaml"):
         given = yaml.safe_load(block.text)
         assert ("name" not in given) == block.text.startswith("# part of a study\n"), f"{name}, line {block.line}"
@@ -110,7 +112,7 @@ def test_studies_and_their_sections_are_valid(name, monkeypatch):
             assert given.keys() <= StudySpec.model_fields.keys(), f"{name}, line {block.line}"
             study = parse_study(yaml.safe_dump({**BASE, **given}), source=f"{name}, line {block.line}")
         if name != "plugins.md":
-            check_model_and_data(study)
+            check_model_fits_data(study)
 
 
 @pytest.mark.parametrize("name", with_language("toml"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from bln_search.core.configuration import Method, Source, all_configurations
+from bln_search.core.configuration import all_configurations
+from bln_search.core.method import Method, StatisticSource
 from tests.docs.pages import PAGES, written
 
 PAGE = written(PAGES["configurations.md"])
@@ -15,7 +16,9 @@ def test_the_table_of_all_sixteen():
     expected = []
     for configuration in all_configurations(Method.BLN):
         computed = [
-            str(statistic) for statistic, source in configuration.sources.items() if source is Source.MINI_BATCH
+            str(statistic)
+            for statistic, source in configuration.source_by_statistic.items()
+            if source is StatisticSource.MINI_BATCH
         ]
         deterministic = "yes" if configuration.is_deterministic else "no"
         expected.append(
@@ -30,7 +33,7 @@ def test_the_table_of_all_sixteen():
 
 
 def test_the_words_of_each_method():
-    rows = re.findall(r"^\| ([A-Z, ]+) \| [^|]+ \| (\d+): ([^|]+) \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| ([A-Z0-9, ]+) \| [^|]+ \| (\d+): ([^|]+) \|", PAGE, re.MULTILINE)
     told = {
         name: (int(count), set(re.findall(r"`([^`]+)`", words)))
         for names, count, words in rows

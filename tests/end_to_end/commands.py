@@ -17,7 +17,7 @@ import warnings
 import pytest
 
 from bln_search.cli.main import main
-from bln_search.cli.output import output_width, results
+from bln_search.cli.output import choose_output_width, results
 
 PROGRAM = "import sys; from bln_search.cli.main import main; main()"
 
@@ -48,7 +48,7 @@ def _call_here(words, environment):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("default")
         patch.delenv("COLUMNS", raising=False)  # of the test runner's terminal, as is the width of the console
-        patch.setattr(results, "width", output_width({}, is_terminal=False))
+        patch.setattr(results, "width", choose_output_width({}, is_terminal=False))
         for name, value in environment.items():
             patch.setenv(name, value)
         patch.setattr(sys, "argv", ["bln-search", *words])

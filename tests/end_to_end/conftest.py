@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.contracts.conftest import kind, postgres, url
 from tests.end_to_end.browser import Visit, chromium
 from tests.end_to_end.service import Service
@@ -28,7 +28,7 @@ def service(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ledger(service):
-    opened = open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
+    opened = open_and_upgrade_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
     yield opened
     opened.close()
 

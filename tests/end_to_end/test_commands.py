@@ -12,8 +12,8 @@ from contextlib import closing
 import pytest
 
 from bln_search.specs import parse_study
-from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import newest_revision
+from bln_search.storage.ledger import open_and_upgrade_ledger
+from bln_search.storage.migration import newest_known_schema_revision
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
 from tests.support.printed_tables import printed_ranks
@@ -64,10 +64,10 @@ def test_running_it_again_only_prints_the_table(finished):
 def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_path):
     home = tmp_path / "home"
     shutil.copytree(finished, home)
-    with closing(open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
-        newer = ledger.studies.accept(parse_study(SMALL.replace("seeds: [0]", "seeds: [1]")))
-        ledger.studies.start(newer, lambda _: False, "somebody")
-        ledger.studies.fail(newer, "somebody", "nothing could be done")
+    with closing(open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
+        newer = ledger.studies.store_study_once(parse_study(SMALL.replace("seeds: [0]", "seeds: [1]")))
+        ledger.studies.lease_and_start(newer, lambda _: False, "somebody")
+        ledger.studies.fail_unless_claimed(newer, "somebody", "nothing could be done")
     error_output = call("leaderboard", "small", home=home, check=0).stderr
     assert "study small is failed and has no result yet; an older study of this name is complete" in error_output
     assert "`bln-search leaderboard 1`" in error_output
@@ -78,8 +78,11 @@ def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_p
 
 def test_database_and_version(finished):
     status = call("db", "status", home=finished, check=0).stdout
-    assert f"schema revision {newest_revision()}; this version of bln-search writes {newest_revision()}" in status
-    assert f"schema revision {newest_revision()}" in call("db", "upgrade", home=finished, check=0).stdout
+    assert (
+        f"schema revision {newest_known_schema_revision()}; this version of bln-search writes "
+        f"{newest_known_schema_revision()}" in status
+    )
+    assert f"schema revision {newest_known_schema_revision()}" in call("db", "upgrade", home=finished, check=0).stdout
     assert call("--version", check=0).stdout.startswith("bln-search ")
 
 
@@ -112,11 +115,15 @@ def edited(*pairs):
 
 BAD = {
     "unknown key": (edited(("seeds:", "sedes:")), 3, "did you mean `seeds`?"),
-    "misspelled norm": (edited(("bln}", "bnl}")), 3, "'bn', 'ln', 'bln', 'mbn', 'brn' or 'none', not 'bnl'"),
+    "misspelled norm": (
+        edited(("bln}", "bnl}")),
+        3,
+        "'bn', 'ln', 'bln', 'mbn', 'brn', 'wn', 'normprop', 'ap2' or 'none', not 'bnl'",
+    ),
     "negative epochs": (edited(("epochs: 1", "epochs: -1")), 3, "training.epochs"),
-    "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, cifar100, digits, imagenet"),
+    "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, cifar100, diabetes, digits"),
     "missing data": (edited(("name: digits", "name: cifar10")), 3, "data_batch_1.bin"),
-    "unknown model": (edited(("name: mlp", "name: mpl")), 3, "choose one of gru, lenet, lstm, mlp, nin"),
+    "unknown model": (edited(("name: mlp", "name: mpl")), 3, "choose one of allconv, gru, lenet, lstm, mlp, nin"),
     "wrong option": (edited(("name: mlp", "name: lenet")), 3, "widths"),
     "measurements wanted of words": (
         edited(("name: digits", "name: imdb")),
@@ -193,8 +200,8 @@ def test_sampled_study_is_shown_before_and_after_its_points(tmp_path):
     text = SMALL + space + "search: {sampler: random, trials: 2}\n"
     (tmp_path / "study.yaml").write_text(text)
     study = parse_study(text)
-    opened = open_ledger(f"sqlite:///{tmp_path / 'home' / 'ledger.sqlite3'}")
-    opened.studies.accept(study)
+    opened = open_and_upgrade_ledger(f"sqlite:///{tmp_path / 'home' / 'ledger.sqlite3'}")
+    opened.studies.store_study_once(study)
     opened.close()
     home = tmp_path / "home"
     assert call("show", "small", home=home, check=0).stdout.count("small")

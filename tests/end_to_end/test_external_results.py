@@ -51,11 +51,11 @@ def check_conditions_of_a_regression(service, networks):
         accepted = client.submit_results(ranked.to_external_results("regression", ranked_under="far"))
         analysis = client.analysis(accepted["id"], wait=120)
         board = client.leaderboard(accepted["id"])
-    assert set(board.conditions) == {"clean", "Far"}
+    assert set(board.condition_names) == {"clean", "Far"}
     assert [(row.rank, row.key) for row in board.rows] == [(row.rank, row.key) for row in ranked["far"].board.rows]
     for row in board.rows:
         assert row.metrics[Split.VALIDATION].accuracy is None
-        for name in board.conditions:
+        for name in board.condition_names:
             expected = next(each for each in ranked[name].board.rows if each.key == row.key)
             shown = row.conditions.by_condition[name][Split.VALIDATION].loss.mean
             assert shown == pytest.approx(expected.metrics[Split.VALIDATION].loss.mean, rel=0, abs=1e-12)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from bln_search.core.states import TrialState
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.end_to_end.commands import call, start
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("interruption")]
@@ -62,8 +62,8 @@ def no_process_left(family):
 def assert_whole(home, table, study):
     finished = call("run", study, "--format", "csv", home=home, check=0)
     assert finished.stdout == table
-    ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
-    recorded = ledger.results.list_evaluations(1)
+    ledger = open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+    recorded = ledger.results.list_clean_evaluations(1)
     keys = [(one.arm, one.seed, one.evaluation.key) for one in recorded]
     assert len(keys) == len(set(keys)) == 2 * 2 * (31 + 4)
     numbers = [event.number for event in ledger.events.list_events(1)]
@@ -90,7 +90,7 @@ def wait_for_a_finished_trial(home):
     url = f"sqlite:///{home / 'ledger.sqlite3'}"
     while time.monotonic() < deadline:
         if (home / "ledger.sqlite3").exists():
-            with closing(open_ledger(url)) as ledger:
+            with closing(open_and_upgrade_ledger(url)) as ledger:
                 if any(trial.state is TrialState.FINISHED for trial in ledger.trials.list_trials(1)):
                     return
         time.sleep(0.05)

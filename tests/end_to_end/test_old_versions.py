@@ -12,10 +12,10 @@ import pytest
 from alembic import command as alembic
 from sqlalchemy import text
 
+from bln_search.storage.alembic_migrations import make_alembic_config
 from bln_search.storage.engine import make_engine, schema_transaction, write_session
-from bln_search.storage.migration import VERSION_TABLE, newest_revision, present_revision
+from bln_search.storage.migration import VERSION_TABLE, find_database_schema_revision, newest_known_schema_revision
 from bln_search.storage.tables import StudyRow
-from bln_search.storage.upgrade import alembic_config
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call, command
 from tests.end_to_end.service import OneByOne, Service, until
@@ -103,10 +103,10 @@ def test_study_begun_by_an_older_version_is_completed(old_code, url, file, tmp_p
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     study = begin(OneByOne(tmp_path / "home", code=old_code))
     engine = make_engine(url)
-    assert present_revision(engine) == "0004"
+    assert find_database_schema_revision(engine) == "0004"
     measured = stored(engine)
     upgraded = call("db", "upgrade", home=tmp_path / "home", check=0)
-    assert f"schema revision {newest_revision()}" in upgraded.stdout
+    assert f"schema revision {newest_known_schema_revision()}" in upgraded.stdout
     assert_close(go_on(Service(tmp_path / "home"), study), table_alone(file, tmp_path))
     assert measured
     upgraded = stored(engine)[: len(measured)]
@@ -128,13 +128,13 @@ def test_service_start_upgrades_an_older_database(url, file, tmp_path, monkeypat
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     study = begin(OneByOne(tmp_path / "home"))
     engine = make_engine(url)
-    config = alembic_config()
+    config = make_alembic_config()
     with schema_transaction(engine) as connection:
         config.attributes["connection"] = connection
         alembic.downgrade(config, "0004")
-    assert present_revision(engine) == "0004"
+    assert find_database_schema_revision(engine) == "0004"
     assert go_on(Service(tmp_path / "home"), study) == table_alone(file, tmp_path)
-    assert present_revision(engine) == newest_revision()
+    assert find_database_schema_revision(engine) == newest_known_schema_revision()
     engine.dispose()
 
 

@@ -13,9 +13,9 @@ import pytest
 from pyarrow import parquet
 
 from bln_search.cli.main import app
-from bln_search.core.errors import OutputError, UnknownStudyError
-from bln_search.data import load_data
-from bln_search.storage.migration import newest_revision
+from bln_search.core.errors import OutputFileError, UnknownStudyError
+from bln_search.data import load_data_set
+from bln_search.storage.migration import newest_known_schema_revision
 from tests.conftest import ROOT
 from tests.end_to_end.browser import chromium
 from tests.end_to_end.commands import call, command
@@ -115,9 +115,9 @@ def test_the_errors_of_a_target_have_their_exit_code(finished, tmp_path):
 def test_failed_write_is_one_error_and_keeps_the_old_file(write, verb, tmp_path):
     folder = tmp_path / "target"
     folder.mkdir()
-    with pytest.raises(OutputError, match="create the folder"):
+    with pytest.raises(OutputFileError, match="create the folder"):
         write(verb, to=folder / "none" / "file")
-    with pytest.raises(OutputError, match="is not a regular file"):
+    with pytest.raises(OutputFileError, match="is not a regular file"):
         write(verb, to=folder)
     (folder / "file").write_text("before")
     with pytest.raises(UnknownStudyError):
@@ -142,8 +142,8 @@ def test_the_manifest_names_files_and_data_by_what_is_in_them(finished, write, t
         content = (finished / "checkpoints" / trial["checkpoint"]["file"]).read_bytes()
         assert hashlib.sha256(content).hexdigest() == trial["checkpoint"]["sha256"]
         assert trial["checkpoint"]["provenance"]["seed"] == trial["seed"]
-    assert document["data"]["sha256"] == load_data("digits", tmp_path).sha256
-    assert document["schema"] == newest_revision()
+    assert document["data"]["sha256"] == load_data_set("digits", tmp_path).sha256
+    assert document["schema"] == newest_known_schema_revision()
     if (ROOT / ".git").exists():
         assert document["written_by"]["git_revision"]
     second = json.loads(printed(finished, "manifest", "published"))

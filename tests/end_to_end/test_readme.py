@@ -13,15 +13,18 @@ from bench.documents import (
     cifar10_curves,
     conclusions,
     curves,
+    curves_command,
     figures,
     geometry_page,
     growing,
     layer_page,
     plain_page,
     recipes_block,
+    recurrent_page,
     shift_page,
     shift_study,
     survey_block,
+    time_estimates_block,
     zoo_page,
 )
 from bench.documents.experiments import EXPERIMENTS
@@ -101,12 +104,12 @@ def test_tables_of_the_published_order_come_from_their_file(experiment):
 
 @pytest.mark.parametrize("page", curves.PAGES, ids=lambda page: page.name)
 def test_every_figure_about_curves_comes_from_its_file(page):
-    shown = read_block(page, curves.BLOCK)
+    shown = read_block(page, curves_command.BLOCK)
     assert shown == curves.block(page), "run python -m bench.documents.curves --write"
 
 
 def test_every_figure_about_cifar10_by_epoch_comes_from_its_file():
-    shown = read_block(cifar10_curves.PAGE, cifar10_curves.BLOCK)
+    shown = read_block(cifar10_curves.PAGE, curves_command.BLOCK)
     assert shown == cifar10_curves.block(), "run python -m bench.documents.cifar10_curves --write"
 
 
@@ -120,9 +123,19 @@ def test_tables_without_normalization_come_from_their_files():
     assert shown == plain_page.block(), "run python -m bench.documents.plain_page --write"
 
 
+def test_tables_of_recurrent_networks_come_from_their_file():
+    shown = read_block(recurrent_page.PAGE, recurrent_page.BLOCK)
+    assert shown == recurrent_page.block(), "run python -m bench.documents.recurrent_page --write"
+
+
 def test_table_of_the_geometry_comes_from_its_file():
     shown = read_block(geometry_page.PAGE, geometry_page.BLOCK)
     assert shown == geometry_page.block(), "run python -m bench.documents.geometry_page --write"
+
+
+def test_table_of_estimated_times_comes_from_its_file():
+    shown = read_block(time_estimates_block.PAGE, time_estimates_block.BLOCK)
+    assert shown == time_estimates_block.block(), "run python -m bench.documents.time_estimates_block --write"
 
 
 def test_every_figure_about_growth_comes_from_its_file():

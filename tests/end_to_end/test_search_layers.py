@@ -12,7 +12,7 @@ import pytest
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import LayerSearch
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.end_to_end.commands import call
 from tests.storage.searches import assert_same
 
@@ -46,7 +46,7 @@ def ran(tmp_path_factory):
 
 
 def opened(home):
-    return open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+    return open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
 
 
 def begin(home):
@@ -59,10 +59,10 @@ def found(home):
     """Every search, what stands in the analysis, and how far the one of BLN is."""
     ledger = opened(home)
     asked = ledger.studies.get(1).spec.layers
-    (trial,) = ledger.trials.list_finished(1, arm="bln")
-    progress = ledger.layer_searches.find_progress(trial.id, asked)
-    searches, kept = list(ledger.layer_searches.iterate(1)), ledger.analyses.find(1)
-    assert ledger.layer_searches.is_finished(trial.id, asked) == (len(searches) == 2)
+    (trial,) = ledger.trials.list_finished_trials(1, arm="bln")
+    progress = ledger.layer_searches.find_saved_sums(trial.id, asked)
+    searches, kept = list(ledger.layer_searches.iter_finished_searches(1)), ledger.analyses.find_current_analysis(1)
+    assert ledger.layer_searches.is_search_finished(trial.id, asked) == (len(searches) == 2)
     ledger.close()
     return searches, kept and kept.analysis.layers, progress and progress[1]
 
@@ -120,9 +120,9 @@ def test_killed_enumeration_resumes_with_the_same_result(ran, tmp_path, monkeypa
 
 def uninterrupted(home):
     from bln_search.execution.environment import ExecutionEnvironment
-    from bln_search.worker.layer_search import search_layers
+    from bln_search.worker.layer_search import search_layers_of_study
 
     ledger = opened(home)
     place = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
-    assert search_layers(ledger, 1, place, ledger.studies.get(1).spec.layers, lambda _line: None) == 2
+    assert search_layers_of_study(ledger, 1, place, ledger.studies.get(1).spec.layers, lambda _line: None) == 2
     ledger.close()

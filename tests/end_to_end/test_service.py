@@ -14,10 +14,10 @@ import httpx
 import psutil
 import pytest
 
-from bln_search.client.stream import read_stream
+from bln_search.client.stream import iter_server_sent_events
 from bln_search.core.states import StudyState
 from bln_search.specs import load_study
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
 from tests.end_to_end.service import Service, until
@@ -135,7 +135,7 @@ def test_client_with_lost_connections_gets_every_event_once(service):
             address = f"{service.address}/api/v1/studies/{study}/events"
             with httpx.stream("GET", address, headers=headers, timeout=30) as stream:
                 assert stream.headers["content-type"].startswith("text/event-stream")
-                for taken, event in enumerate(read_stream(stream.iter_lines())):
+                for taken, event in enumerate(iter_server_sent_events(stream.iter_lines())):
                     if event is None:
                         over = True
                         break
@@ -172,7 +172,7 @@ def test_a_stream_ends_with_the_service(tmp_path):
 @pytest.mark.slow
 def test_the_service_starts_without_what_trains(tmp_path):
     program = (
-        "import sys, service.server, service.export_openapi; service.export_openapi.openapi_json();"
+        "import sys, service.server, service.export_openapi; service.export_openapi.openapi_document_as_json();"
         "bad = {'torch', 'ray', 'optuna', 'sklearn', 'pandas', 'scipy'} & set(sys.modules);"
         "sys.exit(f'loaded: {bad}' if bad else 0)"
     )
@@ -239,10 +239,10 @@ def test_tokens_are_those_of_the_service_that_the_settings_name(quiet, tmp_path,
 
 @pytest.mark.slow
 def test_watching_ends_where_a_study_waits_for_a_person(quiet, file):
-    with closing(open_ledger(f"sqlite:///{quiet.home / 'ledger.sqlite3'}")) as ledger:
-        number = ledger.studies.accept(load_study(file))
-        ledger.studies.start(number, lambda _: True, "host/1/0")
-        assert ledger.studies.finish(number, exhausted=False, runner="host/1/0") is StudyState.INTERRUPTED
+    with closing(open_and_upgrade_ledger(f"sqlite:///{quiet.home / 'ledger.sqlite3'}")) as ledger:
+        number = ledger.studies.store_study_once(load_study(file))
+        ledger.studies.lease_and_start(number, lambda _: True, "host/1/0")
+        assert ledger.studies.finish_run(number, exhausted=False, runner="host/1/0") is StudyState.INTERRUPTED
     watched = call("watch", number, "--server", quiet.address, home=quiet.home, check=5)
     assert f"study {number} is interrupted" in watched.stderr
 

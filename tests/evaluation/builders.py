@@ -9,7 +9,7 @@ import torch
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import find_norms, network_configurations, network_populations
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms, list_configurations_of_layers
 from bln_search.norms.network.unit_positions import set_unit_positions
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from tests.evaluation.networks import NETWORKS, input_size
@@ -46,18 +46,18 @@ def estimate_populations(network, name, *, per_slot=False, estimates=ESTIMATES, 
         estimate: collect_frozen_moments(network, inputs[start : start + 24].split(SIZE))
         for estimate, start in zip(estimates, (0, 24), strict=False)
     }
-    return network_populations(find_norms(network), moments, Correction.BESSEL, per_slot=per_slot)
+    return compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=per_slot)
 
 
 def frozen_populations(network, batches, correction=Correction.BESSEL):
     """Return population values under the `frozen` estimate from these mini-batches of inputs."""
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, batches)}
-    return network_populations(find_norms(network), moments, correction, per_slot=False)
+    return compute_populations_of_layers(find_norms(network), moments, correction, per_slot=False)
 
 
 def row_specs(network, estimates=ESTIMATES):
     return [
         InferenceRow(configuration, estimate)
-        for configuration in network_configurations(find_norms(network))
+        for configuration in list_configurations_of_layers(find_norms(network))
         for estimate in (estimates if configuration.uses_population else (None,))
     ]

@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from bln_search.evaluation import evaluate_rows
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import configure_layers_by_row
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from tests.evaluation.builders import SIZE, draw_examples
 
 
@@ -16,8 +16,8 @@ from tests.evaluation.builders import SIZE, draw_examples
 def plain_losses(network, inputs, targets, populations, row, size=SIZE):
     """Return the losses in one row by plain forward passes over the same mini-batches."""
     losses = []
-    with configure_layers_by_row(row, populations):
-        for x, y in mini_batches(inputs, targets, size):
+    with use_row_in_all_layers(row, populations):
+        for x, y in iter_mini_batches_with_fillers(inputs, targets, size):
             losses.append(F.cross_entropy(network(x)[: len(y)], y, reduction="none"))
     return torch.cat(losses).numpy()
 
@@ -25,7 +25,9 @@ def plain_losses(network, inputs, targets, populations, row, size=SIZE):
 def assert_equal_to_plain_passes(network, name, populations, rows, tolerance=1e-10, **options):
     dtype = next(network.parameters()).dtype
     inputs, targets = draw_examples(name, dtype=dtype)
-    results = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations, **options)
+    results = evaluate_rows(
+        network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations, **options
+    )
     for row, outcome in zip(rows, results, strict=True):
         expected = plain_losses(network, inputs, targets, populations, row)
         np.testing.assert_allclose(outcome.losses, expected, rtol=tolerance, atol=tolerance, err_msg=str(row))

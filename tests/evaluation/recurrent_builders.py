@@ -10,32 +10,35 @@ from bln_search.core.enums import PopulationEstimate
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import find_norms, layer_estimates
+from bln_search.norms.network.layers import estimates_from_training_history, find_norms
 from tests.evaluation.builders import SIZE
 
 STEPS, VOCABULARY = 4, 9
 SMALL = {"widths": (5, 4), "embedding": 3, "dense": 4}
 
 
-def build_recurrent(cell, method="bln", semantics="paper", normalize="cells", classes=3, vocabulary=None):
+def build_recurrent(cell, method="bln", semantics="paper", normalize="cells", classes=3, vocabulary=None, **options):
     norm = partial(make_norm, method, semantics=semantics, batch_size=SIZE)
     shape = (STEPS, 2) if vocabulary is None else (STEPS,)
-    options = {**SMALL, "normalize": normalize}
+    options = {**SMALL, "normalize": normalize, **options}
     network = build_model(cell, shape, classes, norm, seed=0, options=options, vocabulary=vocabulary).double()
     torch.manual_seed(1)
     with torch.no_grad():
         for layer in find_norms(network).values():
-            layer.weight.normal_(1, 0.3)
-            layer.bias.normal_(0, 0.3)
+            for parameter, mean in ((layer.weight, 1), (layer.bias, 0)):
+                if parameter is not None:
+                    parameter.normal_(mean, 0.3)
     return network.eval()
 
 
 def draw_sequences(n, seed=0, classes=3, vocabulary=None):
-    """Return random sequences, or token ids where `vocabulary` is given, and classes (n,)."""
+    """Return random sequences, or token ids with padding in front where `vocabulary` is given, and classes (n,)."""
     generator = torch.Generator().manual_seed(seed)
     targets = torch.randint(0, classes, (n,), generator=generator)
     if vocabulary is not None:
-        return torch.randint(0, vocabulary, (n, STEPS), generator=generator), targets
+        tokens = torch.randint(0, vocabulary, (n, STEPS), generator=generator)
+        padding = torch.randint(0, STEPS, (n, 1), generator=generator)
+        return tokens.masked_fill(torch.arange(STEPS) < padding, 0), targets
     return torch.randn(n, STEPS, 2, generator=generator, dtype=torch.float64), targets
 
 
@@ -49,5 +52,5 @@ def collect_moments_of(network, vocabulary=None):
     network.eval()
     return {
         PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(SIZE)),
-        **layer_estimates(find_norms(network)),
+        **estimates_from_training_history(find_norms(network)),
     }

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.batches import fill_last_batch, group_adjacent_batches, mini_batches
+from bln_search.evaluation.batches import fill_last_batch, group_adjacent_batches, iter_mini_batches_with_fillers
 
 
 @given(n=st.integers(1, 60), size=st.integers(1, 60), groups=st.integers(1, 9))
@@ -16,10 +16,10 @@ def test_every_example_is_counted_once_in_full_mini_batches(n, size, groups):
     x = torch.arange(n)
     if size > n:
         with pytest.raises(DataError, match=rf"{size} examples .* {n} examples"):
-            list(mini_batches(x, x, size))
+            list(iter_mini_batches_with_fillers(x, x, size))
         return
     targets = []
-    for group in group_adjacent_batches(mini_batches(x, x, size), groups):
+    for group in group_adjacent_batches(iter_mini_batches_with_fillers(x, x, size), groups):
         assert group.size == size
         assert len(group.inputs) == group.groups * size
         assert group.groups <= groups

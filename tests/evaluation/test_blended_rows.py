@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.blend import Blend, blend_label
+from bln_search.core.blend import PopulationWeight, blended_estimate_label
 from bln_search.core.enums import PopulationEstimate
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from tests.evaluation.builders import build_network, estimate_populations, row_specs
@@ -12,14 +12,14 @@ from tests.evaluation.networks import NETWORKS
 from tests.evaluation.plain_passes import assert_equal_to_plain_passes
 from tests.support.tiers import latin
 
-BLENDS = (Blend(0.1), Blend(16, is_prior=True))
+BLENDS = (PopulationWeight(0.1), PopulationWeight(16, is_prior=True))
 VARIANTS = [("bln", "paper"), ("bln", "reference"), ("bn", "paper"), ("ln", "paper")]
 
 
 def with_blends(rows):
     """The rows, each that reads the population also blended."""
     blended = [
-        InferenceRow(row.configuration.with_blended_population, blend_label(row.estimate, blend))
+        InferenceRow(row.configuration.with_blend_for_population, blended_estimate_label(row.estimate, blend))
         for row in rows
         if row.estimate is not None
         for blend in BLENDS

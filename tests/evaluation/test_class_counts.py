@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.evaluation.class_counts import ClassCounts
-from bln_search.evaluation.scoring import cross_entropy
+from bln_search.evaluation.class_counts import ClassCounter
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 
 
 @given(
@@ -18,24 +18,24 @@ from bln_search.evaluation.scoring import cross_entropy
 )
 def test_the_baseline_predicts_the_class_frequencies(classes, size):
     targets = torch.tensor(classes)
-    counts = ClassCounts()
+    counts = ClassCounter()
     batches = [(torch.zeros(len(part), 1), part) for part in targets.split(size)]
     assert all(yielded is batch for yielded, batch in zip(counts.count_targets(batches), batches, strict=True))
     shares = np.bincount(classes, minlength=6) / len(classes)
     logits = torch.from_numpy(np.log(np.maximum(shares, 1e-300))).expand(len(classes), -1)
-    losses, _ = cross_entropy(logits, targets)
-    assert counts.class_prior.loss == pytest.approx(float(losses.mean()), abs=1e-12)
-    assert counts.class_prior.accuracy == shares.max()
+    losses, _ = cross_entropy_and_correctness(logits, targets)
+    assert counts.class_prior_baseline.loss == pytest.approx(float(losses.mean()), abs=1e-12)
+    assert counts.class_prior_baseline.accuracy == shares.max()
 
 
 def test_fewer_than_two_classes_have_no_baseline():
-    counts = ClassCounts()
-    assert counts.class_prior is None
+    counts = ClassCounter()
+    assert counts.class_prior_baseline is None
     list(counts.count_targets([(torch.zeros(2, 1), torch.tensor([3, 3]))]))
-    assert counts.class_prior is None
+    assert counts.class_prior_baseline is None
 
 
 def test_a_large_class_number_needs_no_memory():
-    counts = ClassCounts()
+    counts = ClassCounter()
     list(counts.count_targets([(torch.zeros(2, 1), torch.tensor([0, 2**62]))]))
-    assert counts.class_prior.accuracy == 0.5
+    assert counts.class_prior_baseline.accuracy == 0.5

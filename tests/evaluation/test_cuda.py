@@ -12,10 +12,10 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.evaluation import evaluate_rows
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.norms import BLN
-from bln_search.norms.precision import full_precision
+from bln_search.norms.precision import disable_reduced_precision
 from tests.evaluation.builders import SIZE, build_network, draw_examples, frozen_populations, row_specs
 from tests.evaluation.networks import NETWORKS
 
@@ -47,9 +47,11 @@ def test_losses_equal_those_on_cpu(name, dtype, tolerance, one_pass):
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     inputs, targets = draw_examples(name, 48, dtype)
     populations = frozen_populations(network, inputs.split(SIZE))
-    expected = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
+    expected = evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)
     gpu_network, inputs, targets, populations = to_gpu(network, name, dtype)
-    results = evaluate_rows(gpu_network, mini_batches(inputs, targets, SIZE), rows, populations, one_pass=one_pass)
+    results = evaluate_rows(
+        gpu_network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations, one_pass=one_pass
+    )
     for row, on_gpu, on_cpu in zip(rows, results, expected, strict=True):
         np.testing.assert_allclose(on_gpu.losses, on_cpu.losses, rtol=tolerance, atol=tolerance, err_msg=str(row))
 
@@ -59,16 +61,18 @@ def test_losses_equal_those_on_cpu(name, dtype, tolerance, one_pass):
 def test_per_layer_losses_equal_those_on_cpu(name):
     network = build_network(name, dtype=torch.float64)
     gpu_network, inputs, targets, populations = to_gpu(network, name, torch.float64)
-    tree = TreeEvaluator(gpu_network, list(mini_batches(inputs, targets, SIZE)), populations)
+    tree = TreePerLayerEvaluator(gpu_network, list(iter_mini_batches_with_fillers(inputs, targets, SIZE)), populations)
     tree.check_against_plain_passes()
     generator = np.random.default_rng(0)
-    digits = np.stack([generator.integers(radix, size=20) for radix in tree.space.radices], 1).astype(np.uint8)
+    digits = np.stack([generator.integers(radix, size=20) for radix in tree.space.num_options_per_choice], 1).astype(
+        np.uint8
+    )
     inputs, targets = draw_examples(name, 48)
     cpu_populations = frozen_populations(network, inputs.split(SIZE))
-    expected = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), cpu_populations).per_example_outcomes(
-        digits
-    )
-    for on_gpu, on_cpu in zip(tree.per_example_outcomes(digits), expected, strict=True):
+    expected = TreePerLayerEvaluator(
+        network, list(iter_mini_batches_with_fillers(inputs, targets, SIZE)), cpu_populations
+    ).evaluate_per_example(digits)
+    for on_gpu, on_cpu in zip(tree.evaluate_per_example(digits), expected, strict=True):
         np.testing.assert_allclose(on_gpu.losses, on_cpu.losses, rtol=1e-9, atol=1e-9)
 
 
@@ -89,7 +93,7 @@ def test_mixing_hidden_by_tf32_is_an_error(mixed_share):
     populations = frozen_populations(network, inputs.cuda().split(SIZE))
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     with pytest.raises(ModelError, match=r"not treat .* independently"):
-        evaluate_rows(network, mini_batches(inputs.cuda(), targets.cuda(), SIZE), rows, populations)
+        evaluate_rows(network, iter_mini_batches_with_fillers(inputs.cuda(), targets.cuda(), SIZE), rows, populations)
 
 
 @pytest.mark.usefixtures("tf32")
@@ -107,6 +111,6 @@ def test_products_are_exact_to_single_precision():
         ]
 
     tf32_errors = errors()
-    with full_precision():
+    with disable_reduced_precision():
         assert max(errors()) < 2e-6
     assert tf32_errors[0] > 1e-5

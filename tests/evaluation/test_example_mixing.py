@@ -8,7 +8,7 @@ from torch import nn
 
 from bln_search.core.errors import ModelError
 from bln_search.evaluation import evaluate_rows
-from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.norms import BLN
 from tests.evaluation.builders import SIZE, draw_examples, estimate_populations, row_specs
 from tests.evaluation.plain_passes import plain_losses
@@ -29,8 +29,10 @@ def test_mixing_examples_is_an_error():
     populations = estimate_populations(network, "mlp")
     rows = row_specs(network)
     with pytest.raises(ModelError, match=r"not treat .* independently; .*one_pass=False"):
-        evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
-    results = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations, one_pass=False)
+        evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)
+    results = evaluate_rows(
+        network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations, one_pass=False
+    )
     np.testing.assert_allclose(
         results[0].losses, plain_losses(network, inputs, targets, populations, rows[0]), rtol=1e-10
     )
@@ -51,7 +53,7 @@ def test_mixing_is_an_error_without_double_precision_too():
     inputs = inputs.float()
     populations = estimate_populations(network, "mlp")
     with pytest.raises(ModelError, match=r"not treat .* independently; .*one_pass=False"):
-        evaluate_rows(network, mini_batches(inputs, targets, SIZE), row_specs(network), populations)
+        evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network), populations)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.01])
@@ -69,7 +71,9 @@ def test_mixing_before_the_first_norm_is_an_error(mixing, rows, scale):
     inputs, targets = draw_examples("mlp")
     populations = estimate_populations(network, "mlp")
     with pytest.raises(ModelError, match=r"not treat .* independently"):
-        evaluate_rows(network, mini_batches(inputs, targets, SIZE), row_specs(network)[rows], populations)
+        evaluate_rows(
+            network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network)[rows], populations
+        )
 
 
 def test_moving_the_first_axis_is_an_error():
@@ -84,4 +88,4 @@ def test_moving_the_first_axis_is_an_error():
     network = Moving().double().eval()
     inputs, targets = draw_examples("mlp")
     with pytest.raises(ModelError, match=r"(first axis|axis 2)"):
-        evaluate_rows(network, mini_batches(inputs, targets, SIZE), row_specs(network, ())[-1:], {})
+        evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network, ())[-1:], {})

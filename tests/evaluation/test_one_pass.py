@@ -7,13 +7,19 @@ import pytest
 import torch
 from torch import nn
 
-from bln_search.core.configuration import InferenceConfiguration, Method
+from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
+from bln_search.core.method import Method
 from bln_search.evaluation import collect_frozen_moments, evaluate_rows
-from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.norms import BLN, BN, LN, MBN
-from bln_search.norms.network.layers import find_norms, layer_estimates, network_configurations, network_populations
+from bln_search.norms.network.layers import (
+    compute_populations_of_layers,
+    estimates_from_training_history,
+    find_norms,
+    list_configurations_of_layers,
+)
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from tests.evaluation.builders import (
     SIZE,
@@ -67,8 +73,8 @@ def test_mbn_losses_equal_plain_passes(name):
     network.eval()
     layers = find_norms(network)
     frozen = collect_frozen_moments(network, draw_examples(name, 48)[0].split(SIZE))
-    moments = {PopulationEstimate.FROZEN: frozen, **layer_estimates(layers)}
-    populations = network_populations(layers, moments, Correction.BESSEL, per_slot=False)
+    moments = {PopulationEstimate.FROZEN: frozen, **estimates_from_training_history(layers)}
+    populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     assert len({row.configuration for row in rows}) == 9
     assert_equal_to_plain_passes(network, name, populations, rows)
@@ -76,8 +82,8 @@ def test_mbn_losses_equal_plain_passes(name):
 
 def test_mbn_mixed_with_another_method_is_an_error():
     network = nn.Sequential(MBN(3), BN(3))
-    with pytest.raises(ModelError, match="mixes MBN"):
-        network_configurations(find_norms(network))
+    with pytest.raises(ModelError, match="mixes mbn"):
+        list_configurations_of_layers(find_norms(network))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +125,7 @@ def test_networks_that_mix_methods_use_bln_configurations():
     ).double()
     network.eval()
     rows = row_specs(network)
-    assert all(row.configuration.fits(Method.BLN) for row in rows)
+    assert all(row.configuration.fits_method(Method.BLN) for row in rows)
     assert_equal_to_plain_passes(network, "mlp", estimate_populations(network, "mlp"), rows)
 
 
@@ -150,7 +156,7 @@ def test_mini_batches_of_one_equal_plain_passes():
     inputs, targets = draw_examples("lenet")
     populations = frozen_populations(network, inputs.split(1), Correction.TOTAL)
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
-    results = evaluate_rows(network, mini_batches(inputs, targets, 1), rows, populations)
+    results = evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, 1), rows, populations)
     for row, outcome in zip(rows, results, strict=True):
         np.testing.assert_allclose(
             outcome.losses, plain_losses(network, inputs, targets, populations, row, 1), rtol=1e-10
@@ -164,7 +170,7 @@ def test_layers_before_the_first_norm_run_once():
     examples = []
     network.features[0].register_forward_hook(lambda module, inputs, output: examples.append(len(inputs[0])))
     inputs, targets = draw_examples("lenet", n=24)
-    evaluate_rows(network, mini_batches(inputs, targets, SIZE), row_specs(network), populations)
+    evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network), populations)
     measurement = SIZE
     checks_before = 2 * SIZE * (1 + 3)  # two mini-batches: one fused pass, and plain passes in three rows
     checks_during = 24  # each mini-batch: a plain pass in one row
@@ -189,7 +195,7 @@ def test_the_network_is_not_changed():
     before = {name: value.clone() for name, value in network.state_dict().items()}
     populations = estimate_populations(network, "residual")
     inputs, targets = draw_examples("residual")
-    evaluate_rows(network, mini_batches(inputs, targets, SIZE), row_specs(network), populations)
+    evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network), populations)
     assert network.training
     assert network.state_dict().keys() == before.keys()
     for name, value in network.state_dict().items():

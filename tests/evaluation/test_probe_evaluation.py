@@ -8,15 +8,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, ProbeKind, Split
+from bln_search.core.method import Method
 from bln_search.evaluation import collect_frozen_moments, evaluate_split
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.latency import measure_latency
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.latency import measure_latency_per_row
 from bln_search.evaluation.probe_evaluation import probe_batch_composition, probe_batch_size
-from bln_search.evaluation.row_evaluator import configure_layers_by_row
+from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.norms import BLN
-from bln_search.norms.network.layers import find_norms, network_populations
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 SIZE, N = 10, 83
@@ -30,7 +31,7 @@ def trained():
     targets = torch.arange(N) % 3
     inputs = torch.randn(N, 6, dtype=torch.float64) + F.one_hot(targets, 6)
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs[:80].split(SIZE))}
-    populations = network_populations(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    populations = compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=False)
     rows = [
         InferenceRow(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
         for configuration in all_configurations(Method.BLN)
@@ -42,7 +43,7 @@ def test_a_size_probe_equals_evaluation_at_that_size(trained):
     network, inputs, targets, rows, populations = trained
     for size in (1, 4, SIZE, N):
         probes = probe_batch_size(network, inputs, targets, rows, populations, batch_size=size)
-        batches = mini_batches(inputs, targets, size)
+        batches = iter_mini_batches_with_fillers(inputs, targets, size)
         evaluations = evaluate_split(network, batches, rows, populations, split=Split.VALIDATION, batch_size=size)
         assert [(probe.key, probe.loss, probe.accuracy) for probe in probes] == [
             (evaluation.key, evaluation.loss, evaluation.accuracy)
@@ -78,7 +79,7 @@ def test_reshuffled_probes_equal_plain_passes_in_each_order(trained):
 def plain_losses_and_classes(network, row, populations, inputs, targets, order):
     losses, classes = np.empty(N), np.empty(N, int)
     x, y = inputs[order], targets[order]
-    with torch.no_grad(), configure_layers_by_row(row, populations):
+    with torch.no_grad(), use_row_in_all_layers(row, populations):
         network.eval()
         for start in range(0, N, SIZE):
             missing = max(0, start + SIZE - N)
@@ -125,14 +126,14 @@ def test_the_same_seed_gives_the_same_probes(trained):
 
 def test_latency_is_measured_without_changing_the_network(trained):
     network, inputs, _, rows, populations = trained
-    before = [layer.layer_state()[:2] for layer in populations]
+    before = [layer.configured_state()[:2] for layer in populations]
     calls = []
     handle = network.register_forward_hook(lambda *_: calls.append(1))
-    latencies = measure_latency(network, inputs[:SIZE], rows, populations, passes=5)
+    latencies = measure_latency_per_row(network, inputs[:SIZE], rows, populations, passes=5)
     handle.remove()
     assert len(calls) == len(rows) * (3 + 5)  # three passes to warm up
     assert [latency.row for latency in latencies] == rows
     for latency in latencies:
         assert 0 < latency.lower <= latency.seconds <= latency.upper < 10
         assert (latency.batch_size, latency.passes) == (SIZE, 5)
-    assert [layer.layer_state()[:2] for layer in populations] == before
+    assert [layer.configured_state()[:2] for layer in populations] == before

@@ -8,8 +8,8 @@ import pytest
 from bln_search import evaluate_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.evaluation import evaluate_rows
-from bln_search.evaluation.batches import mini_batches
-from bln_search.norms.network.layers import find_norms, network_populations
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
 from tests.evaluation.builders import SIZE, row_specs
 from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, collect_moments_of, draw_sequences
 from tests.support.tiers import latin, part
@@ -20,12 +20,12 @@ METHODS += [("mbn", "paper"), ("brn", "paper")]
 
 def assert_one_pass_equals_row_by_row(network, classes=3, vocabulary=None):
     layers = find_norms(network)
-    populations = network_populations(
+    populations = compute_populations_of_layers(
         layers, collect_moments_of(network, vocabulary), Correction.BESSEL, per_slot=False
     )
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     inputs, targets = draw_sequences(20, 2, classes, vocabulary)
-    batches = list(mini_batches(inputs, targets, SIZE))
+    batches = list(iter_mini_batches_with_fillers(inputs, targets, SIZE))
     fused = evaluate_rows(network, batches, rows, populations)
     plain = evaluate_rows(network, batches, rows, populations, one_pass=False)
     for row, fused_outcomes, plain_outcomes in zip(rows, fused, plain, strict=True):
@@ -61,25 +61,41 @@ def test_token_ids_and_two_classes_equal_row_by_row(normalize, classes):
     assert_one_pass_equals_row_by_row(network, classes, VOCABULARY)
 
 
+@pytest.mark.parametrize(
+    ("method", "cell"), latin(["bn", "ln", "bln", "mbn", "brn", "none"], ["rnn", "lstm", "gru", "cell_output"])
+)
+def test_masked_padding_equals_row_by_row(method, cell):
+    """Texts with different amounts of padding: a step has from no to all examples of a mini-batch."""
+    placement = "cell_output" if cell == "cell_output" else "cells"
+    model = "lstm" if cell == "cell_output" else cell
+    network = build_recurrent(model, method, normalize=placement, vocabulary=VOCABULARY, mask_padding=True)
+    rows, outcomes = assert_one_pass_equals_row_by_row(network, vocabulary=VOCABULARY)
+    assert len({row_outcomes.losses.mean() for row_outcomes in outcomes}) == len(rows)
+
+
+def test_norms_inside_cells_and_after_layers_equal_row_by_row():
+    assert_one_pass_equals_row_by_row(build_recurrent("lstm", normalize="cells_and_layers"))
+
+
 def test_rounding_is_not_mistaken_for_mixing_with_token_ids():
     network = build_recurrent("lstm", "bn", vocabulary=VOCABULARY).float()
     layers = find_norms(network)
     for layer in layers.values():
         layer.weight.data.mul_(1e4)
     network.classifier[-1].weight.data.mul_(1e3)
-    populations = network_populations(
+    populations = compute_populations_of_layers(
         layers, collect_moments_of(network, VOCABULARY), Correction.BESSEL, per_slot=False
     )
     inputs, targets = draw_sequences(20, 2, vocabulary=VOCABULARY)
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
-    assert len(evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)) == 4
+    assert len(evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)) == 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
 def test_a_network_with_normalized_cells_has_a_ranked_table(cell):
     network = build_recurrent(cell)
-    batches = [list(mini_batches(*draw_sequences(24, seed), SIZE)) for seed in (3, 4)]
+    batches = [list(iter_mini_batches_with_fillers(*draw_sequences(24, seed), SIZE)) for seed in (3, 4)]
     fused, plain = (evaluate_configurations(network, *batches, one_pass=one_pass) for one_pass in (True, False))
     assert [row.configuration for row in fused] == [row.configuration for row in plain]
     assert len(list(fused)) == 16

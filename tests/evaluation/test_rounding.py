@@ -9,8 +9,8 @@ from torch import nn
 
 from bln_search.core.enums import PopulationEstimate
 from bln_search.evaluation import evaluate_rows
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.row_evaluator import try_copy_network_in_double_precision
 from bln_search.norms import BLN, BN
 from tests.evaluation.builders import (
     SIZE,
@@ -51,7 +51,12 @@ def chaotic_arguments(times):
     network = nn.Sequential(*parts).double().eval()
     inputs, targets = torch.randn(48, 3, 2, 2).double(), torch.randint(0, 10, (48,))
     populations = frozen_populations(network, inputs.split(SIZE))
-    return network, mini_batches(inputs, targets, SIZE), row_specs(network, (PopulationEstimate.FROZEN,)), populations
+    return (
+        network,
+        iter_mini_batches_with_fillers(inputs, targets, SIZE),
+        row_specs(network, (PopulationEstimate.FROZEN,)),
+        populations,
+    )
 
 
 def test_invisible_rounding_is_not_ill_conditioned():
@@ -72,8 +77,8 @@ def test_amplified_rounding_is_not_mistaken_for_mixing():
     populations = frozen_populations(network, inputs.split(SIZE))
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     with pytest.warns(UserWarning, match="ill-conditioned"):
-        outcomes = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
-    double_network, double_populations = copy_network_in_double_precision(network, populations)
+        outcomes = evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)
+    double_network, double_populations = try_copy_network_in_double_precision(network, populations)
     for row, outcome in zip(rows, outcomes, strict=True):
         expected = plain_losses(double_network, inputs.double(), targets, double_populations, row)
         assert np.abs(outcome.losses - expected).mean() < 1e-3
@@ -86,7 +91,7 @@ def test_inputs_far_from_zero_cause_no_cancellation():
     inputs = inputs + 1e4
     populations = frozen_populations(network, inputs[:18].split(SIZE))
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
-    results = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
+    results = evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)
     for row, outcome in zip(rows, results, strict=True):
         np.testing.assert_allclose(
             outcome.losses, plain_losses(network, inputs, targets, populations, row), rtol=1e-4, atol=1e-5

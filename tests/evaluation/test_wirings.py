@@ -13,17 +13,17 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api.estimates import collect_estimates, population_loaders_by_name
+from bln_search.api.estimates import collect_all_population_estimates, parse_population_loaders
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.evaluation_data import EvaluationData
-from bln_search.api.inputs.loaders import load_split_batches
+from bln_search.api.inputs.loaders import load_split_into_memory
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.scoring import cross_entropy
-from bln_search.evaluation.tree.space import TreeOptions
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import find_norms, network_populations
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from tests.evaluation.oracle import METHOD_SOURCES, Oracle, OracleNorm, fill_batches, split_and_fill
 from tests.evaluation.wirings import CLASSES, WIRINGS, Wiring
 from tests.norms import oracle as loops
@@ -202,8 +202,10 @@ def test_every_per_layer_loss_is_that_of_the_oracle(name, semantics):
     if tree is None:
         return
     digits = draw_digits(tree.space)
-    for row, outcomes in zip(digits, tree.per_example_outcomes(digits), strict=True):
-        codes = dict(zip(tree.space.layers, map(str, tree.space.configuration(row).configurations), strict=True))
+    for row, outcomes in zip(digits, tree.evaluate_per_example(digits), strict=True):
+        codes = dict(
+            zip(tree.space.layers, map(str, tree.space.configuration_of_digits(row).configurations), strict=True)
+        )
         all_codes = {name: codes.get(name, "FFFF") for name in case.oracle.layers}
         expected = case.oracle.losses(all_codes, fill_batches(case.validation))
         np.testing.assert_allclose(
@@ -216,11 +218,15 @@ def make_checked_tree(case):
     wiring, adapter = case.wiring, BatchAdapter(case.network, None, None, torch.device("cpu"))
     layers = find_norms(case.network)
     with unreached_layers_allowed(wiring):
-        data = EvaluationData.read_first_batches(population_loaders_by_name(case.loader(case.train)), ())
-        moments = collect_estimates(adapter, layers, data.populations, None)
-    populations = network_populations(layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot)
-    batches = load_split_batches(case.loader(case.validation), "validation_loader", cross_entropy, adapter)
-    tree = TreeEvaluator(case.network, batches, populations, TreeOptions())
+        data = EvaluationData.read_first_batches(parse_population_loaders(case.loader(case.train)), ())
+        moments = collect_all_population_estimates(adapter, layers, data.populations, None)
+    populations = compute_populations_of_layers(
+        layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot
+    )
+    batches = load_split_into_memory(
+        case.loader(case.validation), "validation_loader", cross_entropy_and_correctness, adapter
+    )
+    tree = TreePerLayerEvaluator(case.network, batches, populations, PerLayerEvaluatorOptions())
     tree.check_against_plain_passes()
     return tree
 
@@ -228,8 +234,11 @@ def make_checked_tree(case):
 def draw_digits(space):
     """Return the first configuration, the last, and some random ones."""
     rng = np.random.default_rng(0)
-    ends = [[0] * len(space.radices), [radix - 1 for radix in space.radices]]
-    return np.array(ends + [[int(rng.integers(radix)) for radix in space.radices] for _ in range(DRAWN_CONFIGURATIONS)])
+    ends = [[0] * len(space.num_options_per_choice), [radix - 1 for radix in space.num_options_per_choice]]
+    return np.array(
+        ends
+        + [[int(rng.integers(radix)) for radix in space.num_options_per_choice] for _ in range(DRAWN_CONFIGURATIONS)]
+    )
 
 
 @pytest.mark.parametrize("code", ["FFFF", "TFFT", "FTTF", "TTTT"])

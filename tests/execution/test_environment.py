@@ -46,8 +46,11 @@ def test_cuda_needs_a_gpu_unless_trials_run_elsewhere(no_gpu, tmp_path):
         choose_device("cuda")
     assert choose_device("cuda", elsewhere=True) == "cuda"
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), "cuda", threads=3)
-    assert (environment.for_this_process.device, environment.for_this_process.threads) == ("cpu", 3)
+    assert (environment.adapted_to_this_process.device, environment.adapted_to_this_process.threads) == ("cpu", 3)
 
 
 def test_auto_chooses_the_gpu(two_gpus, tmp_path):
-    assert ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), "cuda:1").for_this_process.device == "cuda:1"
+    assert (
+        ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), "cuda:1").adapted_to_this_process.device
+        == "cuda:1"
+    )

@@ -8,14 +8,14 @@ from PIL import Image
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.split import evaluate_split
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.split_evaluation import evaluate_split
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.execution.messages import EvaluationDone, Task, TrainingDone
-from bln_search.execution.trial import run_task
-from bln_search.search.preflight import check_study
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
+from bln_search.execution.trial import run_trial_task
+from bln_search.search.preflight import run_preflight_checks
+from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.specs.minimal_study import problems
 
 STUDY = """
@@ -45,10 +45,10 @@ def environment(tmp_path_factory):
 @pytest.mark.parametrize("order", ["fixed", "shuffled"])
 def test_trial_is_evaluated_as_with_images_in_memory(environment, order):
     study = parse_study(STUDY.replace("ORDER", order))
-    assert check_study(study, environment) == ()
-    (trial,) = list_planned_trials(study)
+    assert run_preflight_checks(study, environment) == ()
+    (trial,) = list_planned_trial_specs(study)
     sent = []
-    for _ in run_task(Task(1, trial), environment, sent.append):
+    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     (evaluations,) = (message.evaluations for message in sent if isinstance(message, EvaluationDone))
     checkpoint = next(message.checkpoint for message in sent if isinstance(message, TrainingDone))
@@ -58,9 +58,9 @@ def test_trial_is_evaluated_as_with_images_in_memory(environment, order):
         inputs, targets = loaded.data.splits[Split.TEST]
         in_memory = evaluate_split(
             loaded.network,
-            mini_batches(inputs[: len(inputs)], targets, 2),
-            loaded.planned_row_specs,
-            loaded.populations,
+            iter_mini_batches_with_fillers(inputs[: len(inputs)], targets, 2),
+            loaded.planned_inference_rows,
+            loaded.populations_by_estimate_and_layer,
             split=Split.TEST,
             batch_size=2,
         )

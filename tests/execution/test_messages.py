@@ -8,12 +8,12 @@ from bln_search.core.states import FailureClass
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EvaluationDone,
-    Phase,
     PhaseProgress,
     TaskFailed,
     TrainingDiverged,
     TrainingPruned,
-    describe_end,
+    TrialPhase,
+    describe_trial_end,
 )
 
 ENDS = {
@@ -26,10 +26,10 @@ ENDS = {
 
 @pytest.mark.parametrize("message", ENDS, ids=lambda message: type(message).__name__)
 def test_every_end_is_described_with_its_facts(message):
-    assert ENDS[message] in describe_end(message)
-    assert type(message).__name__ not in describe_end(message)
+    assert ENDS[message] in describe_trial_end(message)
+    assert type(message).__name__ not in describe_trial_end(message)
 
 
 def test_only_messages_that_end_a_trial_are_described():
     assert {type(message) for message in ENDS} == set(TERMINAL_MESSAGES)
-    assert describe_end(PhaseProgress(Phase.TRAINING, 1, 2)) is None
+    assert describe_trial_end(PhaseProgress(TrialPhase.TRAINING, 1, 2)) is None

@@ -7,23 +7,20 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
-from bln_search.evaluation.row_evaluator import configure_layers_by_row
-from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.execution.messages import EvaluationDone, PhaseProgress, Task, TrainingDone
+from bln_search.execution.messages import PhaseProgress
 from bln_search.execution.reevaluation import (
     ReproductionVerdict,
+    choose_reevaluation_conditions,
     compare_evaluations,
     reevaluate_trial,
-    replay_conditions,
 )
-from bln_search.execution.trial import run_task
 from bln_search.norms.network.layers import evaluation_mode
-from bln_search.specs import list_planned_trials, parse_study
-from bln_search.specs.sections.evaluation import TrainExamples
+from bln_search.specs import list_planned_trial_specs, parse_study
+from bln_search.specs.sections.evaluation import TrainSplitSelection
 
 STUDY = """
 name: gap
@@ -34,34 +31,8 @@ training: {epochs: 2, batch_size: 19}
 seeds: [0]
 evaluation: {splits: [train], conditions: [gaussian_noise-3]}
 """
-(TRIAL,) = list_planned_trials(parse_study(STUDY))
+(TRIAL,) = list_planned_trial_specs(parse_study(STUDY))
 TRAINING_EXAMPLES, VALIDATION_EXAMPLES, TEST_EXAMPLES = 247, 40, 360
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trial")
-    return ExecutionEnvironment(folder, folder, FolderStore(folder / "checkpoints"))
-
-
-@pytest.fixture(scope="module")
-def messages(environment):
-    """What the trial sends."""
-    sent = []
-    for _ in run_task(Task(1, TRIAL), environment, sent.append):
-        pass
-    return sent
-
-
-@pytest.fixture(scope="module")
-def evaluations(messages):
-    (done,) = (message for message in messages if isinstance(message, EvaluationDone))
-    return done.evaluations
-
-
-@pytest.fixture(scope="module")
-def checkpoint(messages):
-    return next(message.checkpoint for message in messages if isinstance(message, TrainingDone))
 
 
 def of_train(evaluations):
@@ -88,9 +59,9 @@ def test_losses_on_the_training_examples_equal_a_plain_loop(environment, checkpo
         inputs, targets = loaded.data.splits[Split.TRAIN]
         assert len(inputs) == TRAINING_EXAMPLES
         stored = of_train(evaluations)
-        assert len(stored) == len(loaded.planned_row_specs) == 4
-        for row in loaded.planned_row_specs:
-            with evaluation_mode(loaded.network), configure_layers_by_row(row, loaded.populations):
+        assert len(stored) == len(loaded.planned_inference_rows) == 4
+        for row in loaded.planned_inference_rows:
+            with evaluation_mode(loaded.network), use_row_in_all_layers(row, loaded.populations_by_estimate_and_layer):
                 expected = plain_losses(loaded.network, inputs, targets, 19)
             evaluation = stored[row.configuration, row.estimate]
             np.testing.assert_allclose(evaluation.outcomes.losses, expected, rtol=1e-4, atol=1e-5)
@@ -126,7 +97,7 @@ def test_progress_counts_the_training_examples_once(messages):
 
 def test_other_evaluations_are_those_of_a_study_without_the_training_split(environment, checkpoint, evaluations):
     plain = TRIAL.model_copy(update={"evaluation": TRIAL.evaluation.model_copy(update={"splits": ()})})
-    repeated = reevaluate_trial(plain, checkpoint, environment, replay_conditions(checkpoint))
+    repeated = reevaluate_trial(plain, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
     others = [evaluation for evaluation in evaluations if evaluation.key.split is not Split.TRAIN]
     comparisons = compare_evaluations(others, repeated, same_conditions=True)
     assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}
@@ -135,13 +106,13 @@ def test_other_evaluations_are_those_of_a_study_without_the_training_split(envir
 
 def test_as_many_training_examples_as_validation_are_the_first_ones(environment, checkpoint, evaluations):
     few = TRIAL.model_copy(
-        update={"evaluation": TRIAL.evaluation.model_copy(update={"train_examples": TrainExamples.AS_VALIDATION})}
+        update={"evaluation": TRIAL.evaluation.model_copy(update={"train_examples": TrainSplitSelection.AS_VALIDATION})}
     )
     code = InferenceConfiguration("TT--")
     of_few = {
         key[0]: value
         for key, value in of_train(
-            reevaluate_trial(few, checkpoint, environment, replay_conditions(checkpoint))
+            reevaluate_trial(few, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
         ).items()
     }[code]
     of_all = {key[0]: value for key, value in of_train(evaluations).items()}[code]

@@ -7,22 +7,20 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.data.corruptions import corrupt_images
-from bln_search.evaluation.row_evaluator import configure_layers_by_row
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.evaluation.row_evaluator import use_row_in_all_layers
+from bln_search.execution.environment import load_prepared_data
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.execution.messages import EvaluationDone, PhaseProgress, Task, TrainingDone
+from bln_search.execution.messages import PhaseProgress
 from bln_search.execution.reevaluation import (
     ReproductionVerdict,
+    choose_reevaluation_conditions,
     compare_evaluations,
     reevaluate_trial,
-    replay_conditions,
 )
-from bln_search.execution.trial import run_task
 from bln_search.norms.network.layers import evaluation_mode
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.specs import list_planned_trial_specs, parse_study
 
 STUDY = parse_study("""
 name: shifted
@@ -35,33 +33,7 @@ evaluation:
   batch_sizes: [8, 25]
   conditions: [gaussian_noise-3, {name: dim, corruption: contrast, severity: 5}]
 """)
-(TRIAL,) = list_planned_trials(STUDY)
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trial")
-    return ExecutionEnvironment(folder, folder, FolderStore(folder / "checkpoints"))
-
-
-@pytest.fixture(scope="module")
-def messages(environment):
-    """What the trial sends."""
-    sent = []
-    for _ in run_task(Task(1, TRIAL), environment, sent.append):
-        pass
-    return sent
-
-
-@pytest.fixture(scope="module")
-def evaluations(messages):
-    (done,) = (message for message in messages if isinstance(message, EvaluationDone))
-    return done.evaluations
-
-
-@pytest.fixture(scope="module")
-def checkpoint(messages):
-    return next(message.checkpoint for message in messages if isinstance(message, TrainingDone))
+(TRIAL,) = list_planned_trial_specs(STUDY)
 
 
 def corrupted_inputs(data, split, condition):
@@ -76,7 +48,7 @@ def corrupted_inputs(data, split, condition):
 def plain_losses(loaded, row, inputs, targets, size):
     """Losses by plain forward passes over mini-batches in the order of the data, the last one filled from the first."""
     n, losses = len(inputs), []
-    with evaluation_mode(loaded.network), configure_layers_by_row(row, loaded.populations):
+    with evaluation_mode(loaded.network), use_row_in_all_layers(row, loaded.populations_by_estimate_and_layer):
         for start in range(0, n, size):
             chosen = [(start + offset) % n for offset in range(size)]
             outputs = loaded.network(torch.from_numpy(inputs[chosen]).float())
@@ -92,8 +64,8 @@ def test_losses_under_conditions_equal_a_plain_loop(environment, checkpoint, eva
         for condition in TRIAL.evaluation.conditions:
             for split in (Split.VALIDATION, Split.TEST):
                 inputs, targets = corrupted_inputs(loaded.data, split, condition), loaded.data.splits[split][1]
-                for row in loaded.planned_row_specs[::5]:
-                    for size in TRIAL.batch_sizes:
+                for row in loaded.planned_inference_rows[::5]:
+                    for size in TRIAL.inference_batch_sizes:
                         (evaluation,) = (
                             found
                             for key, found in stored.items()
@@ -119,16 +91,16 @@ def test_every_condition_has_the_evaluations_of_the_clean_images(evaluations):
 
 def test_clean_evaluations_equal_those_of_a_study_without_conditions(environment, checkpoint, evaluations):
     clean_trial = TRIAL.model_copy(update={"evaluation": TRIAL.evaluation.model_copy(update={"conditions": ()})})
-    clean = reevaluate_trial(clean_trial, checkpoint, environment, replay_conditions(checkpoint))
+    clean = reevaluate_trial(clean_trial, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
     comparisons = compare_evaluations(
-        [evaluation for evaluation in evaluations if evaluation.key.is_clean], clean, same_conditions=True
+        [evaluation for evaluation in evaluations if evaluation.key.has_no_condition], clean, same_conditions=True
     )
     assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}
 
 
 def test_reevaluation_is_identical_bit_for_bit(environment, checkpoint, evaluations):
     load_prepared_data.cache_clear()
-    repeated = reevaluate_trial(TRIAL, checkpoint, environment, replay_conditions(checkpoint))
+    repeated = reevaluate_trial(TRIAL, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
     comparisons = compare_evaluations(evaluations, repeated, same_conditions=True)
     assert len(comparisons) == len(evaluations)
     assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}

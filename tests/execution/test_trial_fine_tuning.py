@@ -10,10 +10,10 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.execution.messages import EvaluationDone, Task, TrainingDiverged, TrainingDone
-from bln_search.execution.reevaluation import reevaluate_trial, replay_conditions
-from bln_search.execution.trial import run_task
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.execution.messages import EvaluationDone, TrainingDiverged, TrainingDone, TrialTask
+from bln_search.execution.reevaluation import choose_reevaluation_conditions, reevaluate_trial
+from bln_search.execution.trial import run_trial_task
+from bln_search.specs import list_planned_trial_specs, parse_study
 
 STUDY = """
 name: tuned
@@ -29,7 +29,7 @@ seeds: [0]
 
 def run(trial, environment):
     sent = []
-    for _ in run_task(Task(1, trial), environment, sent.append):
+    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     return sent
 
@@ -52,7 +52,7 @@ def environment(tmp_path):
 )
 def test_its_weights_are_those_of_fine_tune_from_the_network_without(method, code, refresh, environment):
     tune = f"configuration: {code}, epochs: 2, refresh: {refresh}"
-    plain, tuned = list_planned_trials(parse_study(STUDY % (method, method, tune)))
+    plain, tuned = list_planned_trial_specs(parse_study(STUDY % (method, method, tune)))
     checkpoint, before = outcome(plain, environment)
     tuned_checkpoint, after = outcome(tuned, environment)
     with load_trained_network(plain, checkpoint, environment) as loaded:
@@ -84,20 +84,20 @@ def assert_recorded(code, trial, checkpoint, before, after, environment):
     recorded = checkpoint.provenance["validation_loss_before_fine_tuning"]
     assert recorded == pytest.approx(losses_before[code], rel=1e-5)
     assert losses.keys() == losses_before.keys()
-    repeated = reevaluate_trial(trial, checkpoint, environment, replay_conditions(checkpoint))
+    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
     assert [result.loss for result in repeated] == [result.loss for result in after]
 
 
 @pytest.mark.parametrize("code", ["MM--", "TT--", "MT--"])
 def test_memory_of_the_kept_epoch_is_where_fine_tuning_starts(code, environment):
-    plain, tuned = list_planned_trials(parse_study(STUDY % ("mbn", "mbn", f"configuration: {code}, epochs: 2")))
+    plain, tuned = list_planned_trial_specs(parse_study(STUDY % ("mbn", "mbn", f"configuration: {code}, epochs: 2")))
     _, before = outcome(plain, environment)
     checkpoint, after = outcome(tuned, environment)
     assert_recorded(code, tuned, checkpoint, before, after, environment)
 
 
 def test_by_default_it_trains_under_the_configuration_of_lowest_validation_loss(environment):
-    plain, tuned = list_planned_trials(parse_study(STUDY % ("bn", "bn", "epochs: 1")))
+    plain, tuned = list_planned_trial_specs(parse_study(STUDY % ("bn", "bn", "epochs: 1")))
     _, before = outcome(plain, environment)
     checkpoint, _ = outcome(tuned, environment)
     best = min((r for r in before if r.key.split is Split.VALIDATION), key=lambda r: r.loss)
@@ -105,7 +105,7 @@ def test_by_default_it_trains_under_the_configuration_of_lowest_validation_loss(
 
 
 def test_divergence_is_the_reason_of_the_trial(environment):
-    _, tuned = list_planned_trials(parse_study(STUDY % ("bn", "bn", "configuration: TT--, refresh: never")))
+    _, tuned = list_planned_trial_specs(parse_study(STUDY % ("bn", "bn", "configuration: TT--, refresh: never")))
     training = tuned.training.model_copy(update={"learning_rate": 1e-3})
     arm = tuned.arm.model_copy(
         update={"fine_tune": tuned.arm.fine_tune.model_copy(update={"learning_rate_factor": 1e300})}

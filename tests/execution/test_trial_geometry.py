@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.checkpoints import FolderStore
-from bln_search.core.records import GEOMETRY, LayerGeometry
+from bln_search.core.records import GEOMETRY, LayerWeightNormAndCurvature
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.messages import EpochDone, Task, TrainingDone
-from bln_search.execution.trial import run_task
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.execution.messages import EpochDone, TrainingDone, TrialTask
+from bln_search.execution.trial import run_trial_task
+from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.specs.trial import TrialSpec
 
 STUDY = """
@@ -24,20 +24,20 @@ evaluation: {{population: [frozen, moving]}}
 """
 
 
-def run(trial: TrialSpec, folder) -> tuple[list[float], list[LayerGeometry]]:
+def run(trial: TrialSpec, folder) -> tuple[list[float], list[LayerWeightNormAndCurvature]]:
     """Run a trial; return the training losses by epoch and the recorded geometry."""
     environment = ExecutionEnvironment(folder, folder, FolderStore(folder / "checkpoints"))
     sent = []
-    for _ in run_task(Task(1, trial), environment, sent.append):
+    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     losses = [message.record.training_loss for message in sent if isinstance(message, EpochDone)]
     provenance = next(message.checkpoint.provenance for message in sent if isinstance(message, TrainingDone))
-    return losses, [LayerGeometry(**layer) for layer in provenance[GEOMETRY]]
+    return losses, [LayerWeightNormAndCurvature(**layer) for layer in provenance[GEOMETRY]]
 
 
 def test_the_geometry_is_recorded_and_training_is_the_same(tmp_path) -> None:
-    (measured,) = list_planned_trials(parse_study(STUDY.format(probes="probes: {geometry: 40}")))
-    (plain,) = list_planned_trials(parse_study(STUDY.format(probes="")))
+    (measured,) = list_planned_trial_specs(parse_study(STUDY.format(probes="probes: {geometry: 40}")))
+    (plain,) = list_planned_trial_specs(parse_study(STUDY.format(probes="")))
     losses, layers = run(measured, tmp_path / "measured")
     expected, none = run(plain, tmp_path / "plain")
     assert losses == expected

@@ -10,10 +10,10 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.execution.messages import EvaluationDone, Task, TrainingDone
-from bln_search.execution.reevaluation import reevaluate_trial, replay_conditions
-from bln_search.execution.trial import run_task
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
+from bln_search.execution.reevaluation import choose_reevaluation_conditions, reevaluate_trial
+from bln_search.execution.trial import run_trial_task
+from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.specs.sections.search import Objective
 
 STUDY = parse_study("""
@@ -26,13 +26,13 @@ seeds: [0]
 evaluation: {population: [frozen, epoch, moving], batch_sizes: [1, 25]}
 probes: {batch_sizes: [4], reshuffles: 2, epochs: 1}
 """)
-(TRIAL,) = list_planned_trials(STUDY)
+(TRIAL,) = list_planned_trial_specs(STUDY)
 
 
 def test_the_trial_is_trained_evaluated_probed_and_loaded_again(tmp_path):
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"))
     sent = []
-    for _ in run_task(Task(1, TRIAL, measured=(Objective.INFERENCE_SECONDS,)), environment, sent.append):
+    for _ in run_trial_task(TrialTask(1, TRIAL, measured=(Objective.INFERENCE_SECONDS,)), environment, sent.append):
         pass
     done = next(message for message in sent if isinstance(message, EvaluationDone))
     checkpoint = next(message.checkpoint for message in sent if isinstance(message, TrainingDone))
@@ -47,5 +47,5 @@ def test_the_trial_is_trained_evaluated_probed_and_loaded_again(tmp_path):
     assert checkpoint.provenance["inference_seconds"] > 0
     (reshuffled,) = (probe for probe in done.probes if probe.kind is ProbeKind.RESHUFFLED)
     assert (reshuffled.flips, reshuffled.deviation) == (0, pytest.approx(0, abs=1e-6))
-    repeated = reevaluate_trial(TRIAL, checkpoint, environment, replay_conditions(checkpoint))
+    repeated = reevaluate_trial(TRIAL, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
     assert [result.loss for result in repeated] == [result.loss for result in done.evaluations]

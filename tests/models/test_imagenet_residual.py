@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from bln_search.core.configuration import Method
 from bln_search.core.errors import ModelError
+from bln_search.core.method import Method
 from bln_search.evaluation.inference_cost import count_parameters
 from bln_search.models import build_model
 from bln_search.models.imagenet_residual import BasicBlock, BottleneckBlock

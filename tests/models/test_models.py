@@ -27,6 +27,7 @@ from bln_search.norms import BLN, BN, Normalization, make_norm
         ("resnet56", (3, 32, 32), 10),
         ("vgg16", (3, 32, 32), 10),
         ("nin", (3, 32, 32), 10),
+        ("allconv", (1, 13, 9), 5),
     ],
 )
 def test_any_input_size_gives_one_logit_for_each_class(name, shape, classes):
@@ -40,6 +41,8 @@ def test_any_input_size_gives_one_logit_for_each_class(name, shape, classes):
         ({}, ["Linear", "Tanh", "BLN"]),
         ({"activation": "relu"}, ["Linear", "ReLU", "BLN"]),
         ({"placement": "before"}, ["Linear", "BLN", "Tanh"]),
+        ({"activation": "logistic"}, ["Linear", "Sigmoid", "BLN"]),
+        ({"activation": "sloped_relu"}, ["Linear", "SlopedReLU", "BLN"]),
         ({"activation": "relu", "placement": "before"}, ["Linear", "BLN", "ReLU"]),
     ],
 )

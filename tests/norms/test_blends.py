@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from bln_search.core.blend import Blend
+from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.norms import make_norm
-from bln_search.norms.network.folding import folding_obstacle
-from tests.norms.test_layer import SEMANTICS, SHAPES, configure, layer_and_formula, random_input
+from bln_search.norms.network.folding import find_folding_obstacle
+from tests.norms.test_normalization import SEMANTICS, SHAPES, configure, layer_and_formula, random_input
 from tests.support.tiers import latin
 
 CODES = {
@@ -27,20 +27,20 @@ def make_blended(method, semantics, shape, code, blend):
     layer, formula = layer_and_formula(method, semantics, shape)
     population = configure(layer, formula, code.replace("B", "T"), shape=shape)
     layer.configure(InferenceConfiguration(code), blend=blend)
-    formula.alpha = blend.weight(shape[0])
+    formula.alpha = blend.population_share(shape[0])
     return layer, formula, population
 
 
 @pytest.mark.parametrize(("case", "semantics", "shape"), latin(CASES, SEMANTICS, tuple(SHAPES.values())))
 def test_blended_statistics_equal_the_formula(case, semantics, shape):
     method, code = case
-    layer, formula, population = make_blended(method, semantics, shape, code, Blend(0.3))
+    layer, formula, population = make_blended(method, semantics, shape, code, PopulationWeight(0.3))
     x = random_input(shape, seed=99)
     np.testing.assert_allclose(layer(x).detach().numpy(), formula(x.numpy(), code, population), rtol=1e-11, atol=1e-11)
 
 
 def test_prior_weight_follows_the_mini_batch_size():
-    layer, formula, population = make_blended("bn", "paper", (5, 4), "BB--", Blend(16, is_prior=True))
+    layer, formula, population = make_blended("bn", "paper", (5, 4), "BB--", PopulationWeight(16, is_prior=True))
     for size in (1, 4, 16):
         x = random_input((size, 4), seed=size)
         formula.alpha = 16 / (16 + size)
@@ -49,7 +49,7 @@ def test_prior_weight_follows_the_mini_batch_size():
         )
 
 
-@pytest.mark.parametrize("blend", [Blend(0.1), Blend(16, is_prior=True)])
+@pytest.mark.parametrize("blend", [PopulationWeight(0.1), PopulationWeight(16, is_prior=True)])
 def test_state_dict_restores_the_blend(blend):
     layer, _, _ = make_blended("bln", "paper", (5, 4), "BBBB", blend)
     copy = make_norm("bln", 4).double()
@@ -60,7 +60,7 @@ def test_state_dict_restores_the_blend(blend):
 
 
 def test_configuration_without_blend_deletes_the_weight():
-    layer, _, _ = make_blended("bn", "paper", (5, 4), "BB--", Blend(0.1))
+    layer, _, _ = make_blended("bn", "paper", (5, 4), "BB--", PopulationWeight(0.1))
     layer.configure(InferenceConfiguration("TT--"))
     assert layer.blend is None
 
@@ -74,5 +74,5 @@ def test_blend_without_a_weight_is_an_error():
 
 
 def test_blended_layer_is_not_folded():
-    layer, _, _ = make_blended("bn", "paper", (5, 4), "TB--", Blend(0.1))
-    assert "Std_B from the mini-batch" in folding_obstacle(layer)
+    layer, _, _ = make_blended("bn", "paper", (5, 4), "TB--", PopulationWeight(0.1))
+    assert "Std_B from the mini-batch" in find_folding_obstacle(layer)

@@ -102,7 +102,7 @@ def test_inference_uses_the_moving_averages_without_a_factor():
     for x in inputs:
         layer(x)
         averages.history.append((x.numpy().mean(0), np.sqrt(x.numpy().var(0) + EPSILON)))
-    moments = layer.history_estimates()[PopulationEstimate.MOVING]
+    moments = layer.estimates_from_history()[PopulationEstimate.MOVING]
     layer.eval().configure(InferenceConfiguration("TT--"), layer.compute_population(moments, Correction.BESSEL))
     x = inputs[0]
     expected = np.stack([(x.numpy()[:, k] - averages(k)[0]) / averages(k)[1] for k in range(3)], 1)
@@ -119,17 +119,17 @@ def test_a_state_dict_restores_the_averages():
 
 def test_a_new_layer_has_no_history():
     layer = BRN(3)
-    assert layer.history_state() == [0, 0]
-    assert layer.history_estimates() == {}
+    assert layer.history_numbers_to_store() == [0, 0]
+    assert layer.estimates_from_history() == {}
 
 
 def test_the_history_counts_steps_and_values_of_a_mini_batch():
     layer, restored = BRN(3), BRN(3)
     for x in random_inputs((4, 3, 2, 2), 3):
         layer(x.float())
-    restored.load_history_state(layer.history_state())
-    assert restored.history_state() == [3, 4 * 2 * 2]
-    assert layer.history_estimates()[PopulationEstimate.MOVING].values_per_batch == 16
+    restored.restore_history_numbers(layer.history_numbers_to_store())
+    assert restored.history_numbers_to_store() == [3, 4 * 2 * 2]
+    assert layer.estimates_from_history()[PopulationEstimate.MOVING].values_per_batch == 16
 
 
 @pytest.mark.parametrize("options", [{"momentum": 1.0}, {"r_max": 0.5}, {"d_max": -1.0}])

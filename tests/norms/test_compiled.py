@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from bln_search import apply_configuration, evaluate_configurations
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
+from bln_search.core.method import Method
 from bln_search.norms import make_norm
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of torch's compiler

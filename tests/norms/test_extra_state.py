@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bln_search.core.blend import Blend
+from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import NormalizedAxes
 from bln_search.norms.extra_state import ExtraState
@@ -13,7 +13,7 @@ from bln_search.norms.extra_state import ExtraState
 CONFIGURATION = InferenceConfiguration("TF--")
 
 
-@pytest.mark.parametrize("blend", [None, Blend(0.1), Blend(16, is_prior=True)])
+@pytest.mark.parametrize("blend", [None, PopulationWeight(0.1), PopulationWeight(16, is_prior=True)])
 @pytest.mark.parametrize("batch_size", [None, 25])
 @pytest.mark.parametrize("outdated", [False, True])
 @pytest.mark.parametrize("history", [[], [7], [7, 3, 12]])

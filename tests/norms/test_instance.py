@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
+from bln_search.core.method import Method
 from bln_search.norms.instance import InstanceNorm
 
 EPSILON = 1e-2
@@ -152,14 +153,16 @@ def test_a_per_layer_search_equals_a_plain_loop():
     network = bln_search.convert(network, method="same")
     layered = bln_search.search_layers(network, batches, batches)
     space = layered.record.space
-    assert space.size == 16
+    assert space.num_configurations == 16
     for index in (0, 5, 15):
         copied = copy.deepcopy(network)
-        bln_search.apply_configuration(copied, layered.of(space.configuration(space.digits_at(index))))
+        bln_search.apply_configuration(
+            copied, layered.with_populations(space.configuration_of_digits(space.digits_at_index(index)))
+        )
         with torch.no_grad():
             losses = [nn.functional.cross_entropy(copied.eval()(x), y, reduction="none") for x, y in batches]
         expected = torch.cat(losses).mean().item()
-        assert layered.record.sums.mean_loss[index] == pytest.approx(expected, rel=1e-9)
+        assert layered.record.sums.mean_loss_per_configuration[index] == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_state_dict_restores_the_layer():

@@ -23,6 +23,7 @@ from tests.norms.transformed import (
     Run,
     deviation_from_invariance,
     draw_setting,
+    run_analytic,
     run_norm,
     run_weight_norm,
 )
@@ -61,6 +62,11 @@ def both_variants(name: str, method: str, marks: str, *, outdated: bool = False,
 TRAINING = [
     Row("BN", run_norm("bn"), BN_ROW),
     Row("WN", run_weight_norm, WN_ROW),
+    Row("WN, method wn", run_analytic("wn"), WN_ROW),
+    Row("NormProp", run_analytic("normprop"), WN_ROW),
+    Row("AP2", run_analytic("ap2"), WN_ROW),
+    Row("AP2, first layer", run_analytic("ap2", is_first=True), BN_ROW),
+    Row("AP2, first layer, old moments of the inputs", run_analytic("ap2", is_first=True), WN_ROW, outdated=True),
     Row("LN", run_norm("ln"), LN_ROW),
     *both_variants("BLN", "bln", BLN_ROW),
     *both_variants("BLN, m = 1", "bln", LN_ROW, one_by_one=True),
@@ -88,6 +94,15 @@ LN_PAIRS = {
 """The rows of a pair of statistics by its sources, with a population from after the transformation and from before."""
 
 
+WN_PAIRS = {
+    "TA--": ("ynynyn", NOT_INVARIANT),
+    "AT--": ("ynyynn", NOT_INVARIANT),
+    "FA--": ("ynynyn", None),
+    "AF--": ("ynyynn", None),
+}
+"""The rows of weight normalization with one statistic from the weights, likewise; None where there is no population."""
+
+
 def inference_rows(method: str, code: str, marks: tuple[str, str]) -> list[Row]:
     """Return rows with a population from after the transformation and with an outdated one."""
     name = f"{method.upper()} {code}"
@@ -103,6 +118,12 @@ INFERENCE = [
     *(row for code, marks in BN_PAIRS.items() if "T" in code for row in inference_rows("bn", f"{code}--", marks)),
     *(row for code, marks in LN_PAIRS.items() if "T" in code for row in inference_rows("ln", f"--{code}", marks)),
     *inference_rows("bln", "TTTT", (BLN_ROW, NOT_INVARIANT)),
+    *(
+        Row(f"WN {code}{suffix}", run_analytic("wn", code=code), marks, outdated=bool(suffix))
+        for code, (new, old) in WN_PAIRS.items()
+        for suffix, marks in (("", new), (", old population", old))
+        if marks is not None
+    ),
 ]
 ROWS = TRAINING + INFERENCE
 CELLS = {
@@ -157,6 +178,7 @@ def test_mini_batch_inference_equals_training(method, code, seed):
 
 FIXED_DEVIATIONS = {
     "WN": run_weight_norm,
+    "WN, method wn": run_analytic("wn"),
     "BN FT--": run_norm("bn", code="FT--"),
     "LN --FT": run_norm("ln", code="--FT"),
 }

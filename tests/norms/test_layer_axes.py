@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Affine, Correction, NormalizedAxes
 from bln_search.core.errors import ModelError
+from bln_search.core.method import Method
 from bln_search.norms import BLN, LN, make_norm
 from bln_search.norms.moment_collection import collect_moments
-from bln_search.norms.network.folding import folding_obstacle, make_affine_step
+from bln_search.norms.network.folding import find_folding_obstacle, make_affine_step
 from bln_search.norms.network.unit_positions import set_unit_positions
 from tests.support.tiers import latin
 
@@ -128,7 +129,9 @@ def population_of(batches, correction):
 
 def affine_of(layer, shape, feature_axis):
     """γ and β as arrays (C, P)."""
-    expanded = [value.view(layer.parameter_shape(len(shape))).expand(shape) for value in (layer.weight, layer.bias)]
+    expanded = [
+        value.view(layer.broadcast_parameter_shape(len(shape))).expand(shape) for value in (layer.weight, layer.bias)
+    ]
     return [channels_first(value.detach(), feature_axis)[0] for value in expanded]
 
 
@@ -139,7 +142,7 @@ def configure(layer, code, shape, correction):
     with collect_moments([layer]) as accumulators, torch.no_grad():
         for x in batches:
             layer(x)
-    moments = accumulators[layer].moments(
+    moments = accumulators[layer].averaged_moments(
         has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
     )
     layer.eval().configure(InferenceConfiguration(code), layer.compute_population(moments, Correction(correction)))
@@ -241,7 +244,7 @@ def test_population_values_fold_into_one_affine_step(method, code, affine):
 def test_statistics_of_the_example_are_not_folded():
     layer = make_layer("ln", "channel", (5, 3, 2, 4), None)
     configure(layer, "--FT", (5, 3, 2, 4), "bessel")
-    assert folding_obstacle(layer) == "configuration --FT takes E_F from the mini-batch"
+    assert find_folding_obstacle(layer) == "configuration --FT takes E_F from the mini-batch"
 
 
 def test_one_forward_pass_sets_the_positions_of_a_network():

@@ -12,13 +12,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
+from bln_search.core.method import Method
 from bln_search.norms import BN, MBN
 from bln_search.norms.moment_collection import collect_moments
 from bln_search.norms.network.layers import set_history_recording
-from bln_search.norms.statistics import select_population
+from bln_search.norms.statistics import select_layer_population
 from tests.norms.oracle import from_rows, to_rows
 
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
@@ -169,8 +170,10 @@ def test_each_statistic_comes_from_its_source(configuration, shape):
         for x in inputs:
             layer(x)
     moments_by_estimate = {
-        PopulationEstimate.FROZEN: accumulators[layer].moments(has_batch_statistics=True, has_feature_statistics=False),
-        **layer.history_estimates(),
+        PopulationEstimate.FROZEN: accumulators[layer].averaged_moments(
+            has_batch_statistics=True, has_feature_statistics=False
+        ),
+        **layer.estimates_from_history(),
     }
     populations = {
         estimate: layer.compute_population(moments, Correction.TOTAL)
@@ -178,7 +181,7 @@ def test_each_statistic_comes_from_its_source(configuration, shape):
     }
     estimate = PopulationEstimate.FROZEN if configuration.uses_population else None
     layer.eval()
-    layer.configure(configuration, select_population(configuration, estimate, populations))
+    layer.configure(configuration, select_layer_population(configuration, estimate, populations))
 
     x = random_inputs(shape, 1, seed=9)[0] * 2 + 1
     sources = {
@@ -226,7 +229,7 @@ def test_variance_between_mini_batches_is_never_negative(sizes, lambda_, eta):
     layer = MBN(2, lambda_=lambda_, memory_decay=eta, memory_size=4).double()
     for step, size in enumerate(sizes):
         layer(torch.full((size, 2), float(step), dtype=torch.float64))
-    moments = layer.history_estimates()[PopulationEstimate.MEMORY].batch
+    moments = layer.estimates_from_history()[PopulationEstimate.MEMORY].batch
     assert (moments.variance == 0).all()
     assert (moments.variance_of_mean >= 0).all()
 
@@ -235,7 +238,7 @@ def trained_layer():
     layer = random_layer((5, 4))
     for x in random_inputs((5, 4), 3):
         layer(x)
-    moments = layer.history_estimates()[PopulationEstimate.MEMORY]
+    moments = layer.estimates_from_history()[PopulationEstimate.MEMORY]
     shifted = replace(moments.batch, mean=moments.batch.mean + 5)
     frozen = layer.compute_population(replace(moments, batch=shifted), Correction.TOTAL)
     return layer.eval(), {PopulationEstimate.FROZEN: frozen}
@@ -254,9 +257,9 @@ def test_memory_and_population_values_are_not_confused():
     layer.configure(from_population)
     assert torch.equal(layer(x), population_outputs)
     memory = {
-        PopulationEstimate.MEMORY: layer.compute_population(layer.history_estimates()["memory"], Correction.TOTAL)
+        PopulationEstimate.MEMORY: layer.compute_population(layer.estimates_from_history()["memory"], Correction.TOTAL)
     }
-    layer.configure(from_memory, select_population(from_memory, None, memory))
+    layer.configure(from_memory, select_layer_population(from_memory, None, memory))
     restored = MBN(4).double().eval()
     restored.load_state_dict(layer.state_dict())
     for mbn in (layer, restored):

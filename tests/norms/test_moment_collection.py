@@ -10,14 +10,14 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.norms import BLN
-from bln_search.norms.moment_collection import collect_moments, moments_from_tensors, moments_to_tensors
+from bln_search.norms.moment_collection import collect_moments, flatten_moments_to_tensors, restore_moments_from_tensors
 
 
 def moments_over(layer, batches, decay=None):
     with collect_moments([layer], decay) as accumulators, torch.no_grad():
         for x in batches:
             layer(x)
-    return accumulators[layer].moments(
+    return accumulators[layer].averaged_moments(
         has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
     )
 
@@ -76,13 +76,13 @@ def test_the_bessel_deviation_is_undefined_for_batches_of_one():
     moments = moments_over(layer, draw_batches(m=1))
     bessel = layer.compute_population(moments, Correction.BESSEL)
     for code in ("TTFF", "FTFF", "FFFT", "TFTT"):
-        assert "m = 1" in bessel.undefined_reason(InferenceConfiguration(code))
+        assert "m = 1" in bessel.find_undefined_reason(InferenceConfiguration(code))
         with pytest.raises(ModelError, match="m = 1"):
             layer.configure(InferenceConfiguration(code), bessel)
     for code in ("FFFF", "TFFF", "FFTF", "TFTF"):
-        assert bessel.undefined_reason(InferenceConfiguration(code)) is None
+        assert bessel.find_undefined_reason(InferenceConfiguration(code)) is None
     total = layer.compute_population(moments, Correction.TOTAL)
-    assert total.undefined_reason(InferenceConfiguration("TTTT")) is None
+    assert total.find_undefined_reason(InferenceConfiguration("TTTT")) is None
     assert torch.isfinite(total.batch.deviation).all()
 
 
@@ -95,19 +95,19 @@ def test_accumulation_ends_with_its_context():
 
 def test_moments_survive_a_checkpoint():
     moments = {"a.b": moments_over(BLN(3).double(), draw_batches())}
-    restored = moments_from_tensors(moments_to_tensors(moments))["a.b"]
+    restored = restore_moments_from_tensors(flatten_moments_to_tensors(moments))["a.b"]
     assert (restored.batch_size, restored.values_per_batch) == (6, 6)
-    for part, expected in zip(restored.feature.parts, moments["a.b"].feature.parts, strict=True):
+    for part, expected in zip(restored.feature.as_tuple, moments["a.b"].feature.as_tuple, strict=True):
         torch.testing.assert_close(part, expected, rtol=0, atol=0)
 
 
 def test_mean_squares_of_earlier_checkpoints_become_variances():
     """Var[μ] = E[μ²] - E[μ]², which rounding may make negative."""
-    tensors = moments_to_tensors({"a": moments_over(BLN(3).double(), draw_batches())})
+    tensors = flatten_moments_to_tensors({"a": moments_over(BLN(3).double(), draw_batches())})
     mean, variance = tensors["a|batch|mean"], tensors.pop("a|batch|variance_of_mean")
     square = mean.square() + variance * 1e-3
     square[0, 0] = mean[0, 0].square() - 1e-9
-    restored = moments_from_tensors({**tensors, "a|batch|mean_square": square})["a"].batch.variance_of_mean
+    restored = restore_moments_from_tensors({**tensors, "a|batch|mean_square": square})["a"].batch.variance_of_mean
     assert restored[0, 0] == 0
     torch.testing.assert_close(restored[0, 1:], variance[0, 1:] * 1e-3)
 
@@ -120,7 +120,7 @@ def test_sizes_that_differ_are_all_included_on_request():
         accumulators[layer].includes_all_sizes = True
         for x in data:
             layer(x)
-    moments = accumulators[layer].moments(has_batch_statistics=True, has_feature_statistics=True)
+    moments = accumulators[layer].averaged_moments(has_batch_statistics=True, has_feature_statistics=True)
     arrays = [x.numpy() for x in data]
     expected = [
         np.mean([x.mean(0) for x in arrays], axis=0),
@@ -128,7 +128,7 @@ def test_sizes_that_differ_are_all_included_on_request():
         np.mean([np.sqrt(x.var(0) + 1e-3) for x in arrays], axis=0),
         np.mean([x.var(0) for x in arrays], axis=0),
     ]
-    for part, value in zip(moments.batch.parts, expected, strict=True):
+    for part, value in zip(moments.batch.as_tuple, expected, strict=True):
         np.testing.assert_allclose(part.numpy()[0], value, rtol=1e-12)
     means = [x.mean(1) for x in arrays]
     total = np.mean([np.square(mean).mean() for mean in means]) - np.mean([mean.mean() for mean in means]) ** 2

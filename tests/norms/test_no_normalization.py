@@ -8,12 +8,13 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Split
+from bln_search.core.method import Method
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
-from bln_search.norms.network.folding import fold_network, make_affine_step
-from bln_search.norms.network.layers import find_norms, network_configurations
+from bln_search.norms.network.folding import copy_with_affine_steps, make_affine_step
+from bln_search.norms.network.layers import find_norms, list_configurations_of_layers
 from bln_search.norms.no_normalization import NoNormalization
 
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
@@ -28,10 +29,10 @@ def layer_with_bias(d, *, feature_axis=None):
 
 def test_none_has_one_configuration_which_no_other_method_has():
     assert all_configurations(Method.NONE) == (WITHOUT,)
-    assert [method for method in Method if WITHOUT.fits(method)] == [Method.NONE]
+    assert [method for method in Method if WITHOUT.fits_method(method)] == [Method.NONE]
     assert WITHOUT.is_deterministic
     assert (WITHOUT.num_computed_statistics, WITHOUT.uses_population) == (0, False)
-    assert InferenceConfiguration("TTFF").restricted_to(Method.NONE) == WITHOUT
+    assert InferenceConfiguration("TTFF").restricted_to_statistics_of(Method.NONE) == WITHOUT
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -87,18 +88,18 @@ def test_own_network_without_normalization_has_one_deterministic_row():
     assert means == pytest.approx([losses.mean().item()] * len(ranked), abs=1e-12)
     assert ranked.recommended.is_independent
     applied = bln_search.apply_configuration(network, ranked.recommended)
-    assert torch.equal(fold_network(applied)(data[0][0]), network.eval()(data[0][0]))
+    assert torch.equal(copy_with_affine_steps(applied)(data[0][0]), network.eval()(data[0][0]))
 
 
 def test_beside_normalized_layers_it_has_no_choice():
     network = nn.Sequential(nn.Linear(6, 8), make_norm("none", 8), nn.Tanh(), make_norm("bn", 8), nn.Linear(8, 3))
-    assert network_configurations(find_norms(network)) == all_configurations(Method.BN)
+    assert list_configurations_of_layers(find_norms(network)) == all_configurations(Method.BN)
     data = [(torch.randn(4, 6), torch.randint(0, 3, (4,))) for _ in range(5)]
     network[1].bias.data.normal_()
     ranked = bln_search.evaluate_configurations(network, data, data)
     assert [str(row.configuration) for row in ranked].count("TT--") == 1
     layered = bln_search.search_layers(network, data, data)
-    assert layered.record.space.choices[0].labels == ("----",)
+    assert layered.record.space.choices[0].option_codes == ("----",)
     assert str(layered.best.configuration).startswith("----.")
 
 

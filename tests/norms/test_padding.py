@@ -12,8 +12,8 @@ from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
     EnumerationPlan,
     InferenceRow,
-    tag_rows,
-    untag,
+    remove_row_tag,
+    tag_with_rows,
 )
 
 INF = float("-inf")
@@ -82,6 +82,6 @@ def test_each_mini_batch_of_a_row_has_its_own_mask_check():
     """As plain passes of the mini-batches: one has padding inside an example, which keeps all padding in it."""
     layout = BatchLayout(EnumerationPlan((InferenceRow(InferenceConfiguration("--FF"), None),), {}), groups=2, size=3)
     with torch.no_grad():
-        output = zero(tag_rows(torch.cat([AT_END, INSIDE]), layout, 1), output=torch.ones(6, 3, 2))
+        output = zero(tag_with_rows(torch.cat([AT_END, INSIDE]), layout, 1), output=torch.ones(6, 3, 2))
         expected = torch.cat([zero(AT_END), zero(INSIDE)])
-    assert torch.equal(untag(output), expected)
+    assert torch.equal(remove_row_tag(output), expected)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
-from bln_search.core.enums import Correction
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
+from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
+from bln_search.core.method import Method
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import training_as_configured
-from tests.norms.test_layer import configure, layer_and_formula, random_input
+from bln_search.norms.network.layers import use_configured_sources_in_training
+from tests.norms.test_normalization import configure, layer_and_formula, random_input
 
 CODES = [(method, str(code)) for method in ("bn", "ln", "bln") for code in all_configurations(Method(method))]
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
@@ -77,7 +78,7 @@ def test_the_mini_batch_configuration_is_training_as_usual_bit_for_bit(method):
 def test_the_context_ends_with_the_usual_rule():
     layer, _, _ = training_layer("bn", "TT--", (5, 4))
     layer.training_configuration = None
-    with training_as_configured([layer]):
+    with use_configured_sources_in_training([layer]):
         assert layer.training_configuration == InferenceConfiguration("TT--")
     assert layer.training_configuration is None
 
@@ -107,9 +108,11 @@ def test_memory_is_constant_and_still_records_the_steps(code):
     for seed in range(3):
         layer(random_input((5, 4), seed))
     before = layer.memory.clone()
-    population = layer.compute_population(next(iter(layer.history_estimates().values())), Correction.TOTAL)
+    population = layer.compute_population(next(iter(layer.estimates_from_history().values())), Correction.TOTAL)
     layer.configure(InferenceConfiguration(code), population)
-    layer.from_memory = frozenset(s for s in layer.method.statistics if layer.configuration.source(s) == "M")
+    layer.origins = {
+        s: PopulationEstimate.MEMORY for s in layer.method.statistics if layer.configuration.source_of(s) == "M"
+    }
     layer.training_configuration = layer.configuration
     x = random_input((5, 4), 9).requires_grad_()
     layer(x)[0].sum().backward()

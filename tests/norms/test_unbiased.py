@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Correction
 from bln_search.core.errors import SpecError
+from bln_search.core.method import Method
 from bln_search.norms import BN
 from bln_search.norms.moment_collection import collect_moments
 from bln_search.specs import parse_study
@@ -50,7 +51,7 @@ def population_of(layer, shape):
     with collect_moments([layer]) as accumulators, torch.no_grad():
         for seed in range(10, 14):
             layer(random_input(shape, seed))
-    moments = accumulators[layer].moments(has_batch_statistics=True, has_feature_statistics=False)
+    moments = accumulators[layer].averaged_moments(has_batch_statistics=True, has_feature_statistics=False)
     return layer.compute_population(moments, Correction.BESSEL)
 
 

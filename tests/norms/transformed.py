@@ -10,9 +10,12 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import Correction
+from bln_search.core.enums import Correction, PopulationEstimate
+from bln_search.models.analytic import bind_analytic_layers, set_input_moments
 from bln_search.norms import make_norm
 from bln_search.norms.moment_collection import collect_moments
+from bln_search.norms.network.layers import correction_for_estimate
+from bln_search.norms.statistics import select_layer_population
 
 EXAMPLES, INPUTS, NEURONS, PAST = 6, 4, 5, 3
 TINY = 1e-14
@@ -92,7 +95,7 @@ def run_norm(method: str, *, code: str | None = None, one_by_one: bool = False, 
             for x in earlier.past:
                 layer(x @ earlier.weights.T)
         if code is not None:
-            moments = accumulators[layer].moments(
+            moments = accumulators[layer].averaged_moments(
                 has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
             )
             layer.eval().configure(InferenceConfiguration(code), layer.compute_population(moments, Correction.BESSEL))
@@ -111,6 +114,45 @@ def run_weight_norm(current: Setting, _earlier: Setting) -> Tensor:
     layer.bias.data = current.bias
     with torch.no_grad():
         return layer(current.batch)
+
+
+def run_analytic(method: str, *, code: str | None = None, is_first: bool = False) -> Run:
+    """Return the run of a layer whose statistics come from the weights.
+
+    Args:
+        method: `wn`, `normprop` or `ap2`.
+        code: configuration at inference; None for training.
+        is_first: whether the data enter the network, with the mean and the variance of the past; otherwise they are
+            outputs of a ReLU behind a normalization layer with random γ and β.
+    """
+
+    def run(current: Setting, earlier: Setting) -> Tensor:
+        linear, layer = nn.Linear(INPUTS, NEURONS, bias=False), make_norm(method, NEURONS, epsilon=TINY)
+        front = nn.Identity() if is_first else nn.Sequential(make_norm(method, INPUTS), nn.ReLU())
+        first = nn.Identity() if is_first else nn.Linear(INPUTS, INPUTS)
+        network = nn.Sequential(first, front, linear, layer).double()
+        if not is_first:
+            front[0].weight.data, front[0].bias.data = 0.5 + draw_direction(0).abs(), draw_direction(1)
+        linear.weight.data, layer.weight.data, layer.bias.data = current.weights, current.gain, current.bias
+        bind_analytic_layers(network, current.batch)
+        past = earlier.past.flatten(0, 1)
+        set_input_moments(network, past.mean(0), past.var(0, correction=0))
+        with torch.no_grad(), collect_moments([layer]) as accumulators:
+            for x in earlier.past:
+                layer(x @ earlier.weights.T)
+            if code is not None:
+                gathered = accumulators[layer].averaged_moments(has_batch_statistics=True, has_feature_statistics=False)
+                moments = {"frozen": gathered, **layer.estimates_from_history()}
+                populations = {
+                    name: layer.compute_population(values, correction_for_estimate(name, Correction.BESSEL))
+                    for name, values in moments.items()
+                }
+                configuration = InferenceConfiguration(code)
+                population = select_layer_population(configuration, PopulationEstimate.FROZEN, populations)
+                layer.eval().configure(configuration, population)
+            return layer(current.batch @ current.weights.T)
+
+    return run
 
 
 def deviation_from_invariance(run: Run, name: str, seed: int, delta: float, *, outdated: bool = False) -> float:

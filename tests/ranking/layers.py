@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import islice, product
 
-from bln_search.core.configuration import Method, Statistic, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.method import Method, Statistic
 from bln_search.ranking.per_layer import (
     ConfirmedDifference,
     LayerChoice,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import PopulationEstimate
+from bln_search.core.method import Method
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ALPHA
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.ranking.statistics.intervals import holm
+from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm
 
 ROWS = [
     RowKey("bln", "", configuration, PopulationEstimate.FROZEN, 25) for configuration in all_configurations(Method.BLN)
@@ -55,6 +56,6 @@ def band(share: float, repetitions: int, level: float = 0.999) -> tuple[float, f
 
 def significant_pairs(table: OutcomeTable) -> set[tuple[int, int]]:
     """Pairs of rows with a significant difference, as `compare` finds them."""
-    adjusted = holm(crossed_differences(table, "loss").p.tolist())
-    first, second = table.pairs
+    adjusted = adjust_p_values_by_holm(crossed_anova_differences(table, "loss").p.tolist())
+    first, second = table.row_pairs
     return {(int(row), int(other_row)) for row, other_row, p in zip(first, second, adjusted, strict=True) if p < ALPHA}

@@ -9,9 +9,9 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.leaderboard import rank_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.ranking.study_effects import values_by_split_and_metric
+from bln_search.ranking.study_effects import group_values_by_split_and_metric
 
 SPLITS = (Split.VALIDATION, Split.TEST, Split.TRAIN)
 CODES = ("TTFF", "FFFF")
@@ -39,13 +39,13 @@ def rows_of(board):
 @pytest.mark.parametrize("split", range(2))
 def test_gap_equals_numpy(row, split):
     gaps = LOSSES[row, split] - LOSSES[row, 2]
-    value = rows_of(rank_rows(all_evaluations()))[CODES[row]].gaps[SPLITS[split]]
+    value = rows_of(rank_evaluations(all_evaluations()))[CODES[row]].gaps[SPLITS[split]]
     assert (value.mean, value.deviation) == pytest.approx((gaps.mean(), gaps.std(ddof=1)))
 
 
 def test_training_split_changes_no_rank():
-    plain = rank_rows(all_evaluations(range(2)))
-    board = rank_rows([*all_evaluations(range(2)), *(evaluation(1, 2, seed, loss=-9.0) for seed in range(4))])
+    plain = rank_evaluations(all_evaluations(range(2)))
+    board = rank_evaluations([*all_evaluations(range(2)), *(evaluation(1, 2, seed, loss=-9.0) for seed in range(4))])
     assert [(row.rank, row.key) for row in board.rows] == [(row.rank, row.key) for row in plain.rows]
     assert (plain.has_train_metrics, board.has_train_metrics) == (False, True)
     assert all(not row.gaps for row in plain.rows)
@@ -54,7 +54,7 @@ def test_training_split_changes_no_rank():
 def test_row_that_is_not_measured_on_a_split_has_no_gap_there():
     evaluations = [item for item in all_evaluations() if item.seed]
     row = rows_of(
-        rank_rows(
+        rank_evaluations(
             [
                 *evaluations,
                 *(evaluation(0, split, 0) for split in (0, 2)),
@@ -64,7 +64,7 @@ def test_row_that_is_not_measured_on_a_split_has_no_gap_there():
     )["TTFF"]
     assert set(row.gaps) == {Split.VALIDATION}
     row = rows_of(
-        rank_rows(
+        rank_evaluations(
             [
                 *evaluations,
                 evaluation(0, 0, 0),
@@ -78,5 +78,5 @@ def test_row_that_is_not_measured_on_a_split_has_no_gap_there():
 
 
 def test_effects_leave_the_training_split_out():
-    values = values_by_split_and_metric(all_evaluations(), [("bln", "")])
+    values = group_values_by_split_and_metric(all_evaluations(), [("bln", "")])
     assert {split for split, _ in values} == {Split.VALIDATION, Split.TEST}

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bln_search.ranking.statistics.importance import parameter_importance
+from bln_search.ranking.statistics.importance import importance_by_parameter
 
 
 def importance(values, losses):
     """Of one parameter with these values."""
-    return parameter_importance([{"parameter": value} for value in values], losses)["parameter"]
+    return importance_by_parameter([{"parameter": value} for value in values], losses)["parameter"]
 
 
 def test_importance_is_the_analysis_of_variance():
@@ -27,7 +27,7 @@ def test_importance_is_the_analysis_of_variance():
 def test_importance_finds_the_parameter_that_matters():
     rng = np.random.default_rng(0)
     points = [{"idle": float(rng.random()), "good": float(rng.random())} for _ in range(60)]
-    result = parameter_importance(points, [point["good"] ** 2 for point in points])
+    result = importance_by_parameter(points, [point["good"] ** 2 for point in points])
     assert list(result) == ["good", "idle"]
     assert result["good"] > 0.7
     assert result["idle"] < 0.2
@@ -36,7 +36,7 @@ def test_importance_finds_the_parameter_that_matters():
 @pytest.mark.parametrize(("count", "names"), [(7, []), (8, ["kind"])])
 def test_importance_needs_eight_points(count, names):
     points = [{"kind": "ab"[index % 2]} for index in range(count)]
-    assert list(parameter_importance(points, list(range(count)))) == names
+    assert list(importance_by_parameter(points, list(range(count)))) == names
 
 
 def test_many_numbers_are_grouped_by_quartiles():

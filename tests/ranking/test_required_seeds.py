@@ -8,9 +8,9 @@ from statsmodels.stats.power import TTestPower
 
 from bln_search.core.enums import Split
 from bln_search.ranking.comparison import ALPHA, MAX_REQUIRED_SEEDS, POWER
-from bln_search.ranking.paired import OutcomeTable, compare_rows
-from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.ranking.paired.required_seeds import crossed_test_power, required_seeds
+from bln_search.ranking.paired import OutcomeTable, compare_all_pairs_of_rows
+from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.ranking.paired.required_seeds import crossed_test_power, estimate_required_seeds
 from tests.ranking.tables import ROWS, band, draw
 
 
@@ -28,7 +28,7 @@ def shifted(shifts, *, examples=20, of_example=0.0):
 def test_without_example_variance_it_is_that_of_the_paired_t_test(shifts, level):
     """The power is compared, not `solve_power`: its root finder ends early where SciPy's noncentral t gives NaN."""
     effect = abs(np.mean(shifts)) / np.std(shifts, ddof=1)
-    required = required_seeds(shifted(shifts), level)
+    required = estimate_required_seeds(shifted(shifts), level)
     assert required.level == level
     assert not required.limited_by_examples
     power = TTestPower().power
@@ -49,7 +49,7 @@ def test_the_crossed_test_rejects_as_often_as_predicted():
         draw(rng, seeds=seeds, examples=examples, of_seed=of_seed, of_example=of_example, noise=0.0, difference=mean)
         for _ in range(repetitions)
     ]
-    share = np.mean([crossed_differences(table, "loss").p[0] < ALPHA for table in tables])
+    share = np.mean([crossed_anova_differences(table, "loss").p[0] < ALPHA for table in tables])
     predicted = crossed_test_power(mean, 2 * of_seed**2, 2 * of_example**2 / examples, ALPHA, seeds, examples)
     low, high = band(predicted, repetitions)
     assert 0.2 < predicted < 0.9
@@ -57,13 +57,13 @@ def test_the_crossed_test_rejects_as_often_as_predicted():
 
 
 def test_too_few_examples_are_named_as_the_limit():
-    required = required_seeds(shifted((0.1, 0.12, 0.11), examples=30, of_example=1.0), ALPHA)
+    required = estimate_required_seeds(shifted((0.1, 0.12, 0.11), examples=30, of_example=1.0), ALPHA)
     assert required.limited_by_examples
     assert required.seeds is None
 
 
 def test_no_number_is_named_above_the_largest():
-    required = required_seeds(shifted((1.0, -1.0, 0.125)), 0.001)
+    required = estimate_required_seeds(shifted((1.0, -1.0, 0.125)), 0.001)
     assert required.seeds is None
     assert not required.limited_by_examples
     assert crossed_test_power(0.125 / 3, 1.0, 0.0, 0.001, MAX_REQUIRED_SEEDS, 20) < POWER
@@ -71,12 +71,12 @@ def test_no_number_is_named_above_the_largest():
 
 @pytest.mark.parametrize("shifts", [(0.5,), (0.0, 0.0, 0.0)], ids=["one seed", "equal rows"])
 def test_no_estimate_without_a_variance_or_a_difference(shifts):
-    assert required_seeds(shifted(shifts), ALPHA) is None
+    assert estimate_required_seeds(shifted(shifts), ALPHA) is None
 
 
 def test_the_level_is_that_of_the_next_pair_of_holms_correction():
     table = draw(np.random.default_rng(1), rows=4, seeds=5, of_seed=0.3, examples=60, difference=0.5)
-    comparison = compare_rows(ROWS[:4], table, Split.VALIDATION)
+    comparison = compare_all_pairs_of_rows(ROWS[:4], table, Split.VALIDATION)
     rejected = sum(pair.is_significant for pair in comparison.pairs)
     assert 0 < rejected < 6
     assert comparison.required_seeds.level == ALPHA / (6 - rejected)
@@ -84,4 +84,4 @@ def test_the_level_is_that_of_the_next_pair_of_holms_correction():
 
 def test_no_estimate_for_rows_that_differ_significantly():
     table = draw(np.random.default_rng(1), rows=4, seeds=5, of_seed=0.3, examples=60, difference=20.0)
-    assert compare_rows(ROWS[:4], table, Split.VALIDATION).required_seeds is None
+    assert compare_all_pairs_of_rows(ROWS[:4], table, Split.VALIDATION).required_seeds is None

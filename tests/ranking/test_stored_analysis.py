@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.paired import compare_rows
+from bln_search.ranking.paired import compare_all_pairs_of_rows
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
-from bln_search.ranking.selection.recommendation import CurrentRow, recommend
+from bln_search.ranking.selection.recommendation import CurrentRow, recommend_row
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from tests.ranking.comparisons import compared
 from tests.ranking.layers import REASON, per_layer_result
@@ -161,12 +161,12 @@ def test_an_analysis_is_written_with_the_present_names():
 
 
 def test_every_part_survives_storage():
-    comparison = compare_rows(ROWS[:4], draw(np.random.default_rng(0), rows=4), Split.TEST, not_compared=1)
+    comparison = compare_all_pairs_of_rows(ROWS[:4], draw(np.random.default_rng(0), rows=4), Split.TEST, not_compared=1)
     baseline = ClassPriorBaseline(loss=0.7, accuracy=0.5)
     current = CurrentRow(configuration="TTFF", estimate=None, gain=0, low=0, high=0)
     analysis = Analysis(
         comparison=comparison,
-        recommendation=recommend(compared("FFFF", "TTTT", step=0.5), {}).model_copy(update={"current": current}),
+        recommendation=recommend_row(compared("FFFF", "TTTT", step=0.5), {}).model_copy(update={"current": current}),
         selection=SelectedRowPerformance(
             chosen_on=Split.TEST,
             reported_on=Split.VALIDATION,

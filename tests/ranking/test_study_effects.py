@@ -7,13 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.method import Method
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.ranking.statistics.eta_squared import eta_squared
-from bln_search.ranking.study_effects import effects_by_setting, values_by_split_and_metric, variance_shares
+from bln_search.ranking.statistics.eta_squared import variance_shares_of_factors
+from bln_search.ranking.study_effects import (
+    compute_effects_by_setting,
+    compute_variance_shares,
+    group_values_by_split_and_metric,
+)
 
 FROZEN = PopulationEstimate.FROZEN
 METHODS = {"bn": Method.BN, "mbn": Method.MBN}
@@ -39,7 +44,7 @@ def evaluations():
 
 @pytest.mark.parametrize("arm", METHODS)
 def test_values_are_those_of_the_given_arms(evaluations, arm):
-    values = values_by_split_and_metric(evaluations, {(arm, "")})
+    values = group_values_by_split_and_metric(evaluations, {(arm, "")})
     assert set(values) == {(Split.VALIDATION, "loss"), (Split.VALIDATION, "accuracy")}
     losses = values[Split.VALIDATION, "loss"]
     assert {row.arm for row in losses} == {arm}
@@ -54,13 +59,13 @@ def test_values_are_those_of_the_given_arms(evaluations, arm):
 def test_rows_without_a_value_are_omitted(evaluations):
     key = EvaluationKey(all_configurations(Method.LN)[0], None, 25, Split.VALIDATION)
     undefined = TrialEvaluation("ln", 0, Evaluation.make_undefined(key, "it has no value"))
-    assert values_by_split_and_metric(
+    assert group_values_by_split_and_metric(
         [undefined, *evaluations], {("bn", ""), ("ln", "")}
-    ) == values_by_split_and_metric(evaluations, {("bn", "")})
+    ) == group_values_by_split_and_metric(evaluations, {("bn", "")})
 
 
 def test_shares_of_each_arm_are_those_of_its_switches_alone(evaluations):
-    shares = variance_shares(values_by_split_and_metric(evaluations, {(arm, "") for arm in METHODS}))
+    shares = compute_variance_shares(group_values_by_split_and_metric(evaluations, {(arm, "") for arm in METHODS}))
     assert [(arm_shares.arm, arm_shares.metric) for arm_shares in shares] == [
         ("bn", "accuracy"),
         ("mbn", "accuracy"),
@@ -71,14 +76,14 @@ def test_shares_of_each_arm_are_those_of_its_switches_alone(evaluations):
         cells = {
             (key.configuration, key.estimate, key.batch_size, item.seed): item.evaluation.loss
             for item in evaluations
-            if item.arm == arm_shares.arm and not (key := item.evaluation.key).configuration.uses_memory
+            if item.arm == arm_shares.arm and not (key := item.evaluation.key).configuration.uses_mbn_memory
         }
-        assert arm_shares.shares == tuple((share.name, share.share) for share in eta_squared(cells))
+        assert arm_shares.shares == tuple((share.name, share.share) for share in variance_shares_of_factors(cells))
         assert sum(share for _, share in arm_shares.shares) == pytest.approx(1)
 
 
 def test_effects_are_the_mean_differences_of_a_switch(evaluations):
-    accuracy, loss = effects_by_setting(values_by_split_and_metric(evaluations, {("bn", "")}))
+    accuracy, loss = compute_effects_by_setting(group_values_by_split_and_metric(evaluations, {("bn", "")}))
     assert (accuracy.metric, loss.metric) == ("accuracy", "loss")
     assert (loss.arm, loss.point, loss.batch_size, loss.split) == ("bn", "", 25, Split.VALIDATION)
     by_code = {}
@@ -93,9 +98,9 @@ def test_effects_are_the_mean_differences_of_a_switch(evaluations):
 
 def test_a_missing_configuration_leaves_no_effects_and_no_shares(evaluations):
     incomplete = [item for item in evaluations if str(item.evaluation.key.configuration) != "TT--"]
-    values = values_by_split_and_metric(incomplete, {("bn", "")})
-    assert effects_by_setting(values) == ()
-    assert variance_shares(values) == ()
+    values = group_values_by_split_and_metric(incomplete, {("bn", "")})
+    assert compute_effects_by_setting(values) == ()
+    assert compute_variance_shares(values) == ()
 
 
 def test_blends_change_neither_effects_nor_shares(evaluations):
@@ -106,7 +111,7 @@ def test_blends_change_neither_effects_nor_shares(evaluations):
                 item.evaluation,
                 key=replace(
                     item.evaluation.key,
-                    configuration=item.evaluation.key.configuration.with_blended_population,
+                    configuration=item.evaluation.key.configuration.with_blend_for_population,
                     estimate="frozen@0.1",
                 ),
                 loss=3.0,
@@ -116,7 +121,7 @@ def test_blends_change_neither_effects_nor_shares(evaluations):
         if item.evaluation.key.configuration.uses_population
     ]
     arms = {(arm, "") for arm in METHODS}
-    plain, both = (values_by_split_and_metric(items, arms) for items in (evaluations, [*evaluations, *blended]))
+    plain, both = (group_values_by_split_and_metric(items, arms) for items in (evaluations, [*evaluations, *blended]))
     assert len(both[Split.VALIDATION, "loss"]) > len(plain[Split.VALIDATION, "loss"])
-    assert effects_by_setting(both) == effects_by_setting(plain)
-    assert variance_shares(both) == variance_shares(plain)
+    assert compute_effects_by_setting(both) == compute_effects_by_setting(plain)
+    assert compute_variance_shares(both) == compute_variance_shares(plain)

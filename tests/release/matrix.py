@@ -78,7 +78,10 @@ def _candidates(version: str) -> list[str]:
     """Paths that may be such an interpreter; a shim of pyenv on the PATH may refuse to run."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     installed = sorted(pyenv.glob(f"versions/{version}.*/bin/python"))
-    return [*filter(None, (shutil.which(f"python{version}"), _find_with_uv(version))), *map(str, reversed(installed))]
+    return [
+        *filter(None, (shutil.which(f"python{version}"), _find_with_uv(version))),
+        *map(str, reversed(installed)),
+    ]
 
 
 def _find_with_uv(version: str) -> str | None:

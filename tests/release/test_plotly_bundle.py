@@ -45,14 +45,14 @@ def test_script_is_stored_compressed_and_older_ones_are_removed(folder, monkeypa
     monkeypatch.setattr(bundle, "read_script", lambda _: b"/** script")
     assert bundle.main() == 0
     stored = {file.name: file.read_bytes() for file in folder.iterdir()}
-    prefix = f"plotly-cartesian-{bundle.VERSION}.min.js"
+    prefix = f"plotly-basic-{bundle.VERSION}.min.js"
     assert set(stored) == {f"{prefix}.gz", f"{prefix}.br"}
     assert gzip.decompress(stored[f"{prefix}.gz"]) == b"/** script"
 
 
 def test_stored_script_is_not_fetched_again(folder, monkeypatch):
     for suffix in ("gz", "br"):
-        (folder / f"plotly-cartesian-{bundle.VERSION}.min.js.{suffix}").touch()
+        (folder / f"plotly-basic-{bundle.VERSION}.min.js.{suffix}").touch()
     monkeypatch.setattr(bundle, "fetch", lambda _: pytest.fail("it is there"))
     assert bundle.main() == 0
 

@@ -11,9 +11,9 @@ from fastapi.testclient import TestClient
 import bln_search
 from bln_search.core.version import VERSION
 from bln_search.settings import Settings
-from bln_search.storage.ledger import open_ledger
-from service.app import make_app, make_context
-from service.export_openapi import openapi_json
+from bln_search.storage.ledger import open_and_upgrade_ledger
+from service.app import make_app, make_app_context
+from service.export_openapi import openapi_document_as_json
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
 
@@ -37,8 +37,8 @@ def test_library_and_command_have_the_version():
 
 def test_service_has_the_version(home):
     settings = Settings(home=home, hosts=("testserver",))
-    ledger = open_ledger(settings.database_url)
-    with TestClient(make_app(make_context(settings, ledger))) as client:
+    ledger = open_and_upgrade_ledger(settings.database_url)
+    with TestClient(make_app(make_app_context(settings, ledger))) as client:
         assert client.get("/version").json()["bln_search"] == VERSION
         assert client.get("/api/v1/openapi.json").json()["info"]["version"] == VERSION
         assert f'version="{VERSION}"' in client.get("/metrics").text
@@ -47,7 +47,7 @@ def test_service_has_the_version(home):
 
 def test_committed_api_description_has_the_version():
     assert json.loads((ROOT / "openapi.json").read_text(encoding="utf-8"))["info"]["version"] == VERSION
-    assert json.loads(openapi_json())["info"]["version"] == VERSION
+    assert json.loads(openapi_document_as_json())["info"]["version"] == VERSION
 
 
 def test_changelog_has_a_heading_for_the_version():

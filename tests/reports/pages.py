@@ -8,13 +8,14 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.method import Method
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.reports.manifest import build_manifest
-from bln_search.reports.page import ReportContext
+from bln_search.reports.manifest import build_study_manifest
+from bln_search.reports.page import StudyReportContext
 from tests.reports.studies import START, study, trial
 
 VOID_TAGS = {"meta", "img", "br", "link", "input"}
@@ -79,8 +80,8 @@ def random_evaluations(seeds=2, points=("",)):
 def make_report_context(trials=None, record=None, notes="", **fields):
     record = record or study()
     trials = [trial(n, n) for n in (0, 1)] if trials is None else trials
-    document = build_manifest(record, trials, machine={"bln_search": "1"}, schema=None, now=START)
+    document = build_study_manifest(record, trials, machine={"bln_search": "1"}, schema=None, now=START)
     results = fields.pop("evaluations", None)
-    return ReportContext(
+    return StudyReportContext(
         record, list(random_evaluations()) if results is None else results, trials, document, notes=notes, **fields
     )

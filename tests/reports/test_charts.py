@@ -11,21 +11,26 @@ import numpy as np
 import pytest
 from plotly.colors import sample_colorscale
 
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import PopulationEstimate
-from bln_search.core.records import Drift, LayerGeometry, RowKey
+from bln_search.core.method import Method
+from bln_search.core.records import LayerWeightNormAndCurvature, RowKey, StatisticDrift
 from bln_search.ranking.grouping import EvaluationSetting
-from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
-from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
-from bln_search.reports.charts.evaluation_settings import evaluation_settings_of_best_points, point_results
-from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, geometry_chart
-from bln_search.reports.charts.layers import drift_chart
+from bln_search.reports.charts.configurations import (
+    configuration_losses_heat_map,
+    configuration_ranks_chart,
+    switch_effects_chart,
+)
+from bln_search.reports.charts.curves import ERROR, TrialLearningCurve, learning_curves_chart
+from bln_search.reports.charts.evaluation_settings import evaluation_settings_of_best_points, lowest_loss_of_each_point
+from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, geometry_by_epoch_chart
+from bln_search.reports.charts.layers import statistics_drift_chart
 from bln_search.reports.charts.search import (
-    PointResult,
+    SearchPointResult,
     flatten_parameters,
-    importance_chart,
+    loss_and_time_pareto_chart,
     parallel_coordinates_chart,
-    pareto_chart,
+    parameter_importance_chart,
 )
 
 WORDS = all_configurations(Method.BLN)
@@ -38,7 +43,7 @@ def losses(seeds=3, codes=WORDS):
 
 def points(count=20, seconds=None):
     drawn_points = [{"rate": float(RNG.random()), "kind": "ab"[n % 2]} for n in range(count)]
-    return [PointResult("mbn", point, n / 10, seconds and seconds(n)) for n, point in enumerate(drawn_points)]
+    return [SearchPointResult("mbn", point, n / 10, seconds and seconds(n)) for n, point in enumerate(drawn_points)]
 
 
 def setting(estimate="frozen", batch_size=25):
@@ -56,49 +61,51 @@ def curve(seed, epochs=3, arm="bln", point="", loss=1.0):
         }
         for epoch in range(1, epochs + 1)
     ]
-    return TrialCurve(arm, point, seed, records)
+    return TrialLearningCurve(arm, point, seed, records)
 
 
 def with_test(trial_curve):
     epochs = [
         {**epoch, "test_loss": epoch["validation_loss"] + 1, "test_accuracy": 0.5} for epoch in trial_curve.epochs
     ]
-    return TrialCurve(trial_curve.arm, trial_curve.point, trial_curve.seed, epochs)
+    return TrialLearningCurve(trial_curve.arm, trial_curve.point, trial_curve.seed, epochs)
 
 
 def test_epochs_on_test_have_a_line_only_where_they_were_evaluated():
     names = [
-        {trace["name"] for trace in curves_chart(curves, 1).figure["data"] if "name" in trace}
+        {trace["name"] for trace in learning_curves_chart(curves, 1).figure["data"] if "name" in trace}
         for curves in ([curve(0)], [with_test(curve(0))])
     ]
     assert names == [{"bln, training", "bln, validation"}, {"bln, training", "bln, validation", "bln, test"}]
     (line,) = [
-        trace for trace in curves_chart([with_test(curve(0))], 1).figure["data"] if trace.get("name") == "bln, test"
+        trace
+        for trace in learning_curves_chart([with_test(curve(0))], 1).figure["data"]
+        if trace.get("name") == "bln, test"
     ]
     assert line["y"] == pytest.approx([2.1, 1.6, 1 / 3 + 1.1])
 
 
 def all_charts():
-    yield "heat map", heat_map(losses())
-    yield "heat map of LN", heat_map(losses(codes=all_configurations(Method.LN)))
-    yield "effects", effects_chart(losses())
-    yield "effects of one seed", effects_chart(losses(1))
-    yield "ranks", rank_chart({setting(): losses(), setting("epoch"): losses()})
-    yield "curves", curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3)
-    yield "errors", curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3, ERROR)
-    yield "curves of points", curves_chart([curve(0, point="a"), curve(0, point="b", loss=1e9)], 200)
-    yield "curves with test", curves_chart([with_test(curve(0)), curve(1)], 2)
-    yield "layers", drift_chart({seed: [Drift("0", "E_B", "frozen", 0.1, 0.0)] for seed in (0, 1)})
+    yield "heat map", configuration_losses_heat_map(losses())
+    yield "heat map of LN", configuration_losses_heat_map(losses(codes=all_configurations(Method.LN)))
+    yield "effects", switch_effects_chart(losses())
+    yield "effects of one seed", switch_effects_chart(losses(1))
+    yield "ranks", configuration_ranks_chart({setting(): losses(), setting("epoch"): losses()})
+    yield "curves", learning_curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3)
+    yield "errors", learning_curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3, ERROR)
+    yield "curves of points", learning_curves_chart([curve(0, point="a"), curve(0, point="b", loss=1e9)], 200)
+    yield "curves with test", learning_curves_chart([with_test(curve(0)), curve(1)], 2)
+    yield "layers", statistics_drift_chart({seed: [StatisticDrift("0", "E_B", "frozen", 0.1, 0.0)] for seed in (0, 1)})
     for measure in (WEIGHT_NORM, EFFECTIVE_RATE, CURVATURE):
-        yield measure.attribute, geometry_chart({("bn", ""): geometries(), ("ln", "x"): geometries()}, measure)
-    yield "importance", importance_chart(points())
+        yield measure.attribute, geometry_by_epoch_chart({("bn", ""): geometries(), ("ln", "x"): geometries()}, measure)
+    yield "importance", parameter_importance_chart(points())
     yield "points", parallel_coordinates_chart(points(300))
-    yield "front", pareto_chart(points(seconds=lambda index: 21.0 - index))
+    yield "front", loss_and_time_pareto_chart(points(seconds=lambda index: 21.0 - index))
 
 
 def geometries(seeds=2):
     layers = [
-        LayerGeometry(epoch, layer, epoch + layer_index, rate, None, 0.5, None, None)
+        LayerWeightNormAndCurvature(epoch, layer, epoch + layer_index, rate, None, 0.5, None, None)
         for epoch in (1, 2)
         for layer_index, (layer, rate) in enumerate((("0", 0.1), ("3", None)))
     ]
@@ -111,7 +118,7 @@ def test_figure_is_valid_for_plotly_and_rows_form_a_table(name, chart):
 
     graph_objects.Figure(chart.figure)  # raises for a property that does not exist or has a wrong value
     json.dumps(chart.figure, allow_nan=False)
-    rows = list(csv.DictReader(io.StringIO(chart.csv)))
+    rows = list(csv.DictReader(io.StringIO(chart.rows_as_csv)))
     assert len(rows) == len(chart.rows) > 0
     assert chart.title
     assert chart.caption.endswith(".")
@@ -119,7 +126,7 @@ def test_figure_is_valid_for_plotly_and_rows_form_a_table(name, chart):
 
 def test_the_heat_map_has_each_configuration_in_its_cell():
     table = losses()
-    figure = heat_map(table).figure["data"][0]
+    figure = configuration_losses_heat_map(table).figure["data"][0]
     for row, batch in enumerate(figure["y"]):
         for column, feature in enumerate(figure["x"]):
             values = table[InferenceConfiguration(batch + feature)].values()
@@ -134,7 +141,7 @@ def luminance(color):
 
 
 def test_values_of_the_heat_map_are_readable_on_their_colors():
-    figure = heat_map(losses()).figure
+    figure = configuration_losses_heat_map(losses()).figure
     trace, labels = figure["data"][0], figure["layout"]["annotations"]
     low, high = np.min(trace["z"]), np.max(trace["z"])
     assert len(labels) == 16
@@ -149,7 +156,7 @@ def test_values_of_the_heat_map_are_readable_on_their_colors():
 
 def test_ranks_compare_settings_with_equal_configurations():
     table = losses()
-    chart = rank_chart(
+    chart = configuration_ranks_chart(
         {
             setting(): table,
             setting("epoch"): losses(),
@@ -163,72 +170,80 @@ def test_ranks_compare_settings_with_equal_configurations():
 
 
 def test_ranks_compare_blends_only_without_other_pairs():
-    blended = losses(codes=[code.with_blended_population for code in WORDS])
+    blended = losses(codes=[code.with_blend_for_population for code in WORDS])
     labels = ("frozen@0.1", "frozen@0.5", "frozen@N16")
     blends = {EvaluationSetting("bln", "", label, 25): blended for label in labels}
-    both = rank_chart({setting(): losses(), setting("epoch"): losses(), **blends})
+    both = configuration_ranks_chart({setting(): losses(), setting("epoch"): losses(), **blends})
     assert {row["setting"] for row in both.rows} == {"frozen", "epoch"}
-    one = rank_chart({setting(): losses(), **blends})
+    one = configuration_ranks_chart({setting(): losses(), **blends})
     assert {row["setting"] for row in one.rows} == set(labels)
 
 
 def test_heat_map_of_blends_names_their_letter():
-    chart = heat_map(losses(codes=[code.with_blended_population for code in WORDS]))
+    chart = configuration_losses_heat_map(losses(codes=[code.with_blend_for_population for code in WORDS]))
     assert "B: a blend of population and mini-batch" in chart.caption
     assert "T:" not in chart.caption
     assert chart.figure["data"][0]["y"] == ["BB", "BF", "FB", "FF"]
 
 
 def test_no_chart_without_data():
-    assert heat_map({}) is None
-    assert effects_chart({WORDS[0]: {0: 1.0}}) is None
-    assert rank_chart({setting(): losses()}) is None
-    assert curves_chart([TrialCurve("bln", "", 0, [])], 1) is None
-    assert drift_chart({}) is None
-    assert geometry_chart({}, CURVATURE) is None
-    assert drift_chart({0: []}) is None
-    assert importance_chart(points(7)) is None
+    assert configuration_losses_heat_map({}) is None
+    assert switch_effects_chart({WORDS[0]: {0: 1.0}}) is None
+    assert configuration_ranks_chart({setting(): losses()}) is None
+    assert learning_curves_chart([TrialLearningCurve("bln", "", 0, [])], 1) is None
+    assert statistics_drift_chart({}) is None
+    assert geometry_by_epoch_chart({}, CURVATURE) is None
+    assert statistics_drift_chart({0: []}) is None
+    assert parameter_importance_chart(points(7)) is None
     assert parallel_coordinates_chart(points(1)) is None
-    assert pareto_chart(points()) is None
+    assert loss_and_time_pareto_chart(points()) is None
+
+
+def test_caption_of_curves_names_bands_only_where_there_are_some():
+    assert "confidence" in learning_curves_chart([curve(0), curve(1)], 2).caption
+    assert "confidence" not in learning_curves_chart([curve(0)], 1).caption
 
 
 def test_error_is_one_hundred_percent_minus_accuracy():
-    traces = curves_chart([curve(0), curve(1)], 2, ERROR).figure["data"]
+    traces = learning_curves_chart([curve(0), curve(1)], 2, ERROR).figure["data"]
     lines = {trace["name"]: trace["y"] for trace in traces if trace.get("name")}
     assert lines["bln, validation"] == pytest.approx([30, 15, 10])
     assert lines["bln, training"] == pytest.approx([20, 10, 20 / 3])
 
 
 def test_the_geometry_is_averaged_over_the_layers_that_have_a_value():
-    (norms,) = geometry_chart({("bn", ""): geometries()}, WEIGHT_NORM).figure["data"]
+    (norms,) = geometry_by_epoch_chart({("bn", ""): geometries()}, WEIGHT_NORM).figure["data"]
     assert (norms["name"], norms["x"], norms["y"]) == ("bn", [1, 2], [1.5, 2.5])
-    (rates,) = geometry_chart({("bn", ""): geometries()}, EFFECTIVE_RATE).figure["data"]
+    (rates,) = geometry_by_epoch_chart({("bn", ""): geometries()}, EFFECTIVE_RATE).figure["data"]
     assert rates["y"] == pytest.approx([0.1, 0.1])
 
 
 @pytest.mark.parametrize(("epochs", "step"), [(2, 1), (10, 1), (11, None)])
 def test_few_epochs_have_one_tick_each(epochs, step):
-    chart = curves_chart([TrialCurve("bln", "", 0, [curve(0).epochs[0] | {"epoch": 1 + n} for n in range(epochs)])], 1)
+    chart = learning_curves_chart(
+        [TrialLearningCurve("bln", "", 0, [curve(0).epochs[0] | {"epoch": 1 + n} for n in range(epochs)])], 1
+    )
     assert chart.figure["layout"]["xaxis"].get("dtick") == step
 
 
 def test_outlier_trial_does_not_set_the_axis_range():
-    outlier = TrialCurve("bln", "x", 9, curve(0, 1, loss=1e18).epochs)
-    chart = curves_chart([*(curve(seed) for seed in range(9)), outlier], 10)
+    outlier = TrialLearningCurve("bln", "x", 9, curve(0, 1, loss=1e18).epochs)
+    chart = learning_curves_chart([*(curve(seed) for seed in range(9)), outlier], 10)
     assert chart.figure["layout"]["yaxis"]["range"][1] < 10
     assert "are not shown" in chart.caption
 
 
 def test_curve_is_drawn_up_to_a_nan_loss():
-    broken = TrialCurve("bln", "", 0, [{"epoch": 1, "training_loss": None, "validation_loss": None}])
-    assert curves_chart([broken, curve(1)], 2) is not None
+    broken = TrialLearningCurve("bln", "", 0, [{"epoch": 1, "training_loss": None, "validation_loss": None}])
+    assert learning_curves_chart([broken, curve(1)], 2) is not None
 
 
 def test_pareto_front_has_the_undominated_points():
     results = [
-        PointResult("a", {"n": n}, loss, seconds) for n, (loss, seconds) in enumerate([(1, 1), (0.5, 2), (0.7, 3)])
+        SearchPointResult("a", {"n": n}, loss, seconds)
+        for n, (loss, seconds) in enumerate([(1, 1), (0.5, 2), (0.7, 3)])
     ]
-    front = [row["n"] for row in pareto_chart(results).rows if row["front"]]
+    front = [row["n"] for row in loss_and_time_pareto_chart(results).rows if row["front"]]
     assert front == [0, 1]
 
 
@@ -237,15 +252,22 @@ def test_point_that_diverged_under_some_seeds_is_not_the_best():
     code = WORDS[0]
     by_point = {json.dumps(complete): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(incomplete): {0: 0.2}}
     losses = {RowKey("bn", point, code, None, 25): values for point, values in by_point.items()}
-    assert [point_result.loss for point_result in point_results(losses, {})] == [pytest.approx(0.31)]
+    assert [point_result.loss for point_result in lowest_loss_of_each_point(losses, {})] == [pytest.approx(0.31)]
     settings = {EvaluationSetting("bn", point, None, 25): {code: values} for point, values in by_point.items()}
     assert [best_point.point for best_point in evaluation_settings_of_best_points(settings)] == [json.dumps(complete)]
     assert evaluation_settings_of_best_points({}) == {}
 
 
 def test_points_with_different_parameters_share_one_table():
-    results = [PointResult("a", {"x": 1}, 0.5, 1.0), PointResult("b", {"y": 2}, 0.4, 2.0)]
-    assert pareto_chart(results).csv.splitlines()[0].split(",") == ["arm", "x", "seconds", "loss", "front", "y"]
+    results = [SearchPointResult("a", {"x": 1}, 0.5, 1.0), SearchPointResult("b", {"y": 2}, 0.4, 2.0)]
+    assert loss_and_time_pareto_chart(results).rows_as_csv.splitlines()[0].split(",") == [
+        "arm",
+        "x",
+        "seconds",
+        "loss",
+        "front",
+        "y",
+    ]
 
 
 def test_schedules_are_flattened_into_columns():

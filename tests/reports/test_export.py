@@ -12,9 +12,15 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.selection.recommendation import recommend
+from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.reports import leaderboard_csv, leaderboard_json
-from bln_search.reports.export import COLUMNS, COMPARISON_COLUMNS, RowComparisons, leaderboard_jsonl, setting_id
+from bln_search.reports.export import (
+    COLUMNS,
+    COMPARISON_COLUMNS,
+    RowComparisonFields,
+    evaluation_setting_id_of_row,
+    leaderboard_jsonl,
+)
 from tests.ranking.comparisons import compared
 from tests.reports.leaderboards import make_board
 
@@ -35,11 +41,11 @@ def test_csv_and_json_have_the_same_rows():
 def analysis():
     """The first two rows of the leaderboard compared; the second is recommended."""
     comparison = compared("FFFF", "TTFF", step=0.001)
-    return Analysis(comparison=comparison, recommendation=recommend(comparison, {}))
+    return Analysis(comparison=comparison, recommendation=recommend_row(comparison, {}))
 
 
 def test_rows_carry_what_the_table_shows(analysis):
-    rows = json.loads(leaderboard_json(make_board(), {}, RowComparisons(analysis)))["rows"]
+    rows = json.loads(leaderboard_json(make_board(), {}, RowComparisonFields(analysis)))["rows"]
     best, recommended, not_compared = rows
     row, pair = analysis.comparison.rows[1], analysis.comparison.pairs[0]
     assert [entry["recommended"] for entry in rows] == [False, True, False]
@@ -53,7 +59,7 @@ def test_rows_carry_what_the_table_shows(analysis):
 
 
 def test_csv_json_and_json_lines_hold_the_same_comparison(analysis):
-    comparisons = RowComparisons(analysis)
+    comparisons = RowComparisonFields(analysis)
     rows = json.loads(leaderboard_json(make_board(), {}, comparisons))["rows"]
     lines = [json.loads(line) for line in leaderboard_jsonl(make_board(), {"study": "s"}, comparisons).splitlines()]
     assert lines == [{"study": "s", "ranked_on": "validation", **row} for row in rows]
@@ -65,7 +71,7 @@ def test_csv_json_and_json_lines_hold_the_same_comparison(analysis):
 
 
 def test_without_an_analysis_there_are_no_values():
-    rows = json.loads(leaderboard_json(make_board(), {}, RowComparisons(None)))["rows"]
+    rows = json.loads(leaderboard_json(make_board(), {}, RowComparisonFields(None)))["rows"]
     assert all(row[name] is None for row in rows for name in COMPARISON_COLUMNS if name != "setting")
 
 
@@ -73,6 +79,12 @@ def test_configurations_under_one_condition_share_its_identity():
     first, second = (
         RowKey("bln", "", InferenceConfiguration(code), PopulationEstimate.FROZEN, 25) for code in ("TTFF", "FTFF")
     )
-    assert setting_id(first) == setting_id(second) == "arm=bln;population=frozen;batch_size=25"
-    assert setting_id(first._replace(batch_size=1)) != setting_id(first)
-    assert setting_id(first._replace(point='{"training.epochs": 2}')) != setting_id(first)
+    assert (
+        evaluation_setting_id_of_row(first)
+        == evaluation_setting_id_of_row(second)
+        == "arm=bln;population=frozen;batch_size=25"
+    )
+    assert evaluation_setting_id_of_row(first._replace(batch_size=1)) != evaluation_setting_id_of_row(first)
+    assert evaluation_setting_id_of_row(first._replace(point='{"training.epochs": 2}')) != evaluation_setting_id_of_row(
+        first
+    )

@@ -9,15 +9,15 @@ from datetime import timedelta
 import pytest
 
 from bln_search.core.states import TrialState
-from bln_search.reports.environment_info import environment_info, git_revision
-from bln_search.reports.manifest import build_manifest, manifest_json
+from bln_search.reports.environment_info import collect_environment_info, find_git_revision
+from bln_search.reports.manifest import build_study_manifest, manifest_to_json
 from tests.reports.studies import START, study, trial
 
 MACHINE = {"bln_search": "1", "git_revision": None}
 
 
 def make_manifest(trials, written_at=START):
-    return build_manifest(study(), trials, machine=MACHINE, schema="0003", now=written_at)
+    return build_study_manifest(study(), trials, machine=MACHINE, schema="0003", now=written_at)
 
 
 def test_manifest_has_every_trial_with_checkpoint_and_provenance():
@@ -43,7 +43,7 @@ def test_data_has_one_hash_or_lists_differing_hashes(hashes, sha256, differing):
 
 
 def test_only_the_writing_time_changes_and_keys_are_sorted():
-    first, second = (manifest_json(make_manifest([trial(1)], START + timedelta(hours=n))) for n in (0, 1))
+    first, second = (manifest_to_json(make_manifest([trial(1)], START + timedelta(hours=n))) for n in (0, 1))
     lines = zip(first.splitlines(), second.splitlines(), strict=True)
     assert [line for line, other_line in lines if line != other_line] == [' "written_at": "2026-05-01T12:00:00+00:00",']
     document = json.loads(first)
@@ -59,24 +59,24 @@ def git(folder, *arguments):
 
 
 def test_revision_is_that_of_its_own_checkout_only(tmp_path, monkeypatch):
-    assert git_revision(tmp_path) is None
+    assert find_git_revision(tmp_path) is None
     git(tmp_path, "init")
     (tmp_path / "file").write_text("one")
     git(tmp_path, "add", "file")
     git(tmp_path, "commit", "-m", "one")
     head = git(tmp_path, "rev-parse", "HEAD")
-    assert git_revision(tmp_path) == head
+    assert find_git_revision(tmp_path) == head
     (tmp_path / "file").write_text("two")
-    assert git_revision(tmp_path) == f"{head}-dirty"
+    assert find_git_revision(tmp_path) == f"{head}-dirty"
     (tmp_path / "inner").mkdir()
-    assert git_revision(tmp_path / "inner") is None
+    assert find_git_revision(tmp_path / "inner") is None
     monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
-    assert git_revision(tmp_path / "inner") is None
+    assert find_git_revision(tmp_path / "inner") is None
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert git_revision(tmp_path) is None
+    assert find_git_revision(tmp_path) is None
 
 
 def test_versions_are_those_of_installed_packages():
     import numpy as np
 
-    assert environment_info()["packages"]["numpy"] == np.__version__
+    assert collect_environment_info()["packages"]["numpy"] == np.__version__

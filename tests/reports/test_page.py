@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from bln_search.core.records import Drift
+from bln_search.core.records import StatisticDrift
 from bln_search.core.states import TrialState
 from bln_search.reports.charts.chart import Chart
-from bln_search.reports.charts.curves import TrialCurve
-from bln_search.reports.page import SECTIONS, ReportContext, Section
+from bln_search.reports.charts.curves import TrialLearningCurve
+from bln_search.reports.page import SECTIONS, Section, StudyReportContext
 from bln_search.reports.page.blocks import MAX_TABLE_ROWS, ChartFigure, Paragraph
-from bln_search.reports.page.html import study_page
+from bln_search.reports.page.html import render_study_report_html
 from bln_search.specs import parse_study
-from bln_search.specs.study_yaml import study_yaml
+from bln_search.specs.study_yaml import render_study_yaml
 from tests.reports.pages import ParsedPage, make_report_context, random_evaluations
 from tests.reports.studies import study, trial
 
@@ -28,14 +28,14 @@ def rich():
     """With something for every section."""
     names = ("training_loss", "validation_loss", "training_accuracy", "validation_accuracy")
     epochs = [{"epoch": n, **dict.fromkeys(names, 1 / n)} for n in (1, 2)]
-    drifts = {"bln": {0: [Drift("0", "E_B", "frozen", 0.1, 0.0)]}}
-    curves = [TrialCurve("bln", "", seed, epochs) for seed in (0, 1)]
+    drifts = {"bln": {0: [StatisticDrift("0", "E_B", "frozen", 0.1, 0.0)]}}
+    curves = [TrialLearningCurve("bln", "", seed, epochs) for seed in (0, 1)]
     return make_report_context(curves=curves, drifts=drifts)
 
 
 @pytest.fixture(scope="module")
 def page():
-    return ParsedPage(study_page(rich()))
+    return ParsedPage(render_study_report_html(rich()))
 
 
 def test_every_section_occurs_once(page):
@@ -58,7 +58,7 @@ def test_page_has_no_external_resources(page):
 
 
 def test_the_table_has_intervals_ranks_and_ties(page):
-    rows = rich().board.rows
+    rows = rich().leaderboard.rows
     assert re.search(r"0\.\d+ ± 0?\.?\d+", page.text)
     assert f"{len(rows)} rows, ranked by mean validation loss" in page.text
     assert "No significant difference among the first" in page.text
@@ -70,9 +70,9 @@ def test_hostile_texts_are_escaped():
     context = make_report_context(
         trials, study(title=HOSTILE), notes=HOSTILE, evaluations=list(random_evaluations(points=points))
     )
-    text = study_page(context)
+    text = render_study_report_html(context)
     plain_page = ParsedPage(
-        study_page(make_report_context(trials, evaluations=list(random_evaluations(points=points))))
+        render_study_report_html(make_report_context(trials, evaluations=list(random_evaluations(points=points))))
     )
     parsed_page = ParsedPage(text)
     assert parsed_page.text.count(HOSTILE) >= 4  # title, notes, reason, points
@@ -84,12 +84,12 @@ def test_hostile_texts_are_escaped():
 
 def test_page_ranked_on_test_has_a_warning(page):
     on_test = study(extra_text="ranking: {split: test}")
-    assert "optimistic" in ParsedPage(study_page(make_report_context(record=on_test))).text
+    assert "optimistic" in ParsedPage(render_study_report_html(make_report_context(record=on_test))).text
     assert "optimistic" not in page.text
 
 
 def test_a_study_without_results_has_a_page():
-    parsed_page = ParsedPage(study_page(make_report_context([], evaluations=[])))
+    parsed_page = ParsedPage(render_study_report_html(make_report_context([], evaluations=[])))
     assert "There are no results yet." in parsed_page.text
     assert parsed_page.figures() == []
     assert sum(len(text) for _, text in parsed_page.scripts) < 10_000, "no charts, no Plotly"
@@ -100,8 +100,8 @@ def test_specification_names_the_weights_of_blends():
         replace(make_report_context([], evaluations=[]), study=study(extra_text=text))
         for text in ("", "evaluation: {blends: [0.1, N16]}")
     )
-    assert "weight of the population 0.1, N16" in ParsedPage(study_page(blended)).text
-    assert "weight of the population" not in ParsedPage(study_page(plain)).text
+    assert "weight of the population 0.1, N16" in ParsedPage(render_study_report_html(blended)).text
+    assert "weight of the population" not in ParsedPage(render_study_report_html(plain)).text
 
 
 SPACE = """space: {training.learning_rate: {kind: float, low: 1e-3, high: 1, log: true}}
@@ -115,14 +115,14 @@ search: {sampler: random, trials: 2}
 )
 def test_study_file_on_the_page_is_parsed_to_the_same_study(extra_text):
     spec = study(HOSTILE, extra_text).spec
-    assert parse_study(study_yaml(spec)).digest == spec.digest
+    assert parse_study(render_study_yaml(spec)).digest == spec.digest
 
 
 @pytest.mark.slow
 def test_tables_of_a_large_study_are_truncated_with_a_note():
     trials = [trial(n, n) for n in range(12_600)]
     points = tuple(json.dumps({"training.learning_rate": n}) for n in range(200))
-    text = study_page(make_report_context(trials, evaluations=list(random_evaluations(1, points))))
+    text = render_study_report_html(make_report_context(trials, evaluations=list(random_evaluations(1, points))))
     parsed_page = ParsedPage(text)
     assert f"The first {MAX_TABLE_ROWS:,} of {16 * 200:,} rows are shown." in parsed_page.text
     assert f"The first {MAX_TABLE_ROWS:,} of 12,600 rows are shown." in parsed_page.text
@@ -135,10 +135,10 @@ def test_custom_section_is_a_function():
         "Mine", "It is mine.", {"data": [], "layout": {"title": {"text": "</script>"}}}, [{"a": 1, "b": None}]
     )
 
-    def own_section(context: ReportContext) -> Section:
+    def own_section(context: StudyReportContext) -> Section:
         return Section("mine", "My <section>", [Paragraph(f"{len(context.trials)} trials & more"), ChartFigure(chart)])
 
-    parsed_page = ParsedPage(study_page(rich(), (*SECTIONS, own_section, lambda _: None)))
+    parsed_page = ParsedPage(render_study_report_html(rich(), (*SECTIONS, own_section, lambda _: None)))
     assert "mine" in parsed_page.ids
     assert "My <section>" in parsed_page.text
     assert "2 trials & more" in parsed_page.text
@@ -149,7 +149,7 @@ def test_page_module_does_not_import_plotly():
     import subprocess
     import sys
 
-    code = "import sys, bln_search.reports.page.html as h; h.plotly_script()\n"
+    code = "import sys, bln_search.reports.page.html as h; h.load_plotly_script()\n"
     code += "print([n for n in ('plotly', 'pyarrow', 'torch') if n in sys.modules])"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout.strip() == "[]"

@@ -12,21 +12,21 @@ import pytest
 from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import LayerChoice, PerLayerResult
-from bln_search.reports.charts.per_layer import MARK, layer_switches_chart
+from bln_search.reports.charts.per_layer import MARK, layer_switch_effects_heat_map
 from bln_search.reports.page import blocks
-from bln_search.reports.page.html import study_page
+from bln_search.reports.page.html import render_study_report_html
 from bln_search.reports.page.per_layer import (
+    best_configurations_table,
     layer_effects_table,
-    networks_table,
     per_layer_section,
-    rows_table,
-    uniform_table,
+    selected_by_network_table,
+    uniform_configurations_table,
 )
 from bln_search.reports.sentences.per_layer import (
+    arm_and_point_label,
     excluded_option_sentences,
-    format_count,
+    format_count_of_digits,
     per_layer_sentences,
-    result_label,
 )
 from tests.ranking.layers import EQUAL, REASON, WORSE, network, per_layer_result
 from tests.reports.pages import ParsedPage, make_report_context
@@ -61,7 +61,7 @@ def test_network_without_a_finite_loss_is_not_averaged(from_json, snapshot):
     infinite_network = network(0, loss=math.inf, uniform_loss=math.inf, test_loss=None)
     result = result.model_copy(update={"networks": (infinite_network,)})
     assert per_layer_sentences(result) == snapshot(name="both losses of one network")
-    assert "nan" not in str(networks_table(result).rows)
+    assert "nan" not in str(selected_by_network_table(result).rows)
 
 
 def test_an_apparent_loss_that_is_not_optimistic(snapshot):
@@ -76,13 +76,13 @@ def test_networks_without_a_test_loss_have_no_sentence_on_test():
 
 
 def test_long_counts_are_written_in_scientific_notation():
-    assert format_count("999999999999999") == "999,999,999,999,999"
-    assert format_count("1" + "0" * 20) == "1.0 × 10²⁰"
+    assert format_count_of_digits("999999999999999") == "999,999,999,999,999"
+    assert format_count_of_digits("1" + "0" * 20) == "1.0 × 10²⁰"
 
 
 def test_label_names_the_point_of_a_space():
-    assert result_label(per_layer_result()) == "bln"
-    assert result_label(per_layer_result(point='{"arm.lambda": 0.5}')) == "bln, lambda=0.5"
+    assert arm_and_point_label(per_layer_result()) == "bln"
+    assert arm_and_point_label(per_layer_result(point='{"arm.lambda": 0.5}')) == "bln, lambda=0.5"
 
 
 def test_choices_with_the_same_exclusions_are_grouped():
@@ -100,31 +100,31 @@ def test_choices_with_the_same_exclusions_are_grouped():
 
 @pytest.mark.parametrize("layers", [1, 4, 56])
 def test_table_has_one_column_per_layer_and_a_uniform_row(layers):
-    table = rows_table(per_layer_result(layers, rows=12), 10)
+    table = best_configurations_table(per_layer_result(layers, rows=12), 10)
     assert [column.label for column in table.columns[3:]] == [f"norm{position}" for position in range(layers)]
     assert {column.kind for column in table.columns[3:]} == {blocks.ColumnKind.CONFIGURATION}
     assert [row.cells[0] for row in table.rows] == [*(str(position) for position in range(1, 11)), "best uniform"]
     assert {len(row.cells) for row in table.rows} == {len(table.columns)}
     assert table.rows[-1].cells[3:] == ["TTTT"] * layers
     assert table.rows[0].cells[1:3] == ["0.400 ± 0.010", "90.0 ± 1.0"]
-    assert len(uniform_table(per_layer_result(layers)).rows) == 16
+    assert len(uniform_configurations_table(per_layer_result(layers)).rows) == 16
 
 
 def test_uniform_configuration_omits_statistics_a_layer_lacks():
     result = per_layer_result(2)
     row = result.rows[0].model_copy(update={"configuration": "TT--.FFFF"})
     mixed = result.model_copy(update={"rows": (row,)})
-    assert rows_table(mixed, 10).rows[-1].cells[3:] == ["TT--", "TTTT"]
+    assert best_configurations_table(mixed, 10).rows[-1].cells[3:] == ["TT--", "TTTT"]
 
 
 def test_each_network_has_its_figures():
-    (row,) = networks_table(per_layer_result(2, networks=1)).rows
+    (row,) = selected_by_network_table(per_layer_result(2, networks=1)).rows
     assert row.cells == [
         *("0", "0.4780", "0.4880", "0.0100", "0.5000", "-0.0120"),
         *("0.4900", "0.5000", "65,536", "TTFF", "TTFF.TTFF"),
     ]
     untested = per_layer_result().model_copy(update={"networks": (network(0, test_loss=None),)})
-    assert networks_table(untested).rows[0].cells[6] == "–"
+    assert selected_by_network_table(untested).rows[0].cells[6] == "–"
 
 
 def test_effects_are_marked_where_their_interval_excludes_zero():
@@ -132,7 +132,7 @@ def test_effects_are_marked_where_their_interval_excludes_zero():
     assert [column.label for column in table.columns] == ["Choice", "E_B", "Std_B", "E_F", "Std_F"]
     assert table.rows[0].cells == [
         *("norm0", f"-0.030 ± 0.015 {MARK}", f"-0.020 ± 0.015 {MARK}"),
-        *("-0.010 ± 0.015", "+0.000 ± 0.015"),
+        *("-0.010 ± 0.015", "0.000 ± 0.015"),
     ]
     assert "averaged over all configurations" in table.caption
     assert "around the best configuration" in layer_effects_table(per_layer_result(marginal=False)).caption
@@ -142,7 +142,7 @@ def test_effects_are_marked_where_their_interval_excludes_zero():
 def test_chart_is_centred_on_zero_and_labelled(layers):
     from plotly import graph_objects
 
-    chart = layer_switches_chart(per_layer_result(layers, marginal=layers < 56))
+    chart = layer_switch_effects_heat_map(per_layer_result(layers, marginal=layers < 56))
     graph_objects.Figure(chart.figure)
     json.dumps(chart.figure, allow_nan=False)
     (trace,) = chart.figure["data"]
@@ -152,7 +152,7 @@ def test_chart_is_centred_on_zero_and_labelled(layers):
     assert len(trace["z"]) == layers
     assert chart.figure["layout"]["height"] >= 22 * layers
     assert ("averaged over all" if layers < 56 else "around the best configuration") in chart.caption
-    assert len(list(csv.DictReader(io.StringIO(chart.csv)))) == 4 * layers
+    assert len(list(csv.DictReader(io.StringIO(chart.rows_as_csv)))) == 4 * layers
 
 
 def test_missing_statistic_is_empty_and_one_network_has_no_mark():
@@ -162,19 +162,21 @@ def test_missing_statistic_is_empty_and_one_network_has_no_mark():
         for effect in result.effects
         if effect.choice == "norm0" or effect.statistic in ("E_B", "Std_B")
     )
-    chart = layer_switches_chart(result.model_copy(update={"effects": effects}))
+    chart = layer_switch_effects_heat_map(result.model_copy(update={"effects": effects}))
     assert chart.figure["data"][0]["z"][1] == [0.0, 0.0, None, None]
     assert chart.figure["data"][0]["zmax"] == 1.0
     assert chart.caption.endswith("no confidence intervals.")
     assert layer_effects_table(result.model_copy(update={"effects": effects})).rows[1].cells[3:] == ["–", "–"]
-    assert layer_switches_chart(per_layer_result(networks=0)) is None
+    assert layer_switch_effects_heat_map(per_layer_result(networks=0)) is None
 
 
 def test_report_has_a_section_for_per_layer_searches():
     assert per_layer_section(make_report_context()) is None
     assert per_layer_section(make_report_context(analysis=Analysis())) is None
     parsed_page = ParsedPage(
-        study_page(make_report_context(analysis=Analysis(layers=(per_layer_result(excluded={"TTTT": REASON}),))))
+        render_study_report_html(
+            make_report_context(analysis=Analysis(layers=(per_layer_result(excluded={"TTTT": REASON}),)))
+        )
     )
     assert parsed_page.ids.count("per-layer") == 1
     for text in (

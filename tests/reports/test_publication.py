@@ -13,9 +13,9 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.leaderboard import Leaderboard, rank_rows
+from bln_search.ranking.leaderboard import Leaderboard, rank_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.ranking.selection.recommendation import recommend
+from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from tests.ranking.comparisons import compared
 from tests.reports.leaderboards import make_board
@@ -65,7 +65,7 @@ def wild_board():
             else:
                 evaluation = Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
             scored.append(TrialEvaluation(arm, 0, evaluation, f'{{"training.note": {_json(SPECIAL)}}}'))
-    return rank_rows(scored)
+    return rank_evaluations(scored)
 
 
 def _json(text):
@@ -104,7 +104,7 @@ def test_characters_unknown_to_latex_are_code_points():
 def analysis():
     """`FFFF` and `TTFF` compared, in one group; the second row, which is deterministic, is recommended."""
     comparison = compared("FFFF", "TTFF", step=0.001)
-    return Analysis(comparison=comparison, recommendation=recommend(comparison, {}))
+    return Analysis(comparison=comparison, recommendation=recommend_row(comparison, {}))
 
 
 def in_two_groups(analysis):
@@ -144,7 +144,7 @@ def test_table_ranked_on_test_has_a_warning():
 
 def test_name_with_line_breaks_stays_in_one_row():
     scored = [TrialEvaluation("bln", 0, _measured(), '{"training.note": "one\\ntwo | three"}')]
-    rows = [line for line in leaderboard_markdown(rank_rows(scored)).splitlines() if line.startswith("| 1 ")]
+    rows = [line for line in leaderboard_markdown(rank_evaluations(scored)).splitlines() if line.startswith("| 1 ")]
     assert rows[0].split(" | ")[1] == r"note=one two \| three"
 
 

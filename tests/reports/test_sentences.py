@@ -9,15 +9,15 @@ from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.ranking.paired import compare_rows
+from bln_search.ranking.paired import compare_all_pairs_of_rows
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
-from bln_search.ranking.selection.recommendation import CurrentRow, recommend
+from bln_search.ranking.selection.recommendation import CurrentRow, recommend_row
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.charts.comparison import critical_difference_chart
-from bln_search.reports.sentences.analysis import analysis_sentences, selection_sentence
-from bln_search.reports.sentences.baseline_check import baseline_warning
-from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from bln_search.reports.sentences.analysis import analysis_sentences, selection_bias_sentence
+from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
+from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from bln_search.reports.sentences.recommendation import recommendation_text
 from tests.ranking.comparisons import compared
 from tests.ranking.tables import ROWS, draw
@@ -28,11 +28,11 @@ CURRENT = CurrentRow(configuration="TTFF", estimate=PopulationEstimate.FROZEN, g
 
 def draw_comparison(*, difference=0.0, not_compared=0, seeds=5):
     table = draw(np.random.default_rng(1), rows=4, seeds=seeds, of_seed=0.3, examples=60, difference=difference)
-    return compare_rows(ROWS[:4], table, Split.VALIDATION, not_compared=not_compared)
+    return compare_all_pairs_of_rows(ROWS[:4], table, Split.VALIDATION, not_compared=not_compared)
 
 
 def recommended(*configurations, current=None, **options):
-    recommendation = recommend(compared(*configurations, **options), {})
+    recommendation = recommend_row(compared(*configurations, **options), {})
     return recommendation if current is None else recommendation.model_copy(update={"current": current})
 
 
@@ -81,12 +81,12 @@ def test_baseline_warning(all_arms, snapshot):
     check = ArmsNoBetterThanPrior(
         arms=("bn", "ln"), all_arms=all_arms, split=Split.TEST, loss=0.75, accuracy=0.25, baseline=baseline
     )
-    assert baseline_warning(check) == snapshot
+    assert class_prior_baseline_warning(check) == snapshot
 
 
 def test_only_a_leaderboard_ranked_on_test_has_a_warning(snapshot):
-    assert leaderboard_warning(Leaderboard(Split.VALIDATION, ())) is None
-    assert leaderboard_warning(Leaderboard(Split.TEST, ())) == snapshot
+    assert find_test_ranking_warning(Leaderboard(Split.VALIDATION, ())) is None
+    assert find_test_ranking_warning(Leaderboard(Split.TEST, ())) == snapshot
 
 
 def test_analysis(snapshot):
@@ -99,7 +99,7 @@ def test_analysis(snapshot):
     )
     comparison = draw_comparison(difference=0.5)
     analysis = Analysis(
-        comparison=comparison, recommendation=recommend(comparison, {}), selection=SELECTED, shares=(shares,)
+        comparison=comparison, recommendation=recommend_row(comparison, {}), selection=SELECTED, shares=(shares,)
     )
     assert analysis_sentences(analysis) == snapshot
 
@@ -119,11 +119,11 @@ def test_reason_of_a_missing_comparison(snapshot):
 def test_selection_bias_is_a_lower_bound_if_rows_are_missing(not_compared, qualifier):
     comparison = draw_comparison(not_compared=not_compared)
     bias = f"optimistic by {qualifier} {comparison.optimism:.4f} (selection bias)"
-    assert bias in selection_sentence(SELECTED, comparison)
+    assert bias in selection_bias_sentence(SELECTED, comparison)
 
 
 def test_no_selection_bias_for_a_row_far_ahead():
-    assert "bias" not in selection_sentence(SELECTED, draw_comparison(difference=20.0))
+    assert "bias" not in selection_bias_sentence(SELECTED, draw_comparison(difference=20.0))
 
 
 def test_friedman_test_is_limited_to_these_examples():
@@ -156,11 +156,11 @@ def test_a_recommended_first_row_is_not_described_again():
     other = recommended("FFFF", "TTTT", step=0.001)
     assert (first.is_best, other.is_best) == (True, False)
     name = "bln TTTT (frozen)"
-    assert name not in selection_sentence(SELECTED, comparison, first)
-    assert name in selection_sentence(SELECTED, comparison, other)
+    assert name not in selection_bias_sentence(SELECTED, comparison, first)
+    assert name in selection_bias_sentence(SELECTED, comparison, other)
 
 
 def test_a_distance_of_zero_to_the_best_row_is_not_written():
     equal = SELECTED.model_copy(update={"regret": 0.00001})
-    assert "above the best" not in selection_sentence(equal, draw_comparison())
-    assert "0.0100 above the best" in selection_sentence(SELECTED, draw_comparison())
+    assert "above the best" not in selection_bias_sentence(equal, draw_comparison())
+    assert "0.0100 above the best" in selection_bias_sentence(SELECTED, draw_comparison())

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, RequiredSeeds
-from bln_search.reports.sentences.significance import required_seeds_assumptions, seeds_text, significance_fact
+from bln_search.reports.sentences.significance import (
+    first_rows_significance_text,
+    required_seeds_assumptions_text,
+    seeds_and_required_seeds_text,
+)
 from tests.ranking.comparisons import compared
 
 REQUIRED = RequiredSeeds(seeds=7, level=0.05)
@@ -29,22 +33,24 @@ def with_seeds(required, seeds=3):
     ids=["named", "too many", "examples", "one seed"],
 )
 def test_required_seeds(comparison, expected):
-    assert expected in seeds_text(comparison)
+    assert expected in seeds_and_required_seeds_text(comparison)
 
 
 def test_without_an_estimate_only_the_number_of_seeds_is_given():
-    assert seeds_text(with_seeds(None)) == "3 seeds"
-    assert required_seeds_assumptions(with_seeds(None)) is None
+    assert seeds_and_required_seeds_text(with_seeds(None)) == "3 seeds"
+    assert required_seeds_assumptions_text(with_seeds(None)) is None
 
 
 def test_no_significant_difference_where_no_interval_excludes_zero():
     comparison = with_seeds(REQUIRED)  # the interval of 0.001 ± 0.005 contains 0
-    assert significance_fact(comparison).startswith("no significant difference between 2 rows (3 seeds; about 7 ")
+    assert first_rows_significance_text(comparison).startswith(
+        "no significant difference between 2 rows (3 seeds; about 7 "
+    )
 
 
 def test_an_interval_that_excludes_zero_is_not_contradicted():
     comparison = compared("TTTT", "FTTT", "FFFF")  # differences of 0.01 and 0.02, ± 0.005; none is significant
-    text = significance_fact(comparison)
+    text = first_rows_significance_text(comparison)
     assert "no significant difference" not in text
     assert "after correction for 2 comparisons" in text
     assert "excludes 0 for 2 of them" in text
@@ -56,11 +62,11 @@ def test_rows_of_the_first_group_that_differ_from_each_other_are_not_called_equa
     inner = pair.model_copy(
         update={"first": 1, "second": 2, "loss": pair.loss.model_copy(update={"adjusted": 0.01, "high": -0.001})}
     )
-    text = significance_fact(comparison.model_copy(update={"pairs": (*comparison.pairs, inner)}))
+    text = first_rows_significance_text(comparison.model_copy(update={"pairs": (*comparison.pairs, inner)}))
     assert text.startswith("the first row does not differ significantly from the next 2 (")
 
 
 def test_a_separated_first_row_is_named_with_its_p_value():
-    text = significance_fact(compared("TTTT", "FTTT", different=("FTTT",), not_compared=4))
+    text = first_rows_significance_text(compared("TTTT", "FTTT", different=("FTTT",), not_compared=4))
     assert text.startswith("the first row is significantly better than the second (p = 0.01, Holm, 1 comparison)")
     assert text.endswith("4 further rows were not compared")

@@ -12,7 +12,7 @@ from torch import nn
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import DataError, ModelError, SpecError
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.search.preflight import check_model_and_data, check_study
+from bln_search.search.preflight import check_model_fits_data, run_preflight_checks
 from bln_search.specs import StudySpec, parse_study
 from tests.data.reviews import make_reviews, write_lines
 from tests.support.numbers import numbers_in
@@ -34,12 +34,12 @@ def environment(tmp_path):
 
 
 def test_remarks_on_the_data_are_returned(environment):
-    remarks = check_study(parse_study(STUDY.replace("MODEL", LSTM)), environment)
+    remarks = run_preflight_checks(parse_study(STUDY.replace("MODEL", LSTM)), environment)
     assert [numbers_in(remark) for remark in remarks] == [[50, 25_000]] * 2
     assert ["train" in remark for remark in remarks] == [True, False]
     assert all(remark.startswith("imdb: ") for remark in remarks)
     digits = STUDY.replace("MODEL", "{name: mlp}").replace("imdb", "digits")
-    assert check_study(parse_study(digits), environment) == ()
+    assert run_preflight_checks(parse_study(digits), environment) == ()
 
 
 @pytest.mark.parametrize("model", ["lenet", "mlp", "resnet8"])
@@ -48,7 +48,7 @@ def test_token_ids_are_rejected_for_other_networks(model, environment):
     with pytest.raises(SpecError, match=f"line 4: model.name: the model {model} .* imdb"):
         parse_study(text)
     study = StudySpec.model_validate(yaml.safe_load(text))  # as the database has it, and another version wrote it
-    for check in (lambda: check_model_and_data(study), lambda: check_study(study, environment)):
+    for check in (lambda: check_model_fits_data(study), lambda: run_preflight_checks(study, environment)):
         with pytest.raises(ModelError, match=f"^the model {model} .* imdb .*: choose one of"):
             check()
 
@@ -69,12 +69,12 @@ class Mixing(nn.Module):
 @pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn", "brn"])
 def test_plugin_that_mixes_examples_is_rejected(method, environment, monkeypatch):
     point = EntryPoint("mixing", "tests.search.test_preflight:Mixing", "bln_search.models")
-    monkeypatch.setattr("bln_search.core.registry.plugin_models", lambda: {"mixing": point})
-    monkeypatch.setattr("bln_search.models.factory.plugin_models", lambda: {"mixing": point})
+    monkeypatch.setattr("bln_search.core.registry.plugin_model_entry_points", lambda: {"mixing": point})
+    monkeypatch.setattr("bln_search.models.factory.plugin_model_entry_points", lambda: {"mixing": point})
     text = STUDY.replace("imdb", "digits").replace("bln", method)
-    assert check_study(parse_study(text.replace("MODEL", "{name: mixing, widths: [4, 1]}")), environment) == ()
+    assert run_preflight_checks(parse_study(text.replace("MODEL", "{name: mixing, widths: [4, 1]}")), environment) == ()
     with pytest.raises(ModelError, match=r"the model mixing cannot be evaluated in one pass.*treat examples indep"):
-        check_study(parse_study(text.replace("MODEL", "{name: mixing, widths: [4, 2]}")), environment)
+        run_preflight_checks(parse_study(text.replace("MODEL", "{name: mixing, widths: [4, 2]}")), environment)
 
 
 CORRUPTED = STUDY.replace("MODEL", "{name: mlp}") + "evaluation: {conditions: [gaussian_noise-3, rain]}\n"
@@ -87,16 +87,52 @@ def rain(images, severity, _generators):
 
 def test_corruptions_are_applied_before_a_study_starts(environment, monkeypatch):
     point = EntryPoint("rain", "tests.search.test_preflight:rain", "bln_search.corruptions")
-    monkeypatch.setattr("bln_search.core.registry.plugin_corruptions", lambda: {"rain": point})
-    monkeypatch.setattr("bln_search.data.corruptions.catalog.plugin_corruptions", lambda: {"rain": point})
+    monkeypatch.setattr("bln_search.core.registry.plugin_corruption_entry_points", lambda: {"rain": point})
+    monkeypatch.setattr("bln_search.data.corruptions.catalog.plugin_corruption_entry_points", lambda: {"rain": point})
     digits = CORRUPTED.replace("imdb", "digits")
-    assert check_study(parse_study(digits), environment) == ()
+    assert run_preflight_checks(parse_study(digits), environment) == ()
     with pytest.raises(DataError, match=r"^evaluation\.conditions with the data set digits: the corruption rain"):
-        check_study(parse_study(digits.replace("rain]", "rain-5]")), environment)
+        run_preflight_checks(parse_study(digits.replace("rain]", "rain-5]")), environment)
 
 
 def test_conditions_of_other_data_than_images_are_rejected(environment):
     words = STUDY.replace("MODEL", LSTM) + "evaluation: {conditions: [fog]}\n"
     study = StudySpec.model_validate(yaml.safe_load(words))  # as the database of another version may have it
     with pytest.raises(DataError, match="only images can be corrupted"):
-        check_study(study, environment)
+        run_preflight_checks(study, environment)
+
+
+STARTS = """
+name: starts
+data: {name: digits, validation: 100}
+model: {name: MODEL}
+arms: [{method: none}, {method: bn}, {method: ap2}]
+training: {epochs: 1, batch_size: 10, initialization: {statistics: ap2}}
+"""
+
+
+class Gelu(nn.Module):
+    """A model of a package with a nonlinearity through which mean and variance cannot be propagated."""
+
+    def __init__(self, input_shape, classes, norm):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), norm(8), nn.GELU(), nn.Linear(8, classes))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def test_networks_that_cannot_be_initialized_are_rejected(environment, monkeypatch):
+    point = EntryPoint("gelu", "tests.search.test_preflight:Gelu", "bln_search.models")
+    for module in ("core.registry", "models.factory"):
+        monkeypatch.setattr(f"bln_search.{module}.plugin_model_entry_points", lambda: {"gelu": point})
+    assert run_preflight_checks(parse_study(STARTS.replace("MODEL", "resnet8")), environment) == ()
+    with pytest.raises(ModelError, match=r"^training\.initialization: layer layers\.4: .*layers\.3 \(GELU\)"):
+        run_preflight_checks(parse_study(STARTS.replace("MODEL", "gelu")), environment)
+    of_mini_batch = STARTS.replace("MODEL", "gelu").replace("statistics: ap2", "statistics: bn")
+    assert run_preflight_checks(parse_study(of_mini_batch), environment) == ()
+
+
+def test_a_recurrent_network_starts_with_the_function_of_the_one_without_normalization(environment):
+    text = STUDY.replace("MODEL", LSTM).replace("bln", "bn").replace("{epochs", "{initialization: {}, epochs")
+    assert len(run_preflight_checks(parse_study(text), environment)) == 2

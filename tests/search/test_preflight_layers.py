@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import DataError, ModelError
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.search.preflight import check_study
+from bln_search.search.preflight import run_preflight_checks
 from bln_search.specs import parse_study
 
 STUDY = """
@@ -23,7 +23,7 @@ layers: %s
 
 def check(tmp_path, model, layers, batch_size=25):
     study = parse_study(STUDY % (model, batch_size, layers))
-    check_study(study, ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path)))
+    run_preflight_checks(study, ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path)))
 
 
 def test_searchable_network_passes(tmp_path):

@@ -67,7 +67,7 @@ def test_change_of_a_study_names_the_account_in_its_event(world):
 
 def test_request_to_a_running_study_names_the_account_in_its_event(world):
     study_id = world.client().post(STUDIES, json=body()).json()["id"]
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
     for action in ("pause", "resume"):
         world.client().post(f"{STUDIES}/{study_id}/{action}")
     events = {event.kind: event.data for event in world.ledger.events.list_events(study_id)}

@@ -95,14 +95,14 @@ def test_other_types_of_body_are_415(client, media_type, path, accepted):
     ],
 )
 def test_unknown_query_parameters_are_rejected(world, client, path, names):
-    world.queue.submit(study(), "ada")
+    world.queue.submit_study(study(), "ada")
     answer = client.get(path, params=dict.fromkeys(names, "1"))
     assert answer.status_code == 422
     assert {error["pointer"] for error in answer.json()["errors"]} == {f"/{name}" for name in names}
 
 
 def test_unknown_key_is_compared_with_the_keys_of_its_request(world, client):
-    path = f"{STUDIES}/{world.queue.submit(study(), 'ada').study_id}"
+    path = f"{STUDIES}/{world.queue.submit_study(study(), 'ada').study_id}"
     assert (
         client.patch(path, json={"caption": "x"})
         .json()["detail"]

@@ -24,13 +24,18 @@ def following(world):
     token = world.ledger.tokens.find_bearer(world.secrets["ada", Scope.READ]).token_id
 
     def follow(times, meanwhile):
-        studies = [world.ledger.queue.submit(study(f"s{number}"), "ada").study_id for number in range(2)]
+        studies = [world.ledger.queue.submit_study(study(f"s{number}"), "ada").study_id for number in range(2)]
 
         async def run():
             feed = EventFeed(world.ledger)
-            with ExitStack() as stack:
-                subscriptions = [stack.enter_context(feed.subscribe(studies[n % 2], token)) for n in range(times)]
-                return await asyncio.wait_for(meanwhile(feed, subscriptions), 30)
+            try:
+                with ExitStack() as stack:
+                    subscriptions = [stack.enter_context(feed.subscribe(studies[n % 2], token)) for n in range(times)]
+                    return await asyncio.wait_for(meanwhile(feed, subscriptions), 30)
+            finally:  # a poll that still reads would open a connection after the ledger is closed
+                feed.closing = True
+                while len(asyncio.all_tasks()) > 1:
+                    await asyncio.sleep(0.01)
 
         return asyncio.run(run())
 
@@ -61,7 +66,7 @@ def test_streams_continue_while_all_threads_are_busy(following):
         stuck = asyncio.create_task(to_thread.run_sync(release.wait))
         await asyncio.sleep(0)
         try:
-            await subscriptions[0].wait(0, 20)
+            await subscriptions[0].wait_for_event(0, 20)
             return subscriptions[0].last_event
         finally:
             release.set()
@@ -73,7 +78,7 @@ def test_streams_continue_while_all_threads_are_busy(following):
 @pytest.mark.parametrize("kind", ["token", "database", "service"])
 def test_streams_end_with_token_database_and_service(world, following, kind):
     async def ended(feed, subscriptions):
-        await subscriptions[0].wait(0, 20)
+        await subscriptions[0].wait_for_event(0, 20)
         newest = subscriptions[0].last_event
         if kind == "token":
             world.ledger.tokens.revoke(subscriptions[0].token_id)
@@ -83,7 +88,7 @@ def test_streams_end_with_token_database_and_service(world, following, kind):
             with world.ledger.database.engine.begin() as connection:
                 connection.execute(text("ALTER TABLE study RENAME TO elsewhere"))
         for subscription in subscriptions:
-            await subscription.wait(newest, 20)
+            await subscription.wait_for_event(newest, 20)
         return [subscription.is_closed for subscription in subscriptions]
 
     assert following(3, ended) == [True] * 3
@@ -91,9 +96,9 @@ def test_streams_end_with_token_database_and_service(world, following, kind):
 
 def test_stream_of_a_deleted_study_ends(world, following):
     async def deleted(_feed, subscriptions):
-        await subscriptions[0].wait(0, 20)
+        await subscriptions[0].wait_for_event(0, 20)
         world.ledger.queue.cancel(subscriptions[0].study_id)
-        world.ledger.studies.delete(subscriptions[0].study_id)
+        world.ledger.studies.delete_and_list_unneeded_files(subscriptions[0].study_id)
         while not subscriptions[0].has_ended:
             await asyncio.sleep(0.01)
         return subscriptions[1].has_ended
@@ -103,7 +108,7 @@ def test_stream_of_a_deleted_study_ends(world, following):
 
 def test_accepted_streams_count_towards_the_limit(world):
     """Of many that are opened at once, none has sent anything when the others are looked at."""
-    study_id = world.ledger.queue.submit(study("s"), "ada").study_id
+    study_id = world.ledger.queue.submit_study(study("s"), "ada").study_id
     bearer = world.ledger.tokens.find_bearer(world.secrets["ada", Scope.READ])
     access = StudyAccess(study_id, world.context, bearer)
 

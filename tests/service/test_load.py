@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from bln_search.core.enums import Scope
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from service.middleware import MAX_PENDING_REQUESTS
 from tests.end_to_end.service import Service, until
 
@@ -67,8 +67,8 @@ def test_requests_over_the_pending_limit_get_503(service, client):
 @pytest.mark.slow
 def test_stream_limit_of_an_account_holds_under_concurrency(service, client):
     study = {"name": "s", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
-    with closing(open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")) as ledger:
-        secret, _ = ledger.tokens.create("ada", Scope.WRITE)
+    with closing(open_and_upgrade_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")) as ledger:
+        secret, _ = ledger.tokens.create_token("ada", Scope.WRITE)
     headers = {"Authorization": f"Bearer {secret}"}
     number = client.post("/api/v1/studies", json=study, headers=headers).json()["id"]
     end, answered = threading.Event(), threading.Semaphore(0)

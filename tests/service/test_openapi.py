@@ -6,20 +6,20 @@ import json
 import re
 from pathlib import Path
 
-from service.export_openapi import openapi_json
-from service.openapi import openapi_document
+from service.export_openapi import openapi_document_as_json
+from service.openapi import get_openapi_document
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_committed_description_is_current():
     committed = (ROOT / "openapi.json").read_text()
-    assert committed == openapi_json(), "run `make openapi`, and say in the CHANGELOG what is new"
+    assert committed == openapi_document_as_json(), "run `make openapi`, and say in the CHANGELOG what is new"
 
 
 def test_every_operation_has_an_id_and_error_responses(world):
     names = []
-    for path, methods in openapi_document(world.app)["paths"].items():
+    for path, methods in get_openapi_document(world.app)["paths"].items():
         for operation in methods.values():
             names.append(operation["operationId"])
             assert operation["description"], path
@@ -31,7 +31,7 @@ def test_every_operation_has_an_id_and_error_responses(world):
 
 
 def test_every_operation_has_a_description_and_its_security(world):
-    document = openapi_document(world.app)
+    document = get_openapi_document(world.app)
     tags = {tag["name"]: tag["description"] for tag in document["tags"]}
     assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
     assert {"token": []} in document["security"]
@@ -48,7 +48,7 @@ def test_every_operation_has_a_description_and_its_security(world):
 
 def test_schemas_suit_code_generators(world):
     """Names without modules, each title once, no default that is an object."""
-    schemas = openapi_document(world.app)["components"]["schemas"]
+    schemas = get_openapi_document(world.app)["components"]["schemas"]
     titles = [schema["title"] for schema in schemas.values() if "title" in schema]
     assert len(titles) == len(set(titles))
     for name, schema in schemas.items():
@@ -59,7 +59,7 @@ def test_schemas_suit_code_generators(world):
 
 
 def test_object_defaults_are_moved_to_the_description(world):
-    training = openapi_document(world.app)["components"]["schemas"]["TrainingSpec"]["properties"]
+    training = get_openapi_document(world.app)["components"]["schemas"]["TrainingSpec"]["properties"]
     assert training["schedule"]["description"] == 'by default {"kind": "constant"}'
     assert training["epochs"]["default"] == 15
 
@@ -67,7 +67,7 @@ def test_object_defaults_are_moved_to_the_description(world):
 def test_description_is_compatible_with_the_released_one():
     """Against the first description that was released: addresses, parameters, fields of answers only grow."""
     released = json.loads((ROOT / "tests" / "service" / "released_openapi.json").read_text())
-    present = json.loads(openapi_json())
+    present = json.loads(openapi_document_as_json())
     for path, methods in released["paths"].items():
         for method, operation in methods.items():
             current = present["paths"][path][method]

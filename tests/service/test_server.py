@@ -5,29 +5,29 @@ from __future__ import annotations
 import pytest
 
 from bln_search.settings import Settings, load_settings
-from bln_search.storage.ledger import open_ledger
-from service.app import make_context
-from service.server import _is_loopback, _print_url
-from service.worker_process import worker_environment
+from bln_search.storage.ledger import open_and_upgrade_ledger
+from service.app import make_app_context
+from service.server import _is_loopback, _print_url_and_create_first_token
+from service.worker_process import make_worker_environment
 
 
 @pytest.fixture
 def context(home):
     settings = Settings(home=home)
-    ledger = open_ledger(settings.database_url)
-    yield make_context(settings, ledger)
+    ledger = open_and_upgrade_ledger(settings.database_url)
+    yield make_app_context(settings, ledger)
     ledger.close()
 
 
 @pytest.mark.parametrize("with_token", [True, False])
 def test_first_token_is_printed_once_and_only_on_loopback(context, home, capsys, with_token):
-    _print_url(context, "http://here:1", with_token=with_token)
+    _print_url_and_create_first_token(context, "http://here:1", with_token=with_token)
     token = (home / "token").read_text().strip()
     assert (home / "token").stat().st_mode & 0o777 == 0o600
     output = capsys.readouterr().out
     assert (token in output) is with_token
     assert str(home / "token") in output
-    _print_url(context, "http://here:1", with_token=with_token)
+    _print_url_and_create_first_token(context, "http://here:1", with_token=with_token)
     assert capsys.readouterr().out == "bln-search: http://here:1\n"
 
 
@@ -45,6 +45,6 @@ def test_password_of_a_file_is_not_in_the_workers_environment(tmp_path, monkeypa
     monkeypatch.setenv("BLN_SEARCH_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))
     settings = load_settings()
     assert "hidden" in settings.database_url
-    environment = worker_environment(settings)
+    environment = make_worker_environment(settings)
     assert environment["BLN_SEARCH_DATABASE"] == "postgresql+psycopg://ada@db/x"
     assert not any("hidden" in value for value in environment.values())

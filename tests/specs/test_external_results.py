@@ -72,7 +72,7 @@ def test_invalid_results_are_refused(values):
 
 
 def test_specification_contains_only_what_was_submitted():
-    study = make_results(networks=2, data="my data", model="my net").make_study("0" * 64)
+    study = make_results(networks=2, data="my data", model="my net").make_study_spec("0" * 64)
     document = study.model_dump(mode="json")
     assert (document["data"], document["model"]) == ({"name": "my data"}, {"name": "my net"})
     assert document["arms"] == [{"method": "bln", "name": "network"}]
@@ -84,7 +84,7 @@ def test_specification_contains_only_what_was_submitted():
 
 
 def test_study_file_cannot_contain_external_results():
-    text = make_results(networks=1, n=3).make_study("0" * 64).canonical_json()
+    text = make_results(networks=1, n=3).make_study_spec("0" * 64).canonical_json()
     with pytest.raises(SpecError, match="submit-results"):
         parse_study(text)
 

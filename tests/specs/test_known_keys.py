@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from bln_search.specs.known_keys import unknown_key_advice
+from bln_search.specs.known_keys import format_unknown_key_advice
 from bln_search.specs.study import StudySpec
 
 
@@ -37,7 +37,7 @@ class _Outer(BaseModel):
     ],
 )
 def test_known_keys_are_those_at_the_location(location, advice):
-    assert unknown_key_advice(_Outer, location) == f"; {advice}"
+    assert format_unknown_key_advice(_Outer, location) == f"; {advice}"
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_known_keys_are_those_at_the_location(location, advice):
     ],
 )
 def test_keys_of_a_study_are_found_in_every_section(location, key):
-    assert f"`{key}`" in unknown_key_advice(StudySpec, location)
+    assert f"`{key}`" in format_unknown_key_advice(StudySpec, location)

@@ -81,7 +81,7 @@ def test_every_option_is_parsed():
         ("search: exakt", "line 6: layers.search: must be 'exact', 'beam', 'coordinate', 'tpe', 'racing' or"),
         (
             "estimate: memory",
-            "layers: configurations with M read the memory without naming it; name frozen, epoch or moving",
+            "layers: configurations with M, L and C read the memory without naming it; name frozen, epoch or moving",
         ),
         ("estimate: epoch", "layers: the arm bln has no estimate `epoch`: it has frozen"),
         ("evaluations: 15", "line 6: layers.evaluations: must be at least 16, not 15"),

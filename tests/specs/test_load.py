@@ -71,7 +71,7 @@ def test_population_of_an_arm_has_no_duplicates():
 def test_misspelled_method_lists_the_valid_ones():
     (problem,) = problems(MINIMAL_STUDY.replace("bln", "blm"))
     assert problem.startswith("line 5: arms.0.method: ")
-    assert re.findall(r"'(\w+)'", problem) == ["bn", "ln", "bln", "mbn", "brn", "none", "blm"]
+    assert re.findall(r"'(\w+)'", problem) == ["bn", "ln", "bln", "mbn", "brn", "wn", "normprop", "ap2", "none", "blm"]
 
 
 def test_all_problems_are_reported_together():
@@ -127,7 +127,7 @@ DEEP = {
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
 def test_deeply_nested_text_is_rejected_before_parsing(monkeypatch, text, scanners):
     monkeypatch.setattr(load, "_SCANNERS", scanners)
-    monkeypatch.setattr(load, "_compose", None)
+    monkeypatch.setattr(load, "_compose_yaml_node", None)
     (problem,) = problems(text)
     line, levels = 2, 50
     assert numbers_in(problem) == [line, levels]
@@ -138,7 +138,7 @@ def test_brackets_in_strings_are_not_nesting():
 
 
 def test_too_many_values_are_rejected_before_parsing(monkeypatch):
-    monkeypatch.setattr(load, "_compose", None)
+    monkeypatch.setattr(load, "_compose_yaml_node", None)
     (problem,) = problems("seeds: [" + "0, " * 50_000 + "]")
     assert numbers_in(problem) == [50_000]
     assert 1_000_001 in numbers_in(problems("#" * 1_000_001)[0])

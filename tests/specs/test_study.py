@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from bln_search.specs import parse_study
 from bln_search.specs.sections.model import ModelSpec
+from bln_search.specs.study_size import compute_study_size
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
 CELLS = MINIMAL_STUDY.replace("{name: mlp}", "{name: lstm, normalize: cells, gain: 0.1}")
@@ -26,12 +27,24 @@ def test_later_options_do_not_change_other_digests():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("{name: lstm, normalize: inside}", "must be 'layers' or 'cells'"),
+        ("{name: lstm, normalize: inside}", "must be 'layers', 'cells', 'cell_output' or 'cells_and_layers'"),
         ("{name: lstm, normalize: cells, gain: 0}", "greater than 0"),
         (
             "{name: lstm, gain: 0.1}",
             "gain belongs to the normalization inside recurrent cells: it needs normalize: cells",
         ),
+        (
+            "{name: lstm, longer_sequences: refuse}",
+            "longer_sequences belongs to the normalization inside recurrent cells",
+        ),
+        ("{name: lstm, normalize: cells, longer_sequences: first}", "must be 'refuse' or 'last_time_step'"),
+        ("{name: gru, normalize: cell_output}", "only an lstm has an output of its cell, not gru"),
+        (
+            "{name: lstm, normalize: cells_and_layers, mask_padding: true}",
+            "mask_padding needs normalization inside cells",
+        ),
+        ("{name: lstm, mask_padding: true}", "mask_padding needs normalization inside cells"),
+        ("{name: lstm, normalize: cells, mask_padding: true}", "mask_padding skips the padding of texts"),
     ],
 )
 def test_invalid_model_option_is_reported(model, message):
@@ -40,10 +53,10 @@ def test_invalid_model_option_is_reported(model, message):
 
 
 def test_largest_width_is_that_of_the_widest_layer():
-    assert ModelSpec(name="lenet").largest_width == 0
-    assert ModelSpec(name="mlp", widths=(8, 300, 20)).largest_width == 300
-    assert ModelSpec(name="lstm", widths=(8,), embedding=9_000).largest_width == 9_000
-    assert ModelSpec(name="lstm", dense=500, embedding=40).largest_width == 500
+    assert ModelSpec(name="lenet").largest_specified_width == 0
+    assert ModelSpec(name="mlp", widths=(8, 300, 20)).largest_specified_width == 300
+    assert ModelSpec(name="lstm", widths=(8,), embedding=9_000).largest_specified_width == 9_000
+    assert ModelSpec(name="lstm", dense=500, embedding=40).largest_specified_width == 500
 
 
 def test_gain_must_be_a_number():
@@ -52,6 +65,55 @@ def test_gain_must_be_a_number():
 
 
 WORDS = MINIMAL_STUDY.replace("{name: mlp}", "{name: lstm}")
+TEXTS = WORDS.replace("digits", "imdb")
+IN_CELLS = TEXTS.replace("{name: lstm}", "{name: lstm, normalize: cells}").replace("bln", "bn")
+
+
+def with_lengths(study, lengths):
+    return f"{study}evaluation: {{lengths: {lengths}}}\n"
+
+
+def test_every_length_adds_a_condition():
+    study = parse_study(with_lengths(TEXTS, "[40, 160]"))
+    assert study.additional_condition_names == ("length-40", "length-160")
+    assert compute_study_size(study).evaluations == 3 * compute_study_size(parse_study(TEXTS)).evaluations
+    assert parse_study(study.canonical_json()) == study
+    assert "lengths" not in parse_study(TEXTS).canonical_json()
+
+
+@pytest.mark.parametrize(
+    ("study", "message"),
+    [
+        (with_lengths(WORDS, "[160]"), "evaluation.lengths: digits does not consist of texts"),
+        (with_lengths(TEXTS, "[160, 160]"), "160"),
+        (with_lengths(TEXTS, "[0]"), "at least 1"),
+        (with_lengths(IN_CELLS, "[40, 160]"), "bn inside cells have statistics for the 80 time steps of imdb"),
+    ],
+)
+def test_lengths_that_cannot_be_evaluated_are_reported(study, message):
+    messages = problems(study)
+    assert any(message in problem for problem in messages), messages
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        with_lengths(IN_CELLS, "[40]"),
+        with_lengths(IN_CELLS.replace("method: bn", "method: ln"), "[160]"),
+        with_lengths(
+            IN_CELLS.replace("normalize: cells", "normalize: cells, longer_sequences: last_time_step"), "[160]"
+        ),
+        with_lengths(TEXTS, "[160]"),
+    ],
+)
+def test_lengths_that_need_no_statistics_of_later_steps_are_accepted(study):
+    assert parse_study(study).evaluation.lengths
+
+
+@pytest.mark.parametrize("normalize", ["cells", "cell_output", "cells_and_layers"])
+def test_layers_are_not_searched_where_cells_are_normalized(normalize):
+    messages = problems(WORDS.replace("{name: lstm}", f"{{name: lstm, normalize: {normalize}}}") + "layers: {}\n")
+    assert any("normalization inside cells has one configuration" in problem for problem in messages), messages
 
 
 @pytest.mark.parametrize(
@@ -88,4 +150,4 @@ def test_cells_have_no_per_layer_configurations():
 )
 def test_slot_populations_need_mini_batches_of_several_slots(sections, expected):
     head = "name: slots\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\nseeds: [0]\n"
-    assert parse_study(head + sections).has_slot_populations == expected
+    assert parse_study(head + sections).has_populations_per_slot == expected

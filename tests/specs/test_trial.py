@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 
-from bln_search.specs import list_planned_trials, parse_study, planned_inference_rows
-from bln_search.specs.sections.training import CosineRate, StepRate
+from bln_search.specs import list_planned_rows, list_planned_trial_specs, parse_study
+from bln_search.specs.sections.training import CosineRate, ExponentialRate, StepRate
 
 STUDY = """name: study
 data: {name: digits}
@@ -19,37 +20,52 @@ evaluation: {population: [frozen, epoch]}
 
 
 def test_trials_are_arms_times_seeds_with_unique_keys():
-    trials = list_planned_trials(parse_study(STUDY))
+    trials = list_planned_trial_specs(parse_study(STUDY))
     assert len(trials) == 6
     assert len({trial.key for trial in trials}) == 6
 
 
 def test_keys_do_not_depend_on_the_order_in_the_file():
     reordered = STUDY.replace("data: {name: digits}\nmodel: {name: mlp}", "model: {name: mlp}\ndata: {name: digits}")
-    assert [trial.key for trial in list_planned_trials(parse_study(STUDY))] == [
-        trial.key for trial in list_planned_trials(parse_study(reordered))
+    assert [trial.key for trial in list_planned_trial_specs(parse_study(STUDY))] == [
+        trial.key for trial in list_planned_trial_specs(parse_study(reordered))
     ]
     assert parse_study(STUDY).digest == parse_study(reordered).digest
 
 
 def test_rows_that_read_no_population_value_are_planned_once():
-    bln, bn, ln = list_planned_trials(parse_study(STUDY))[:3]
-    assert len(planned_inference_rows(bln)) == 15 * 2 + 1
-    assert len(planned_inference_rows(bn)) == 3 + 1
-    assert len(planned_inference_rows(ln)) == 3 * 2 + 1
-    assert len(set(planned_inference_rows(bln))) == 31
+    bln, bn, ln = list_planned_trial_specs(parse_study(STUDY))[:3]
+    assert len(list_planned_rows(bln)) == 15 * 2 + 1
+    assert len(list_planned_rows(bn)) == 3 + 1
+    assert len(list_planned_rows(ln)) == 3 * 2 + 1
+    assert len(set(list_planned_rows(bln))) == 31
 
 
 def test_inference_batch_size_defaults_to_training_size():
-    assert list_planned_trials(parse_study(STUDY))[0].batch_sizes == (25,)
+    assert list_planned_trial_specs(parse_study(STUDY))[0].inference_batch_sizes == (25,)
     text = STUDY.replace("[frozen, epoch]}", "[frozen], batch_sizes: [1, 100]}")
-    assert list_planned_trials(parse_study(text))[0].batch_sizes == (1, 100)
+    assert list_planned_trial_specs(parse_study(text))[0].inference_batch_sizes == (1, 100)
 
 
 def test_rate_schedules():
     steps = StepRate(kind="steps", steps={0.4: 0.1, 0.6: 0.01})
-    assert [steps.factor(p) for p in (0, 0.39, 0.4, 0.6, 1)] == [1.0, 1.0, 0.1, 0.01, 0.01]
+    assert [steps.factor_at_progress(p, 10) for p in (0, 0.39, 0.4, 0.6, 1)] == [1.0, 1.0, 0.1, 0.01, 0.01]
     cosine = CosineRate(kind="cosine", final=0.1)
-    assert cosine.factor(0) == 1
-    assert math.isclose(cosine.factor(1), 0.1)
-    assert cosine.factor(0.5) == pytest.approx(0.55)
+    assert cosine.factor_at_progress(0, 10) == 1
+    assert math.isclose(cosine.factor_at_progress(1, 10), 0.1)
+    assert cosine.factor_at_progress(0.5, 10) == pytest.approx(0.55)
+
+
+def test_exponential_rate_falls_once_an_epoch_as_that_of_torch():
+    steps, epochs = 7, 50
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.96)
+    rate = ExponentialRate(kind="exponential", gamma=0.96)
+    for epoch in range(epochs):
+        for step in range(steps):
+            progress = (epoch * steps + step) / (steps * epochs)
+            assert rate.factor_at_progress(progress, epochs) == pytest.approx(
+                optimizer.param_groups[0]["lr"], rel=1e-12
+            )
+        optimizer.step()
+        scheduler.step()

@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from bln_search.core.layer_search_record import FoldSums, LayerSearchRecord
-from bln_search.core.records import Outcomes
+from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
+from bln_search.core.records import ExampleOutcomes
 from tests.search.layers.tables import plain_space
 
 
@@ -15,9 +15,9 @@ def make_search_record(seed=0, *, space=None, examples=(6, 5), digits=None, outc
     """A record of two layers and two folds; `digits` are the evaluated configurations (default: all)."""
     draw = np.random.default_rng(seed)
     space = plain_space(2) if space is None else space
-    n, evaluated = sum(examples), space.size if digits is None else len(digits)
+    n, evaluated = sum(examples), space.num_configurations if digits is None else len(digits)
     shape = len(examples), evaluated
-    sums = FoldSums(
+    sums = FoldScoreSums(
         None if digits is None else np.array(digits, np.uint8),
         draw.random(shape) * np.array(examples)[:, None],
         draw.integers(0, np.array(examples)[:, None] + 1, shape),
@@ -27,10 +27,10 @@ def make_search_record(seed=0, *, space=None, examples=(6, 5), digits=None, outc
         space=space,
         excluded={space.choices[0].name: {"TTTT": "the deviation has no value"}} if left_out else {},
         evaluations=123.25,
-        best=space.digits_at(5),
-        uniform=next(iter(space.uniform_digits().values())),
-        chosen=(space.digits_at(5), space.digits_at(6)),
-        chosen_uniform=tuple(space.uniform_digits().values())[:2],
+        best=space.digits_at_index(5),
+        uniform=next(iter(space.digits_by_uniform_configuration().values())),
+        chosen=(space.digits_at_index(5), space.digits_at_index(6)),
+        chosen_uniform=tuple(space.digits_by_uniform_configuration().values())[:2],
         apparent=0.25,
         apparent_uniform=float("inf"),
         confirmed=outcomes(draw, n),
@@ -38,14 +38,14 @@ def make_search_record(seed=0, *, space=None, examples=(6, 5), digits=None, outc
         effects={(space.choices[0].name, "E_B"): -0.125, (space.choices[1].name, "Std_F"): 1e-9},
         marginal=digits is None,
         sums=sums,
-        kept=np.array([space.digits_at(index) for index in range(outcome_count)], np.uint8),
+        kept=np.array([space.digits_at_index(index) for index in range(outcome_count)], np.uint8),
         outcomes=tuple(outcomes(draw, n) for _ in range(outcome_count)),
         test=((0.5, 0.75), (0.625, 0.5)) if test else None,
     )
 
 
 def outcomes(draw, n):
-    return Outcomes(draw.random(n).astype(np.float32), draw.random(n) < 0.5)
+    return ExampleOutcomes(draw.random(n).astype(np.float32), draw.random(n) < 0.5)
 
 
 def assert_same(actual, expected):
@@ -56,7 +56,7 @@ def assert_same(actual, expected):
         if isinstance(actual_value, np.ndarray):
             np.testing.assert_array_equal(actual_value, expected_value, err_msg=field.name)
             assert actual_value.dtype == expected_value.dtype
-        elif isinstance(actual_value, Outcomes | FoldSums):
+        elif isinstance(actual_value, ExampleOutcomes | FoldScoreSums):
             assert_same(actual_value, expected_value)
         elif field.name == "outcomes":
             assert len(actual_value) == len(expected_value)

@@ -7,7 +7,7 @@ from sqlalchemy import create_engine, text
 
 from bln_search.core.errors import LedgerError, StorageFullError
 from bln_search.storage.engine import make_engine, write_session
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from bln_search.storage.ledger import open_ledger
 def test_invalid_url_raises_ledger_error(tmp_path, make_url, message):
     (tmp_path / "file").write_text("this is not a database, but it is longer than a header " * 10)
     with pytest.raises(LedgerError, match=message):
-        open_ledger(make_url(tmp_path))
+        open_and_upgrade_ledger(make_url(tmp_path))
 
 
 def test_postgres_has_timeouts_that_the_url_overrides(monkeypatch):

@@ -8,26 +8,26 @@ import zlib
 import numpy as np
 import pytest
 
-from bln_search.specs.external_results import ExternalResults, to_base64
+from bln_search.specs.external_results import ExternalResults, encode_base64
 from bln_search.specs.sections.external import ExternalNetwork
 from bln_search.storage.results import external_results
-from bln_search.storage.results.external_results import check_results
+from bln_search.storage.results.external_results import decode_and_check_results
 from tests.support.external_results import make_results, results_body
 
 
 def deflated(*losses):
-    return to_base64(zlib.compress(np.array(losses, "<f4").tobytes()))
+    return encode_base64(zlib.compress(np.array(losses, "<f4").tobytes()))
 
 
 def changed(position=0, **values):
     """Results of one network whose evaluation at `position` has other values."""
     body = results_body(networks=1, n=3, undefined=None, splits=("validation",))
     body["evaluations"][position] |= values
-    return check_results(ExternalResults.model_validate(body))
+    return decode_and_check_results(ExternalResults.model_validate(body))
 
 
 def test_valid_results_have_no_problem():
-    checked = check_results(make_results(networks=2, n=5))
+    checked = decode_and_check_results(make_results(networks=2, n=5))
     assert checked.problems == ()
     assert len(checked.evaluations) == 64
 
@@ -40,12 +40,12 @@ def test_valid_results_have_no_problem():
         ({"losses": deflated(1, 2), "loss": 1.5}, "losses", "not 3 numbers"),
         ({"losses": deflated(1, 2, 3, 4), "loss": 2.5}, "losses", "not 3 numbers"),
         ({"losses": deflated(*[0] * 1_000_000), "loss": 0.0}, "losses", "not 3 numbers"),
-        ({"losses": to_base64(zlib.compress(bytes(12)) + b"more"), "loss": 0.0}, "losses", "not 3 numbers"),
-        ({"losses": to_base64(zlib.compress(bytes(12))[:-3]), "loss": 0.0}, "losses", "not 3 numbers"),
-        ({"losses": to_base64(b"not deflated")}, "losses", "not deflated"),
+        ({"losses": encode_base64(zlib.compress(bytes(12)) + b"more"), "loss": 0.0}, "losses", "not 3 numbers"),
+        ({"losses": encode_base64(zlib.compress(bytes(12))[:-3]), "loss": 0.0}, "losses", "not 3 numbers"),
+        ({"losses": encode_base64(b"not deflated")}, "losses", "not deflated"),
         ({"losses": "?"}, "losses", "not base64"),
         ({"correct": "é"}, "correct", "not base64"),
-        ({"correct": to_base64(b"12")}, "correct", "3 examples need 1"),
+        ({"correct": encode_base64(b"12")}, "correct", "3 examples need 1"),
         ({"correct": ""}, "correct", "3 examples need 1"),
         ({"losses": deflated(1, 2, 3), "loss": 2.00001}, "loss", "the mean of the losses is 2.0"),
     ],
@@ -79,7 +79,9 @@ def test_evaluation_that_does_not_fit_the_others_is_named(values, location, word
     ],
 )
 def test_network_given_twice_is_named(networks, words):
-    (problem,) = check_results(make_results(networks=2, n=3).model_copy(update={"networks": networks})).problems
+    (problem,) = decode_and_check_results(
+        make_results(networks=2, n=3).model_copy(update={"networks": networks})
+    ).problems
     assert problem.location == ("networks", 0)
     assert words in problem.message
 
@@ -87,30 +89,31 @@ def test_network_given_twice_is_named(networks, words):
 def test_network_without_results_is_named():
     results = make_results(networks=2, n=3)
     of_first = tuple(evaluation for evaluation in results.evaluations if evaluation.network == 0)
-    (problem,) = check_results(results.model_copy(update={"evaluations": of_first})).problems
+    (problem,) = decode_and_check_results(results.model_copy(update={"evaluations": of_first})).problems
     assert problem.location == ("networks", 1)
 
 
 def test_too_many_losses_are_refused_before_any_is_decoded(monkeypatch):
     monkeypatch.setattr(external_results, "MOST_LOSSES", 100)
-    monkeypatch.delattr(external_results, "_decode")
-    (problem,) = check_results(make_results(networks=2, n=5)).problems
+    monkeypatch.delattr(external_results, "_decode_evaluation")
+    (problem,) = decode_and_check_results(make_results(networks=2, n=5)).problems
     assert problem.location == ("evaluations",)
     assert "300 losses" in problem.message
 
 
 def test_digest_is_independent_of_order_and_compression():
     results = make_results(networks=2, n=5)
-    digest = check_results(results).sha256
+    digest = decode_and_check_results(results).sha256
     reordered = results.model_copy(update={"evaluations": results.evaluations[::-1]})
     stored = [
         each.model_copy(
             update={
-                "losses": each.losses and to_base64(zlib.compress(zlib.decompress(base64.b64decode(each.losses)), 0))
+                "losses": each.losses
+                and encode_base64(zlib.compress(zlib.decompress(base64.b64decode(each.losses)), 0))
             }
         )
         for each in results.evaluations
     ]
-    assert check_results(reordered).sha256 == digest
-    assert check_results(results.model_copy(update={"evaluations": tuple(stored)})).sha256 == digest
-    assert check_results(make_results(networks=2, n=6)).sha256 != digest
+    assert decode_and_check_results(reordered).sha256 == digest
+    assert decode_and_check_results(results.model_copy(update={"evaluations": tuple(stored)})).sha256 == digest
+    assert decode_and_check_results(make_results(networks=2, n=6)).sha256 != digest

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 
 from bln_search.core.errors import DamagedRecordError, LedgerError
-from bln_search.core.layer_search_record import FoldSums
+from bln_search.core.layer_search_record import FoldScoreSums
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.core.records import Outcomes
+from bln_search.core.records import ExampleOutcomes
 from bln_search.storage.results.layer_search_codec import (
     decode_arrays,
+    decode_fold_sums,
     decode_record,
-    decode_sums,
     encode_arrays,
-    encode_body,
+    encode_fold_sums,
+    encode_record_as_json,
     encode_record_outcomes,
-    encode_sums,
 )
 from tests.search.layers.tables import choice, space_of
 from tests.storage.searches import assert_same, make_search_record
@@ -30,7 +30,7 @@ TIED = space_of(choice("ends", [0, 2]), choice("middle", [1], "bn"))
 
 
 def encode(record):
-    return encode_body(record), encode_sums(record.sums), encode_record_outcomes(record)
+    return encode_record_as_json(record), encode_fold_sums(record.sums), encode_record_outcomes(record)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_record_survives_encoding(options):
 
 def test_double_precision_outcomes_are_stored_in_single():
     record = make_search_record()
-    double = Outcomes(record.confirmed.losses.astype(np.float64) + 1e-12, record.confirmed.correct)
+    double = ExampleOutcomes(record.confirmed.losses.astype(np.float64) + 1e-12, record.confirmed.correct)
     decoded = decode_record(
         *encode(dataclasses.replace(record, confirmed=double, outcomes=(double,), kept=record.kept[:1]))
     )
@@ -62,21 +62,21 @@ def test_double_precision_outcomes_are_stored_in_single():
 
 @given(spaces())
 def test_every_space_survives_encoding(space):
-    if len(space.choices) > 1 and space.size > 6 and len(space.uniform_digits()) > 1:
-        record = make_search_record(space=space, digits=[space.digits_at(0), space.digits_at(1)])
+    if len(space.choices) > 1 and space.num_configurations > 6 and len(space.digits_by_uniform_configuration()) > 1:
+        record = make_search_record(space=space, digits=[space.digits_at_index(0), space.digits_at_index(1)])
         assert_same(decode_record(*encode(record)), record)
         assert isinstance(decode_record(*encode(record)).space, ConfigurationSpace)
 
 
 def test_partial_sums_survive_encoding():
     sums = make_search_record().sums
-    assert_same(decode_sums(encode_sums(sums)), sums)
+    assert_same(decode_fold_sums(encode_fold_sums(sums)), sums)
 
 
 def test_nan_sums_survive_encoding():
-    sums = FoldSums(None, np.array([[np.nan, np.inf, 1.0]]), np.zeros((1, 3), np.int64), np.array([4]))
-    assert_same(decode_sums(encode_sums(sums)), sums)
-    assert sums.mean_loss.tolist() == [np.inf, np.inf, 0.25]
+    sums = FoldScoreSums(None, np.array([[np.nan, np.inf, 1.0]]), np.zeros((1, 3), np.int64), np.array([4]))
+    assert_same(decode_fold_sums(encode_fold_sums(sums)), sums)
+    assert sums.mean_loss_per_configuration.tolist() == [np.inf, np.inf, 0.25]
 
 
 @pytest.mark.parametrize("packed", [b"", b"x", b"PK\x03\x04", encode_arrays({"a": np.arange(9)})[:-30]])
@@ -105,10 +105,10 @@ def test_decoding_never_unpickles():
 
 @pytest.mark.parametrize("name", ["losses", "correct", "examples"])
 def test_missing_array_is_named(name):
-    arrays = dict(decode_arrays(encode_sums(make_search_record().sums)))
+    arrays = dict(decode_arrays(encode_fold_sums(make_search_record().sums)))
     del arrays[name]
     with pytest.raises(LedgerError, match=f"lack '{name}'"):
-        decode_sums(encode_arrays(arrays))
+        decode_fold_sums(encode_arrays(arrays))
 
 
 @pytest.mark.parametrize("name", ["kept", "losses", "correct", "confirmed_losses", "confirmed_correct"])
@@ -120,7 +120,7 @@ def test_outcomes_without_an_array_are_damaged(name):
         decode_record(body, sums, encode_arrays(arrays))
 
 
-@pytest.mark.parametrize("key", json.loads(encode_body(make_search_record())))
+@pytest.mark.parametrize("key", json.loads(encode_record_as_json(make_search_record())))
 @pytest.mark.parametrize("value", [None, 7, "x", [["x"]]])
 def test_changed_body_is_damaged_or_readable(key, value):
     body, sums, outcomes = encode(make_search_record())

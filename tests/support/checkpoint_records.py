@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bln_search.core.records import CheckpointRecord, Snapshot
+from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.selection.recommendation import Confidence, Recommendation
 
@@ -12,7 +12,9 @@ def name(number):
 
 
 def make_checkpoint_record(number, *, snapshots=()):
-    records = tuple(Snapshot(epoch, name(file), f"{file:064x}") for epoch, file in enumerate(snapshots, start=1))
+    records = tuple(
+        EarlierEpochCheckpoint(epoch, name(file), f"{file:064x}") for epoch, file in enumerate(snapshots, start=1)
+    )
     return CheckpointRecord(name(number), f"{number:064x}", 2, "FFFF", 0.5, {}, records)
 
 
@@ -41,4 +43,4 @@ def make_recommendation(arm):
 
 def save_recommendation(ledger, study_id, arm):
     analysis = Analysis(reason="none") if arm is None else Analysis(recommendation=make_recommendation(arm))
-    ledger.analyses.save(study_id, ledger.analyses.count_results(study_id), analysis)
+    ledger.analyses.save(study_id, ledger.analyses.count_trials_with_result(study_id), analysis)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Split
-from bln_search.core.records import Outcomes
+from bln_search.core.method import Method
+from bln_search.core.records import ExampleOutcomes
 from bln_search.core.states import EvaluationState
-from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, to_base64
+from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, encode_base64
 from bln_search.specs.sections.external import ExternalNetwork
-from bln_search.storage.results.external_results import check_results
+from bln_search.storage.results.external_results import decode_and_check_results
 from bln_search.storage.results.outcome_codec import encode_outcomes
 
 RESULTS = "/api/v1/studies/results"
@@ -18,7 +19,7 @@ RESULTS = "/api/v1/studies/results"
 
 def outcomes_of(network, position, n):
     rng = np.random.default_rng((network, position))
-    return Outcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
+    return ExampleOutcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
 
 
 def make_results(name="own", networks=2, n=30, batch_size=25, undefined="TTTT", splits=tuple(Split)[1:], **fields):
@@ -38,7 +39,7 @@ def make_results(name="own", networks=2, n=30, batch_size=25, undefined="TTTT", 
                     evaluations.append(ExternalEvaluation(**identity, split=split, **state))
                     continue
                 outcomes = outcomes_of(network, position, n)
-                losses, correct = map(to_base64, encode_outcomes(outcomes))
+                losses, correct = map(encode_base64, encode_outcomes(outcomes))
                 evaluations.append(
                     ExternalEvaluation(
                         **identity,
@@ -64,6 +65,8 @@ def results_body(name="own", **options):
 def submit(ledger, name="own", owner="ada", key=None, **options):
     """Store the results; returns the submission."""
     results = make_results(name, **options)
-    checked = check_results(results)
+    checked = decode_and_check_results(results)
     assert checked.problems == ()
-    return ledger.external.submit(results.make_study(checked.sha256), checked.evaluations, owner, key)
+    return ledger.external.submit_complete_study(
+        results.make_study_spec(checked.sha256), checked.evaluations, owner, key
+    )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from bln_search.core.configuration import Method, all_configurations
-from bln_search.core.per_layer import ConfigurationChoice, ConfigurationSpace
+from bln_search.core.configuration import all_configurations
+from bln_search.core.method import Method
+from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationChoice
 
 
 @st.composite
@@ -21,9 +22,9 @@ def spaces(draw):
         configurations = all_configurations(Method(kinds.pop()) if len(kinds) == 1 else Method.BLN)
         selected = draw(st.lists(st.sampled_from(configurations[:-1]), unique=True, max_size=len(configurations) - 1))
         options = dict.fromkeys(
-            tuple(configuration.restricted_to(Method(methods[layer])) for layer in layers)
+            tuple(configuration.restricted_to_statistics_of(Method(methods[layer])) for layer in layers)
             for configuration in configurations
             if configuration in selected or configuration == configurations[-1]
         )
-        choices.append(ConfigurationChoice(f"choice {index}", tuple(layers), tuple(options)))
+        choices.append(LayerConfigurationChoice(f"choice {index}", tuple(layers), tuple(options)))
     return ConfigurationSpace(tuple(f"layer {layer}" for layer in range(len(methods))), tuple(choices))

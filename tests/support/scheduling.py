@@ -39,7 +39,7 @@ LONGEST = (
     "tests/service/test_schemathesis.py",
     "tests/evaluation/test_wirings.py",
     "tests/evaluation/tree/test_evaluator.py",
-    "tests/evaluation/tree/test_running_sums.py",
+    "tests/evaluation/tree/test_running_score_sums.py",
     "tests/norms/test_invariances.py",
     "tests/evaluation/test_one_pass.py",
 )

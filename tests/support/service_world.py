@@ -10,14 +10,15 @@ import numpy as np
 from fastapi.testclient import TestClient
 from starlette.datastructures import State
 
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import PopulationEstimate, Scope
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
+from bln_search.core.method import Method
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, ExampleOutcomes
 from bln_search.settings import Settings
-from bln_search.specs import parse_study, planned_inference_rows
+from bln_search.specs import list_planned_rows, parse_study
 from bln_search.specs.sections.evaluation import EVALUATED_SPLITS
-from bln_search.storage.ledger import open_ledger
-from service.app import make_app, make_context
+from bln_search.storage.ledger import open_and_upgrade_ledger
+from service.app import make_app, make_app_context
 from service.middleware import RequestMiddleware
 
 STUDIES = "/api/v1/studies"
@@ -74,7 +75,7 @@ def make_evaluations(seed, batch_size=25, conditions=("",), rows=BLN_ROWS, clean
             if str(configuration) == "TTTT":
                 evaluations.append(Evaluation.make_undefined(key, "Std_B: it has no value"))
                 continue
-            outcomes = Outcomes(rng.random(9).astype(np.float32), rng.random(9) < 0.5)
+            outcomes = ExampleOutcomes(rng.random(9).astype(np.float32), rng.random(9) < 0.5)
             evaluations.append(Evaluation.from_outcomes(key, outcomes))
     return tuple(evaluations)
 
@@ -88,12 +89,12 @@ def finish_trial(ledger, trial, worker=RUNNER):
     ledger.attempts.record_checkpoint(
         token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, {"seed": 0})
     )
-    rows = planned_inference_rows(trial.spec) if trial.spec.blends else BLN_ROWS
+    rows = list_planned_rows(trial.spec) if trial.spec.blend_weights else BLN_ROWS
     evaluations = [
         evaluation
-        for batch_size in trial.spec.batch_sizes
+        for batch_size in trial.spec.inference_batch_sizes
         for evaluation in make_evaluations(
-            trial.spec.seed, batch_size, trial.spec.condition_names, rows, trial.spec.evaluation.evaluated_splits
+            trial.spec.seed, batch_size, trial.spec.all_condition_names, rows, trial.spec.evaluation.evaluated_splits
         )
     ]
     ledger.attempts.finish_trial(token, evaluations)
@@ -101,9 +102,9 @@ def finish_trial(ledger, trial, worker=RUNNER):
 
 def start_study(ledger, name, account, **options):
     """Return the id of a running study of an account, and its trials, which wait."""
-    study_id = ledger.queue.submit(study(name, **options), account).study_id
-    ledger.studies.start(study_id, lambda _: True, RUNNER)
-    return study_id, ledger.trials.list_open(study_id)
+    study_id = ledger.queue.submit_study(study(name, **options), account).study_id
+    ledger.studies.lease_and_start(study_id, lambda _: True, RUNNER)
+    return study_id, ledger.trials.list_open_trials(study_id)
 
 
 def complete_study(ledger, name, account, **options):
@@ -111,7 +112,7 @@ def complete_study(ledger, name, account, **options):
     study_id, trials = start_study(ledger, name, account, **options)
     for trial in trials:
         finish_trial(ledger, trial)
-    ledger.studies.finish(study_id, runner=RUNNER)
+    ledger.studies.finish_run(study_id, runner=RUNNER)
     return study_id
 
 
@@ -151,12 +152,12 @@ class World:
     def __init__(self, home, database=None):
         self.home = home
         self.settings = Settings(home=home, hosts=("testserver",), free_bytes=0, database=database)
-        self.ledger = open_ledger(self.settings.database_url)
+        self.ledger = open_and_upgrade_ledger(self.settings.database_url)
         self.queue = self.ledger.queue
-        self.context = make_context(self.settings, self.ledger)
+        self.context = make_app_context(self.settings, self.ledger)
         self.app = application_of(self.context)
         self.secrets = {
-            (account, scope): self.ledger.tokens.create(account, scope)[0]
+            (account, scope): self.ledger.tokens.create_token(account, scope)[0]
             for account, scope in (
                 ("ada", Scope.READ),
                 ("ada", Scope.WRITE),

@@ -16,7 +16,7 @@ from sqlalchemy.util import LRUCache
 from bln_search.storage import ledger
 from bln_search.storage.backups import create
 from bln_search.storage.engine import make_engine
-from bln_search.storage.migration import migrate
+from bln_search.storage.migration import create_or_upgrade_tables
 
 
 @cache
@@ -26,22 +26,23 @@ def migrated_file() -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "migrated.sqlite3"
     engine = make_engine(f"sqlite:///{path}")
-    migrate(engine)
+    create_or_upgrade_tables(engine)
     engine.dispose()  # the last connection moves the write-ahead log into the file
     return path
 
 
 def migrate_by_copy(engine: Engine) -> None:
-    """`migrate`, which finds a copy of the migrated file where there was no file.
+    """`create_or_upgrade_tables`, which finds a copy of the migrated file where there was no file.
 
-    Alembic needs about 0.1 s for a new file and a copy a hundredth of that. `migrate` itself is called nevertheless.
+    Alembic needs about 0.1 s for a new file and a copy a hundredth of that. The function
+    itself is called nevertheless.
     """
     name = engine.url.database
     if engine.dialect.name == "sqlite" and name and name != ":memory:":
         copy_to(Path(name))
         event.listen(engine, "connect", do_not_sync)
         share_statements(engine)
-    migrate(engine)
+    create_or_upgrade_tables(engine)
 
 
 @cache
@@ -80,6 +81,6 @@ def copy_to(path: Path) -> None:
 
 
 def use_copies(monkeypatch) -> None:
-    """Have `open_ledger` and backups copy."""
+    """Have `open_and_upgrade_ledger` and backups copy."""
     for module in (ledger, create):
-        monkeypatch.setattr(module, "migrate", migrate_by_copy)
+        monkeypatch.setattr(module, "create_or_upgrade_tables", migrate_by_copy)

@@ -45,3 +45,21 @@ def test_the_same_seed_gives_the_same_crops():
 def test_inputs_other_than_images_are_an_error():
     with pytest.raises(ModelError, match=r"training\.augmentation .*\(64,\)"):
         Augmentation(AugmentationSpec(flip=True), (64,), torch.Generator())
+
+
+def test_noise_has_the_variance_that_is_set_and_is_new_for_every_value():
+    images = torch.full((200, 2, 5, 4), 0.25)
+    augmentation = make_augmentation(noise=0.1)
+    first, second = augmentation(images), augmentation(images)
+    for noisy in (first, second):
+        noise = (noisy - images).double()
+        assert abs(float(noise.mean())) < 5 * (0.1 / noise.numel()) ** 0.5
+        assert float(noise.var()) == pytest.approx(0.1, rel=5 * (2 / noise.numel()) ** 0.5)
+    assert not (first == second).any()
+    assert first.flatten(1).unique(dim=0).shape[0] == 200
+
+
+def test_crops_and_flips_are_the_same_with_and_without_noise():
+    images = torch.rand(50, 2, 5, 4)
+    plain, noisy = (make_augmentation(crop=2, flip=True, noise=noise)(images) for noise in (0.0, 1e-12))
+    torch.testing.assert_close(plain, noisy, rtol=0, atol=1e-4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -10,14 +12,19 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
 from bln_search.evaluation import collect_frozen_moments
-from bln_search.norms import BLN
+from bln_search.models import build_model
+from bln_search.models.analytic import set_input_moments
+from bln_search.norms import BLN, make_norm
+from bln_search.norms.analytic.layer import AP2
 from bln_search.training.checkpoint import (
     copy_weights,
+    list_weights_and_buffers,
     load_weights,
-    network_weights,
     read_checkpoint,
     write_checkpoint,
 )
+
+AP2_OPTIONS = {"widths": [5, 4], "placement": "before"}
 
 
 def build_network():
@@ -71,9 +78,24 @@ def test_weights_include_only_buffers_of_foreign_layers():
     network = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
     running = {"0.running_mean", "0.running_var", "0.num_batches_tracked"}
     parameters = {name for name, _ in network.named_parameters()}
-    assert network_weights(network).keys() == parameters | running | {"2.shift"}
+    assert list_weights_and_buffers(network).keys() == parameters | running | {"2.shift"}
     network[3].register_buffer("own", torch.zeros(1))
-    assert "3.own" not in network_weights(network)
+    assert "3.own" not in list_weights_and_buffers(network)
+
+
+def test_moments_of_the_inputs_are_restored_in_their_shape(tmp_path):
+    trained, restored = (
+        build_model("mlp", (1, 2, 3), 3, partial(make_norm, "ap2"), seed=seed, options=AP2_OPTIONS) for seed in (0, 1)
+    )
+    mean, variance = torch.randn(1, 2, 3), torch.rand(1, 2, 3) + 1
+    set_input_moments(trained, mean, variance)
+    name, sha256 = write_checkpoint(FolderStore(tmp_path), list_weights_and_buffers(trained), {}, {})
+    load_weights(restored, read_checkpoint(FolderStore(tmp_path), name, sha256)[0])
+    first = next(module for module in restored.modules() if isinstance(module, AP2))
+    assert torch.equal(first.input_mean, mean)
+    assert torch.equal(first.input_variance, variance)
+    x = torch.randn(7, 1, 2, 3)
+    assert torch.equal(restored.eval()(x), trained.eval()(x))
 
 
 def test_torchs_running_statistics_are_restored(tmp_path):
@@ -81,7 +103,7 @@ def test_torchs_running_statistics_are_restored(tmp_path):
     network = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
     for _ in range(3):
         network(torch.randn(10, 4) * 5 + 2)
-    weights = copy_weights(network_weights(network))
+    weights = copy_weights(list_weights_and_buffers(network))
     x = torch.randn(7, 4)
     expected = network.eval()(x)
     name, sha256 = write_checkpoint(FolderStore(tmp_path), weights, {}, {})

@@ -15,7 +15,7 @@ from bln_search.norms import make_norm
 from bln_search.norms.network.layers import find_norms
 from bln_search.specs import ArmSpec, TrainingSpec
 from bln_search.training import TrainingRun
-from bln_search.training.checkpoint import copy_weights, network_weights
+from bln_search.training.checkpoint import copy_weights, list_weights_and_buffers
 from tests.training.builders import build_network, epoch_figures, train_network
 
 
@@ -119,7 +119,9 @@ def test_the_kept_epoch_keeps_its_running_statistics(data):
         nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 16), make_norm("bln", 16), nn.Linear(16, 10)
     )
     training_run = TrainingRun(network, data, TrainingSpec(epochs=4, learning_rate=0.5), ArmSpec(method="bln"), seed=0)
-    weights_by_epoch = {record.epoch: copy_weights(network_weights(network)) for record in training_run.train_epochs()}
+    weights_by_epoch = {
+        record.epoch: copy_weights(list_weights_and_buffers(network)) for record in training_run.train_epochs()
+    }
     trained = training_run.result
     expected = weights_by_epoch[trained.kept_epoch]
     assert "1.running_var" in expected
@@ -138,12 +140,12 @@ def test_epochs_on_test_are_recorded_and_change_nothing_else(data, estimates):
     for name, value in trained.weights.items():
         assert torch.equal(value, plain.weights[name])
     assert {(record.test_loss, record.test_accuracy) for record in plain.epochs} == {(None, None)}
-    assert "test_loss" not in plain.epochs[0].values
+    assert "test_loss" not in plain.epochs[0].metrics_and_seconds
     inputs, targets = data.splits[Split.TEST]
     run = TrainingRun(network, data, TrainingSpec(), arm, seed=0, estimates=estimates)
-    loss, accuracy = run._evaluate(trained.moments, Split.TEST)
+    loss, accuracy = run._measure_loss_and_accuracy(trained.moments, Split.TEST)
     last = trained.epochs[-1]
-    assert (last.values["test_loss"], last.values["test_accuracy"]) == (loss, accuracy)
+    assert (last.metrics_and_seconds["test_loss"], last.metrics_and_seconds["test_accuracy"]) == (loss, accuracy)
     if not estimates:
         complete = len(inputs) // 25 * 25
         with torch.no_grad():

@@ -8,7 +8,7 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate
 from bln_search.norms.network.layers import find_norms
 from bln_search.specs import ArmSpec, TrainingSpec
-from bln_search.training import train
+from bln_search.training import train_in_place
 from tests.training.builders import build_network, epoch_figures, train_network
 
 
@@ -40,7 +40,7 @@ def test_the_schedule_sets_lambda_by_training_progress(data):
             return self.inner(x)
 
     arm = ArmSpec(method="mbn", lambda_={0: 0.1, 0.5: 0.9})
-    train(Recording(), data, TrainingSpec(epochs=2), arm, seed=0)
+    train_in_place(Recording(), data, TrainingSpec(epochs=2), arm, seed=0)
     assert lambdas == [0.1] * (len(lambdas) // 2) + [0.9] * (len(lambdas) // 2)
 
 
@@ -61,5 +61,5 @@ def test_the_kept_epoch_keeps_its_own_memory(data):
     )
     assert torch.equal(kept_mean, shorter_mean)
     assert not torch.equal(kept_mean, last_mean)
-    present_memory = find_norms(network)["layers.3"].history_estimates()[PopulationEstimate.MEMORY]
+    present_memory = find_norms(network)["layers.3"].estimates_from_history()[PopulationEstimate.MEMORY]
     assert torch.equal(present_memory.batch.mean, shorter_mean)

@@ -13,7 +13,7 @@ from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
 from bln_search.norms.network.layers import find_norms
 from bln_search.specs import ArmSpec, TrainingSpec
-from bln_search.training import train
+from bln_search.training import train_in_place
 from tests.training.builders import build_network, train_network
 
 
@@ -27,7 +27,7 @@ def test_the_epoch_estimate_is_the_mean_over_its_steps(data):
     frozen = collect_frozen_moments(network, inputs[order].split(25))
     assert set(trained.moments) == {PopulationEstimate.EPOCH, PopulationEstimate.MOVING}
     for name, moments in trained.moments[PopulationEstimate.EPOCH].items():
-        for part, expected in zip(moments.batch.parts, frozen[name].batch.parts, strict=True):
+        for part, expected in zip(moments.batch.as_tuple, frozen[name].batch.as_tuple, strict=True):
             torch.testing.assert_close(part, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -72,12 +72,12 @@ def test_a_double_forward_records_the_pass_after_the_step(data, method):
 
     recording = Recording()
     steps = len(data.splits[Split.TRAIN][0]) // 25
-    trained = train(
+    trained = train_in_place(
         recording, data, TrainingSpec(epochs=1, order="fixed"), arm, seed=0, estimates=(PopulationEstimate.MOVING,)
     )
     assert passes == [(True, False), (False, True)] * steps
     moments = trained.moments[PopulationEstimate.MOVING]["inner.layers.3"]
-    single_forward = train(
+    single_forward = train_in_place(
         build_network(method),
         data,
         TrainingSpec(epochs=1, order="fixed"),
@@ -106,7 +106,7 @@ class WithUnusedNorm(nn.Module):
 def test_an_unused_layer_has_no_population(data, method, estimate):
     network = WithUnusedNorm(method)
     spec, arm = TrainingSpec(epochs=1), ArmSpec(method=method)
-    trained = train(network, data, spec, arm, seed=0, estimates=() if estimate is None else (estimate,))
+    trained = train_in_place(network, data, spec, arm, seed=0, estimates=() if estimate is None else (estimate,))
     collected = PopulationEstimate.MEMORY if estimate is None else estimate
     assert trained.moments[collected].keys() == {"norm"}
     assert trained.diverged is None

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import psutil
 
-from bln_search.execution.executors.ray.environment import ray_temporary_folder, set_ray_environment_variables
+from bln_search.execution.executors.ray.environment import make_ray_temporary_folder, set_ray_environment_variables
 
 set_ray_environment_variables()  # the token of this process is that of the cluster
 
@@ -72,7 +72,7 @@ class Nodes:
         self.address = f"{ray.util.get_node_ip_address()}:{self.port}"
 
     def __enter__(self):
-        options = ["--num-cpus=0", "--include-dashboard=false", f"--temp-dir={ray_temporary_folder()}"]
+        options = ["--num-cpus=0", "--include-dashboard=false", f"--temp-dir={make_ray_temporary_folder()}"]
         self.head = Node(self.folder, "--head", f"--port={self.port}", *options)
         try:
             self.wait()
@@ -89,7 +89,7 @@ class Nodes:
 
     def join(self, *, wait=True):
         """One more node; several that start at once on one machine get in one another's way."""
-        temp_folder = ray_temporary_folder() / str(len(self.nodes))
+        temp_folder = make_ray_temporary_folder() / str(len(self.nodes))
         self.nodes.append(Node(self.folder, f"--address={self.address}", "--num-cpus=1", f"--temp-dir={temp_folder}"))
         if wait:
             self.wait()

@@ -14,16 +14,16 @@ from bln_search.core.errors import DataError
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.reports.sentences.analysis import analysis_sentences
-from bln_search.reports.sentences.baseline_check import baseline_warning
+from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 from bln_search.reports.sentences.recommendation import recommendation_text
 from bln_search.specs import parse_study
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import ProbesSpec
-from bln_search.storage.ledger import open_ledger
-from bln_search.worker.analysis import compute_analysis, get_or_create_analysis
-from bln_search.worker.analysis.baseline_check import find_arms_not_beating_baseline
-from bln_search.worker.loop import Worker
-from bln_search.worker.probe_study import probe_study
+from bln_search.storage.ledger import open_and_upgrade_ledger
+from bln_search.worker.analysis import compute_analysis, get_or_compute_analysis
+from bln_search.worker.analysis.baseline_check import find_arms_not_beating_class_prior
+from bln_search.worker.loop import QueueWorker
+from bln_search.worker.probe_study import probe_networks_of_study
 
 STUDY = """
 name: probed
@@ -40,19 +40,19 @@ probes: {batch_sizes: [1, 4, 10], epochs: 2, reshuffles: 2}
 def analysed(tmp_path_factory):
     """A study with probes, carried out by a worker."""
     home = tmp_path_factory.mktemp("home")
-    ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
-    ledger.tokens.create("ada", Scope.WRITE)
+    ledger = open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+    ledger.tokens.create_token("ada", Scope.WRITE)
     environment = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
-    worker = Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
-    study_id = worker.ledger.queue.submit(parse_study(STUDY), "ada").study_id
-    worker.work(once=True)
+    worker = QueueWorker(ledger, environment, LocalExecutor(environment, 1), cap=2)
+    study_id = worker.ledger.queue.submit_study(parse_study(STUDY), "ada").study_id
+    worker.run_until_stopped(once=True)
     yield worker, study_id
     ledger.close()
 
 
 def test_worker_analyses_its_completed_study(analysed):
     worker, study_id = analysed
-    analysis = worker.ledger.analyses.find(study_id).analysis
+    analysis = worker.ledger.analyses.find_current_analysis(study_id).analysis
     assert analysis.reason is None
     assert (analysis.comparison.seeds, len(analysis.comparison.rows), analysis.comparison.not_compared) == (2, 16, 0)
     losses = [row.loss for row in analysis.comparison.rows]
@@ -67,12 +67,12 @@ def test_worker_analyses_its_completed_study(analysed):
 @pytest.mark.slow
 def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     worker, study_id = analysed
-    assert worker.ledger.analyses.find(study_id).analysis.no_better_than_class_prior is None
+    assert worker.ledger.analyses.find_current_analysis(study_id).analysis.no_better_than_class_prior is None
     text = STUDY.replace("epochs: 4,", "epochs: 1, learning_rate: 1.0e-9,").replace("probed", "untrained")
     study = parse_study(text.replace("probes:", "ranking: {split: test}  #"))
-    untrained = worker.ledger.queue.submit(study, "ada").study_id
-    worker.work(once=True)
-    analysis = worker.ledger.analyses.find(untrained).analysis
+    untrained = worker.ledger.queue.submit_study(study, "ada").study_id
+    worker.run_until_stopped(once=True)
+    analysis = worker.ledger.analyses.find_current_analysis(untrained).analysis
     classes = load_prepared_data(study.data, worker.environment.data, worker.environment.cache, "cpu").splits[
         Split.TEST
     ][1]
@@ -81,24 +81,27 @@ def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     assert check.baseline.loss == pytest.approx(entropy(np.bincount(classes)), rel=1e-12)
     assert check.loss == pytest.approx(analysis.comparison.rows[0].loss, rel=1e-12)
     assert check.loss >= check.baseline.loss
-    assert analysis_sentences(analysis)[:2] == [baseline_warning(check), recommendation_text(analysis.recommendation)]
+    assert analysis_sentences(analysis)[:2] == [
+        class_prior_baseline_warning(check),
+        recommendation_text(analysis.recommendation),
+    ]
     without_data = compute_analysis(worker.ledger, untrained, None, save=False)
     assert without_data.no_better_than_class_prior == check, "a stored result is kept where the data are missing"
     spec = worker.ledger.studies.get(untrained).spec
     board = worker.ledger.results.rank_study(untrained, spec)
     missing = spec.model_copy(update={"data": DataSpec(name="mnist", validation=100)})
     assert (
-        find_arms_not_beating_baseline(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path))
+        find_arms_not_beating_class_prior(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path))
         is None
     )
 
 
 def test_stored_analysis_is_not_computed_again(analysed):
     worker, study_id = analysed
-    stored = worker.ledger.analyses.find(study_id)
-    assert get_or_create_analysis(worker.ledger, study_id, worker.environment) == stored.analysis
-    assert worker.ledger.analyses.find(study_id).made_at == stored.made_at
-    assert not worker._analyze_next()
+    stored = worker.ledger.analyses.find_current_analysis(study_id)
+    assert get_or_compute_analysis(worker.ledger, study_id, worker.environment) == stored.analysis
+    assert worker.ledger.analyses.find_current_analysis(study_id).made_at == stored.made_at
+    assert not worker._claim_and_analyze_study()
 
 
 def test_every_requested_probe_is_stored(analysed):
@@ -115,7 +118,7 @@ def test_every_requested_probe_is_stored(analysed):
 def test_probe_of_the_last_epoch_equals_the_checkpoint(analysed):
     """Where the last epoch was kept, its snapshot and the checkpoint are the same network."""
     worker, study_id = analysed
-    trials = {trial.seed: trial for trial in worker.ledger.trials.list_finished(study_id)}
+    trials = {trial.seed: trial for trial in worker.ledger.trials.list_finished_trials(study_id)}
     probed = [probe for probe in worker.ledger.probes.list_probes(study_id) if probe.probe.key.batch_size == 10]
     compared = 0
     for seed, trial in trials.items():
@@ -140,7 +143,7 @@ def test_later_probes_keep_those_of_other_kinds(analysed):
     worker, study_id = analysed
     before = {kind: count(worker, study_id, kind) for kind in ProbeKind}
     progress_lines = []
-    measured = probe_study(
+    measured = probe_networks_of_study(
         worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(2,)), progress_lines.append
     )
     assert len(progress_lines) == 2
@@ -158,7 +161,7 @@ def count(worker, study_id, kind):
 def test_oversized_probe_batch_is_rejected(analysed):
     worker, study_id = analysed
     with pytest.raises(DataError, match="larger than the data"):
-        probe_study(worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(5000,)), print)
+        probe_networks_of_study(worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(5000,)), print)
 
 
 def test_failed_analysis_is_stored_with_its_reason(analysed, monkeypatch):
@@ -167,9 +170,9 @@ def test_failed_analysis_is_stored_with_its_reason(analysed, monkeypatch):
     def broken(*_args):
         raise ValueError("no")
 
-    monkeypatch.setattr("bln_search.worker.analysis.study_analysis.compare_best_rows", broken)
+    monkeypatch.setattr("bln_search.worker.analysis.study_analysis.find_comparison_of_best_rows", broken)
     assert compute_analysis(worker.ledger, study_id, None).reason == "ValueError: no"
-    assert worker.ledger.analyses.find(study_id).analysis.reason == "ValueError: no"
+    assert worker.ledger.analyses.find_current_analysis(study_id).analysis.reason == "ValueError: no"
     monkeypatch.undo()
     assert compute_analysis(worker.ledger, study_id, None).comparison is not None
 
@@ -177,8 +180,8 @@ def test_failed_analysis_is_stored_with_its_reason(analysed, monkeypatch):
 @pytest.mark.slow
 def test_outcomes_are_read_in_batches(analysed, monkeypatch):
     worker, _ = analysed
-    all_outcomes = worker.ledger.results.load_outcomes(range(1, 40))
+    all_outcomes = worker.ledger.results.load_outcomes_by_evaluation(range(1, 40))
     monkeypatch.setattr("bln_search.storage.results.evaluations._BATCH", 7)
-    parts = worker.ledger.results.load_outcomes(range(1, 40))
+    parts = worker.ledger.results.load_outcomes_by_evaluation(range(1, 40))
     assert all_outcomes.keys() == parts.keys() != set()
     assert all((all_outcomes[key].losses == parts[key].losses).all() for key in all_outcomes)

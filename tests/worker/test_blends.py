@@ -6,7 +6,7 @@ import pytest
 from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
-from bln_search.core.blend import parse_estimate
+from bln_search.core.blend import parse_estimate_label
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ProbeKind, Split
@@ -16,17 +16,18 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.execution.reevaluation import (
     ReproductionVerdict,
+    choose_reevaluation_conditions,
     compare_evaluations,
     reevaluate_trial,
-    replay_conditions,
 )
-from bln_search.execution.trial import run_task
-from bln_search.ranking.probe_results import batch_dependence
-from bln_search.ranking.selection.recommendation import recommend
-from bln_search.specs import parse_study, planned_inference_rows
-from bln_search.storage.ledger import open_ledger
+from bln_search.execution.trial import run_trial_task
+from bln_search.ranking.probe_results import compute_batch_dependence_by_row
+from bln_search.ranking.selection.recommendation import recommend_row
+from bln_search.specs import list_planned_rows, parse_study
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
 from bln_search.worker.analysis import compute_analysis
+from tests.support.in_process_executor import InProcessExecutor
 from tests.support.watchers import RecordingWatcher
 
 STUDY = """
@@ -44,27 +45,13 @@ SPEC = parse_study(STUDY)
 pytestmark = pytest.mark.xdist_group("blended study")
 
 
-class InProcessExecutor:
-    """Runs every trial in this process, and counts those that were trained before."""
-
-    def __init__(self, environment):
-        self.environment = environment
-        self.evaluated_from_checkpoint = 0
-
-    def run(self, next_task, report, pulse, trials=1):
-        while (task := next_task()) is not None:
-            self.evaluated_from_checkpoint += task.checkpoint is not None
-            for _ in run_task(task, self.environment, lambda message, task=task: report(task, message)):
-                pulse([])
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """The ledger, the number and the environment of the finished study."""
     home = tmp_path_factory.mktemp("home")
-    ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+    ledger = open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
     environment = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
-    study_id = ledger.studies.accept(SPEC)
+    study_id = ledger.studies.store_study_once(SPEC)
     assert run_study(ledger, study_id, InProcessExecutor(environment), RecordingWatcher()) is StudyState.COMPLETE
     yield ledger, study_id, environment
     ledger.close()
@@ -91,7 +78,9 @@ def evaluate(loaded):
 def test_rows_equal_those_of_the_python_api_on_the_checkpoint(finished, arm):
     ledger, study_id, environment = finished
     trial = next(trial for trial in ledger.trials.list_trials(study_id) if trial.arm == arm)
-    stored = {item.key: item for item in ledger.results.list_trial_evaluations(trial.id) if item.key.is_clean}
+    stored = {
+        item.key: item for item in ledger.results.list_evaluations_of_trial(trial.id) if item.key.has_no_condition
+    }
     with load_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
         ranked = evaluate(loaded)
     assert ranked.outcomes.keys() == stored.keys()
@@ -112,7 +101,7 @@ def test_blends_share_the_pass_of_the_other_rows(finished, monkeypatch):
             return evaluate_split(network, batches, rows, *arguments, **options)
 
         monkeypatch.setattr(trial_evaluation, "evaluate_split", counted)
-        evaluations = trial_evaluation.evaluate_trial(loaded, lambda _: None)
+        evaluations = trial_evaluation.evaluate_trained_network(loaded, lambda _: None)
     assert len(rows_of_passes) == 2 * 2 * 2  # conditions, batch sizes, splits
     assert all(len(rows) == 4 + 2 * 3 for rows in rows_of_passes)
     assert len(evaluations) == 8 * 10
@@ -140,22 +129,24 @@ def test_weights_that_are_equal_at_a_batch_size_share_a_rank(finished):
 def test_evaluation_from_the_checkpoint_is_identical(finished):
     ledger, study_id, environment = finished
     trial = ledger.trials.list_trials(study_id)[0]
-    stored = ledger.results.list_trial_evaluations(trial.id)
-    repeated = reevaluate_trial(trial.spec, trial.checkpoint, environment, replay_conditions(trial.checkpoint))
+    stored = ledger.results.list_evaluations_of_trial(trial.id)
+    repeated = reevaluate_trial(
+        trial.spec, trial.checkpoint, environment, choose_reevaluation_conditions(trial.checkpoint)
+    )
     verdicts = {item.verdict for item in compare_evaluations(stored, repeated, same_conditions=True)}
     assert verdicts == {ReproductionVerdict.IDENTICAL}
 
 
 def test_interrupted_study_evaluates_blends_from_its_checkpoints(tmp_path):
     spec = parse_study(STUDY.replace("[{method: bn}, {method: bln}]", "[{method: bn}]"))
-    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
+    ledger = open_and_upgrade_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"))
-    study_id = ledger.studies.accept(spec)
+    study_id = ledger.studies.store_study_once(spec)
 
     class StoppedExecutor(InProcessExecutor):
         def run(self, next_task, report, pulse, trials=1):
             task = next_task()
-            for record in run_task(task, environment, lambda message: report(task, message)):
+            for record in run_trial_task(task, environment, lambda message: report(task, message)):
                 if record is None:  # trained, not evaluated
                     raise KeyboardInterrupt
 
@@ -165,9 +156,9 @@ def test_interrupted_study_evaluates_blends_from_its_checkpoints(tmp_path):
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert executor.evaluated_from_checkpoint == 1
     for trial in ledger.trials.list_trials(study_id):
-        evaluations = ledger.results.list_trial_evaluations(trial.id)
+        evaluations = ledger.results.list_evaluations_of_trial(trial.id)
         rows = {(item.key.configuration, item.key.estimate) for item in evaluations}
-        assert rows == set(planned_inference_rows(trial.spec))
+        assert rows == set(list_planned_rows(trial.spec))
         assert all(item.state is EvaluationState.MEASURED for item in evaluations)
     ledger.close()
 
@@ -176,13 +167,13 @@ def test_statistics_treat_blends_as_rows_that_depend_on_the_mini_batch(finished)
     ledger, study_id, environment = finished
     analysis = compute_analysis(ledger, study_id, environment)
     assert analysis.reason is None
-    blended = [row for row in analysis.comparison.rows if parse_estimate(row.estimate or "frozen")[1] is not None]
+    blended = [row for row in analysis.comparison.rows if parse_estimate_label(row.estimate or "frozen")[1] is not None]
     assert blended
     recommended = analysis.recommendation
     assert recommended.deterministic is InferenceConfiguration(recommended.configuration).is_deterministic
     assert all(not InferenceConfiguration(row.configuration).is_deterministic for row in blended)
     (selected,) = {row.key for row in blended[:1]}
-    forced = recommend(analysis.comparison.model_copy(update={"rows": (blended[0],), "pairs": ()}), {})
+    forced = recommend_row(analysis.comparison.model_copy(update={"rows": (blended[0],), "pairs": ()}), {})
     assert forced.key == selected
     assert not forced.deterministic
     assert forced.alternative is None
@@ -197,7 +188,7 @@ def test_probes_have_the_blended_rows(finished):
     ledger, study_id, _ = finished
     reshuffled = ledger.probes.list_probes(study_id, kinds=[ProbeKind.RESHUFFLED, ProbeKind.SKEWED])
     assert {item.probe.key.estimate for item in reshuffled} == {None, "frozen", "frozen@0.5", "frozen@N16"}
-    dependence = batch_dependence(reshuffled)
+    dependence = compute_batch_dependence_by_row(reshuffled)
     assert {
         row.deterministic for key, row in dependence.items() if key.configuration.uses_blend and key.arm == "bn"
     } == {False}

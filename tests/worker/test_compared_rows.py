@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
+from bln_search.core.method import Method
 from bln_search.core.records import RowKey
 from bln_search.worker.analysis.comparison import select_compared_rows
 

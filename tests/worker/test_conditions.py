@@ -10,26 +10,14 @@ from torch.nn import functional as F
 from bln_search.core.enums import Split
 from bln_search.core.states import StudyState
 from bln_search.data.corruptions import corrupt_images
-from bln_search.evaluation.row_evaluator import configure_layers_by_row
+from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.execution.loaded_network import load_trained_network
-from bln_search.execution.trial import run_task
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import load_study
 from bln_search.worker import run_study
 from tests.conftest import ROOT
+from tests.support.in_process_executor import InProcessExecutor
 from tests.support.watchers import RecordingWatcher
-
-
-class InProcessExecutor:
-    """Runs every trial in this process."""
-
-    def __init__(self, environment):
-        self.environment = environment
-
-    def run(self, next_task, report, pulse, trials=1):
-        while (task := next_task()) is not None:
-            for _ in run_task(task, self.environment, lambda message, task=task: report(task, message)):
-                pulse([])
 
 
 def shortened(study):
@@ -49,7 +37,7 @@ def plain_loss(loaded, row, batch_size, split, condition):
     standardizer = loaded.data.standardizer
     inputs = torch.from_numpy((corrupted.astype(np.float64) * 16 - standardizer.mean) / standardizer.deviation).float()
     losses, n = [], len(inputs)
-    with evaluation_mode(loaded.network), configure_layers_by_row(row, loaded.populations):
+    with evaluation_mode(loaded.network), use_row_in_all_layers(row, loaded.populations_by_estimate_and_layer):
         for start in range(0, n, batch_size):
             chosen = [(start + offset) % n for offset in range(batch_size)]
             count = min(batch_size, n - start)
@@ -61,23 +49,23 @@ def plain_loss(loaded, row, batch_size, split, condition):
 @pytest.mark.slow
 def test_study_with_conditions_from_its_file_to_its_table(ledger, environment):
     study = shortened(load_study(ROOT / "studies" / "shift_digits.yaml"))
-    study_id = ledger.studies.accept(study)
+    study_id = ledger.studies.store_study_once(study)
     assert run_study(ledger, study_id, InProcessExecutor(environment), RecordingWatcher()) is StudyState.COMPLETE
     board = ledger.results.rank_study(study_id, study)
-    assert board.conditions == ("gaussian_noise-3", "dim")
+    assert board.condition_names == ("gaussian_noise-3", "dim")
     losses = {}
     for trial in ledger.trials.list_trials(study_id):
         with load_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
-            for row in loaded.planned_row_specs[::3]:
+            for row in loaded.planned_inference_rows[::3]:
                 for condition in study.evaluation.conditions:
-                    for batch_size in trial.spec.batch_sizes:
+                    for batch_size in trial.spec.inference_batch_sizes:
                         key = (trial.arm, row.configuration, row.estimate, batch_size, condition.name)
                         losses.setdefault(key, []).append(
                             plain_loss(loaded, row, batch_size, Split.VALIDATION, condition)
                         )
     compared = 0
     for row in board.rows:
-        for name in board.conditions:
+        for name in board.condition_names:
             expected = losses.get((row.arm, row.configuration, row.estimate, row.batch_size, name))
             if expected is not None and row.conditions is not None:
                 value = row.conditions.by_condition[name][Split.VALIDATION].loss

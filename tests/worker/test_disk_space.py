@@ -12,16 +12,16 @@ import pytest
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.core.files import disk as core_disk
-from bln_search.core.files.disk import disk_space_problem
+from bln_search.core.files.disk import find_disk_space_problem
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import TrainingDone
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import loop
-from bln_search.worker.loop import Worker
+from bln_search.worker.loop import QueueWorker
 
 STUDY = parse_study("""
 name: small
@@ -47,7 +47,7 @@ class Disk:
         self.settings = self.settings.model_copy(update={"free_bytes": 0})
 
     def find_problem(self):
-        return disk_space_problem(self.settings.result_folders, self.settings.free_bytes)
+        return find_disk_space_problem(self.settings.result_folders, self.settings.free_bytes)
 
 
 @pytest.fixture
@@ -59,25 +59,25 @@ def disk(home):
 @pytest.fixture
 def worker(tmp_path, disk, monkeypatch):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.1)
-    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
-    ledger.tokens.create("ada", Scope.WRITE)
+    ledger = open_and_upgrade_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
+    ledger.tokens.create_token("ada", Scope.WRITE)
     environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
-    yield Worker(ledger, environment, LocalExecutor(environment, 1), cap=2, find_disk_problem=disk.find_problem)
+    yield QueueWorker(ledger, environment, LocalExecutor(environment, 1), cap=2, find_disk_problem=disk.find_problem)
     ledger.close()
 
 
 def line(worker, study_id):
-    return worker.ledger.listing.find_study(study_id)
+    return worker.ledger.listing.find_study_item(study_id)
 
 
 @pytest.mark.slow
 def test_no_study_starts_without_disk_space(worker, disk, caplog):
     """The log says it once."""
-    study_id = worker.ledger.queue.submit(STUDY, "ada").study_id
+    study_id = worker.ledger.queue.submit_study(STUDY, "ada").study_id
     disk.fill()
     threading.Timer(1.0, disk.empty).start()
     started = time.monotonic()
-    worker.work(once=True)
+    worker.run_until_stopped(once=True)
     assert time.monotonic() - started > 1.0
     assert line(worker, study_id).state == StudyState.COMPLETE
     log_lines = [record.message for record in caplog.records]
@@ -88,9 +88,9 @@ def test_no_study_starts_without_disk_space(worker, disk, caplog):
 
 @pytest.mark.slow
 def test_running_trials_end_and_others_wait_for_disk_space(worker, disk, monkeypatch):
-    study_id = worker.ledger.queue.submit(STUDY, "ada").study_id
+    study_id = worker.ledger.queue.submit_study(STUDY, "ada").study_id
     states = []
-    log_message = loop._LogWatcher.on_message
+    log_message = loop._LoggingRunWatcher.on_message
 
     def fill_when_trained(self, trial, message):
         log_message(self, trial, message)
@@ -104,9 +104,9 @@ def test_running_trials_end_and_others_wait_for_disk_space(worker, disk, monkeyp
         states.append({str(trial.state) for trial in worker.ledger.trials.list_trials(study_id)})
         disk.empty()
 
-    monkeypatch.setattr(loop._LogWatcher, "on_message", fill_when_trained)
+    monkeypatch.setattr(loop._LoggingRunWatcher, "on_message", fill_when_trained)
     threading.Thread(target=look_and_empty, daemon=True).start()
-    worker.work(once=True)
+    worker.run_until_stopped(once=True)
     assert states == ["full", {"finished", "waiting"}]
     assert line(worker, study_id).state == StudyState.COMPLETE
     kinds = [event.kind for event in worker.ledger.events.list_events(study_id)]
@@ -117,10 +117,10 @@ def test_unknown_disk_space_is_a_problem_without_a_password(tmp_path, monkeypatc
     """A shared folder that does not answer for a moment makes no study fail, nor does a password that is not there."""
     url, missing = "postgresql+psycopg://me@host/name", tmp_path / "none"
     settings = Settings(home=tmp_path, database=url, database_password_file=missing, free_bytes=0)
-    assert disk_space_problem(settings.result_folders, settings.free_bytes) is None
+    assert find_disk_space_problem(settings.result_folders, settings.free_bytes) is None
 
     def stale(_folder):
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    monkeypatch.setattr(core_disk, "disk_usage", stale)
-    assert "(Stale file handle)" in disk_space_problem(settings.result_folders, settings.free_bytes)
+    monkeypatch.setattr(core_disk, "measure_disk_usage", stale)
+    assert "(Stale file handle)" in find_disk_space_problem(settings.result_folders, settings.free_bytes)

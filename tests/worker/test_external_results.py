@@ -11,9 +11,9 @@ from bln_search.core.errors import DataError
 from bln_search.core.states import StudyState
 from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.specs.sections.layer_search import LayersSpec
-from bln_search.storage.results.external_results import check_results
-from bln_search.worker.layer_search import search_layers
-from bln_search.worker.probe_study import probe_study
+from bln_search.storage.results.external_results import decode_and_check_results
+from bln_search.worker.layer_search import search_layers_of_study
+from bln_search.worker.probe_study import probe_networks_of_study
 from tests.support.external_results import submit
 from tests.support.small_networks import data, trained
 
@@ -27,10 +27,10 @@ def test_analysis_equals_the_table_in_python(worker):
     networks = [converted(seed) for seed in range(3)]
     ranked = bln_search.evaluate_configurations(networks, data(200, 1), data(120, 2, shift=1.0))
     results = ranked.to_external_results("own")
-    checked = check_results(results)
-    study = results.make_study(checked.sha256)
-    study_id = worker.ledger.external.submit(study, checked.evaluations, "ada").study_id
-    worker.work(once=True)
+    checked = decode_and_check_results(results)
+    study = results.make_study_spec(checked.sha256)
+    study_id = worker.ledger.external.submit_complete_study(study, checked.evaluations, "ada").study_id
+    worker.run_until_stopped(once=True)
     board = worker.ledger.results.rank_study(study_id, worker.ledger.studies.get(study_id).spec)
     assert [(row.rank, row.key, row.seeds) for row in board.rows] == [
         (row.rank, row.key, row.seeds) for row in ranked.board.rows
@@ -39,7 +39,7 @@ def test_analysis_equals_the_table_in_python(worker):
         for split, metrics in expected.metrics.items():
             assert stored.metrics[split].loss.mean == pytest.approx(metrics.loss.mean, rel=0, abs=1e-12)
             assert stored.metrics[split].accuracy.mean == pytest.approx(metrics.accuracy.mean, rel=0, abs=1e-12)
-    analysis = worker.ledger.analyses.find(study_id).analysis
+    analysis = worker.ledger.analyses.find_current_analysis(study_id).analysis
     assert analysis.reason is None
     assert analysis.comparison == ranked.comparison
     assert analysis.recommendation == ranked.recommendation
@@ -58,16 +58,18 @@ def test_baseline_is_that_of_the_submitted_classes(worker):
     ranked = bln_search.evaluate_configurations(untrained, data(200, 1), data(120, 2))
     assert ranked.baseline_warning is not None
     results = ranked.to_external_results("own")
-    checked = check_results(results)
-    study_id = worker.ledger.external.submit(results.make_study(checked.sha256), checked.evaluations, "ada").study_id
-    worker.work(once=True)
-    stored = worker.ledger.analyses.find(study_id).analysis.no_better_than_class_prior
+    checked = decode_and_check_results(results)
+    study_id = worker.ledger.external.submit_complete_study(
+        results.make_study_spec(checked.sha256), checked.evaluations, "ada"
+    ).study_id
+    worker.run_until_stopped(once=True)
+    stored = worker.ledger.analyses.find_current_analysis(study_id).analysis.no_better_than_class_prior
     assert stored.baseline == ranked.class_prior
 
 
 def test_work_that_needs_networks_is_one_clear_error(ledger, environment):
     study_id = submit(ledger).study_id
     with pytest.raises(DataError, match="has external results"):
-        search_layers(ledger, study_id, environment, LayersSpec(), lambda _line: None)
+        search_layers_of_study(ledger, study_id, environment, LayersSpec(), lambda _line: None)
     with pytest.raises(DataError, match="has external results"):
-        probe_study(ledger, study_id, environment, ProbesSpec(batch_sizes=(1,)), lambda _line: None)
+        probe_networks_of_study(ledger, study_id, environment, ProbesSpec(batch_sizes=(1,)), lambda _line: None)

@@ -25,7 +25,7 @@ TRAINED = TrainingDone(CheckpointRecord("file", "0" * 64, 2, "FFFF", 0.5, {}))
 
 
 def test_out_of_memory_in_evaluation_halves_the_memory_limit(ledger):
-    study_id = ledger.studies.accept(small_study())
+    study_id = ledger.studies.store_study_once(small_study())
     executor = ScriptedExecutor((TRAINED, FULL), TrainingDiverged("scripted"), FULL)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     first = executor.tasks[0].trial.key
@@ -60,7 +60,9 @@ class SideBySide:
 
 
 def test_out_of_memory_in_training_is_retried_alone(ledger):
-    study_id = ledger.studies.accept(parse_study(SMALL_STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3]")))
+    study_id = ledger.studies.store_study_once(
+        parse_study(SMALL_STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3]"))
+    )
     executor = SideBySide(1)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert [seed for seed, _, _, _ in executor.begun] == [0, 1, 2, 3, 0]
@@ -69,7 +71,7 @@ def test_out_of_memory_in_training_is_retried_alone(ledger):
 
 
 def test_out_of_memory_alone_fails_with_a_remedy(ledger):
-    study_id = ledger.studies.accept(small_study())
+    study_id = ledger.studies.store_study_once(small_study())
     executor = SideBySide(2)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.FAILED
     assert [seed for seed, _, _, _ in executor.begun] == [0, 1, 0]
@@ -79,7 +81,7 @@ def test_out_of_memory_alone_fails_with_a_remedy(ledger):
 
 
 def test_infrastructure_has_three_attempts_and_user_errors_one(ledger):
-    study_id = ledger.studies.accept(small_study())
+    study_id = ledger.studies.store_study_once(small_study())
     broken = TaskFailed(FailureClass.INFRASTRUCTURE, "cable")
     user_error = TaskFailed(FailureClass.USER_ERROR, "no norm")
     executor = ScriptedExecutor(broken, user_error, broken, broken)
@@ -91,11 +93,11 @@ def test_infrastructure_has_three_attempts_and_user_errors_one(ledger):
         ("infrastructure", True),
         ("infrastructure", False),
     ]
-    assert ledger.studies.find("small").trials == {TrialState.FAILED: 2}
+    assert ledger.studies.get_by_name_or_id("small").trials == {TrialState.FAILED: 2}
 
 
 def test_lost_process_costs_no_attempt(ledger):
-    study_id = ledger.studies.accept(small_study())
+    study_id = ledger.studies.store_study_once(small_study())
     process_loss = TaskFailed(FailureClass.INFRASTRUCTURE, "EOFError", process_lost=True)
     executor = ScriptedExecutor(*[process_loss] * 7)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
@@ -104,7 +106,7 @@ def test_lost_process_costs_no_attempt(ledger):
 
 def test_missing_data_fails_no_trial(ledger):
     """It fails at once, and so would be handed every trial there is."""
-    study_id = ledger.studies.accept(small_study())
+    study_id = ledger.studies.store_study_once(small_study())
     absent = TaskFailed(FailureClass.INFRASTRUCTURE, "on node7: train.bin is not in /data", data_missing=True)
     with pytest.raises(DataUnavailableError, match=r"on node7: train\.bin is not in /data"):
         run_study(ledger, study_id, ScriptedExecutor(TrainingDiverged("scripted"), absent), RecordingWatcher())
@@ -115,7 +117,7 @@ def test_missing_data_fails_no_trial(ledger):
 
 
 def test_divergence_is_a_result_and_not_retried(ledger):
-    study_id = ledger.studies.accept(small_study())
+    study_id = ledger.studies.store_study_once(small_study())
     executor = ScriptedExecutor()
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert len(executor.tasks) == 2

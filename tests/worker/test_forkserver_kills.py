@@ -50,9 +50,11 @@ class Killer:
 @pytest.mark.parametrize(("kills", "studies"), [(2, 1), pytest.param(10, 4, marks=pytest.mark.slow)])
 def test_killed_forkserver_fails_no_study(worker, monkeypatch, kills, studies):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.1)
-    ids = [worker.ledger.queue.submit(worker_study(f"s{number}"), "ada").study_id for number in range(studies)]
+    ids = [worker.ledger.queue.submit_study(worker_study(f"s{number}"), "ada").study_id for number in range(studies)]
     forkserver._forkserver._stop()  # one of an earlier test is not killed as it starts
     with Killer(kills, seed=7003) as killer:
-        worker.work(once=True)
+        worker.run_until_stopped(once=True)
     assert killer.left == 0
-    assert [worker.ledger.listing.find_study(study_id).state for study_id in ids] == [StudyState.COMPLETE] * studies
+    assert [worker.ledger.listing.find_study_item(study_id).state for study_id in ids] == [
+        StudyState.COMPLETE
+    ] * studies

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from bln_search.worker import identity
-from bln_search.worker.identity import may_be_alive, own_name
+from bln_search.worker.identity import may_be_alive, name_of_this_process
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def end(child):
 
 
 def name_of(child):
-    host, _, start = own_name().split("/")
-    return f"{host}/{child.pid}/{identity._start_time(child.pid)}-{start.partition('-')[2]}"
+    host, _, start = name_of_this_process().split("/")
+    return f"{host}/{child.pid}/{identity._start_ticks_of_process(child.pid)}-{start.partition('-')[2]}"
 
 
 def test_this_process_is_alive():
-    assert may_be_alive(own_name())
+    assert may_be_alive(name_of_this_process())
 
 
 def test_ended_process_is_not_alive_nor_its_reused_id(child):
@@ -43,12 +43,12 @@ def test_ended_process_is_not_alive_nor_its_reused_id(child):
 
 
 def test_setting_the_clock_does_not_change_names(child, monkeypatch):
-    name, worker_name = name_of(child), own_name()
+    name, worker_name = name_of(child), name_of_this_process()
     real = psutil.boot_time
     monkeypatch.setattr(psutil, "boot_time", lambda: real() + 1)
     monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: real() + 1, raising=False)
     assert may_be_alive(name)
-    assert own_name() == worker_name
+    assert name_of_this_process() == worker_name
 
 
 def test_worker_on_another_machine_may_be_alive():
@@ -57,13 +57,13 @@ def test_worker_on_another_machine_may_be_alive():
 
 def test_worker_in_another_namespace_may_be_alive(monkeypatch):
     """As in two containers that have the name of their host, or behind a new start of the machine."""
-    name = own_name()
-    monkeypatch.setattr(identity, "_pid_namespace", lambda: "elsewhere")
+    name = name_of_this_process()
+    monkeypatch.setattr(identity, "_pid_namespace_digest", lambda: "elsewhere")
     assert may_be_alive(name.replace(name.split("/")[1], "999999999"))
 
 
 def test_name_of_an_earlier_version_is_parsed(child):
-    host = own_name().split("/")[0]
+    host = name_of_this_process().split("/")[0]
     name = f"{host}/{child.pid}/{psutil.Process(child.pid).create_time():.2f}"
     assert may_be_alive(name)
     assert not may_be_alive(f"{host}/{child.pid}/1.00")

@@ -12,7 +12,7 @@ from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
 from bln_search.storage.tables import AttemptRow
 from bln_search.worker import loop
-from bln_search.worker.loop import Worker
+from bln_search.worker.loop import QueueWorker
 from tests.data.reviews import make_reviews, write_lines
 from tests.worker.worker_study import STUDY, worker_study
 
@@ -24,15 +24,15 @@ def accepted_earlier():
 
 
 def line(worker, study_id):
-    return worker.ledger.listing.find_study(study_id)
+    return worker.ledger.listing.find_study_item(study_id)
 
 
 @pytest.mark.slow
 def test_waiting_studies_run_until_the_queue_is_empty(worker):
-    ids = [worker.ledger.queue.submit(worker_study(name), "ada").study_id for name in ("a", "b")]
-    worker.work(once=True)
+    ids = [worker.ledger.queue.submit_study(worker_study(name), "ada").study_id for name in ("a", "b")]
+    worker.run_until_stopped(once=True)
     assert [line(worker, study_id).state for study_id in ids] == [StudyState.COMPLETE] * 2
-    assert worker.ledger.workers.list_live() == []  # it signed out
+    assert worker.ledger.workers.list_live_workers() == []  # it signed out
 
 
 @pytest.mark.slow
@@ -44,9 +44,9 @@ def test_waiting_studies_run_until_the_queue_is_empty(worker):
     ],
 )
 def test_invalid_study_fails_and_the_next_one_runs(worker, invalid_study, reason):
-    invalid_id = worker.ledger.queue.submit(invalid_study, "ada").study_id
-    valid_id = worker.ledger.queue.submit(worker_study("good"), "ada").study_id
-    worker.work(once=True)
+    invalid_id = worker.ledger.queue.submit_study(invalid_study, "ada").study_id
+    valid_id = worker.ledger.queue.submit_study(worker_study("good"), "ada").study_id
+    worker.run_until_stopped(once=True)
     assert line(worker, invalid_id).state == StudyState.FAILED
     assert reason in line(worker, invalid_id).reason
     assert line(worker, valid_id).state == StudyState.COMPLETE
@@ -57,8 +57,8 @@ def test_remarks_on_the_data_are_logged_once(worker, tmp_path, caplog):
     write_lines(tmp_path / "data" / "imdb", make_reviews())
     text = STUDY.replace("fraction: 0.2", "validation: 0.2").replace("NAME", "words").replace("DATA", "imdb")
     text = text.replace("{name: mlp, widths: [4]}", "{name: lstm, widths: [4], embedding: 3, dense: 4}")
-    study_id = worker.ledger.queue.submit(parse_study(text.replace("BATCH", "5")), "ada").study_id
-    worker.work(once=True)
+    study_id = worker.ledger.queue.submit_study(parse_study(text.replace("BATCH", "5")), "ada").study_id
+    worker.run_until_stopped(once=True)
     assert line(worker, study_id).state == StudyState.COMPLETE
     for split in ("train", "test"):
         remark = f"study {study_id}: imdb: 50 {split} reviews, not the 25,000 that were published"
@@ -89,19 +89,19 @@ class TestUnexpectedErrors:
 
     @pytest.mark.slow
     def test_first_error_releases_the_study_for_a_retry(self, worker):
-        study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
+        study_id = worker.ledger.queue.submit_study(worker_study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, ZeroDivisionError("oh"))
-        worker.work(once=True)
+        worker.run_until_stopped(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
         assert errors_seen(worker, study_id) == ["ZeroDivisionError: oh"]
 
     @pytest.mark.slow
     def test_second_error_fails_the_study_not_the_worker(self, worker, caplog):
-        failing_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
+        failing_id = worker.ledger.queue.submit_study(worker_study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, *[ZeroDivisionError("oh")] * 2)
-        valid_id = worker.ledger.queue.submit(worker_study("b"), "ada").study_id
-        worker.ledger.queue.update(failing_id, {"priority": 1})
-        worker.work(once=True)
+        valid_id = worker.ledger.queue.submit_study(worker_study("b"), "ada").study_id
+        worker.ledger.queue.update_study_metadata(failing_id, {"priority": 1})
+        worker.run_until_stopped(once=True)
         assert line(worker, failing_id).state == StudyState.FAILED
         assert line(worker, failing_id).reason == "ZeroDivisionError: oh"
         assert line(worker, failing_id).trials == {"waiting": 1}
@@ -110,38 +110,38 @@ class TestUnexpectedErrors:
 
     @pytest.mark.slow
     def test_errors_of_all_workers_are_counted(self, worker):
-        study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
+        study_id = worker.ledger.queue.submit_study(worker_study("a"), "ada").study_id
         for _ in range(2):
-            other_worker = Worker(worker.ledger, worker.environment, Broken(None, ZeroDivisionError("oh")), cap=2)
-            assert other_worker.ledger.queue.claim(other_worker.name, lambda _: True, 1) == study_id
-            other_worker._run(study_id)
+            other_worker = QueueWorker(worker.ledger, worker.environment, Broken(None, ZeroDivisionError("oh")), cap=2)
+            assert other_worker.ledger.queue.claim_next_study(other_worker.name, lambda _: True, 1) == study_id
+            other_worker._run_study(study_id)
         assert line(worker, study_id).state == StudyState.FAILED
 
     @pytest.mark.slow
     def test_resuming_resets_the_error_count(self, worker):
-        study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
+        study_id = worker.ledger.queue.submit_study(worker_study("a"), "ada").study_id
         executor, worker.executor = worker.executor, Broken(None, *[ZeroDivisionError("oh")] * 2)
-        worker.work(once=True)
+        worker.run_until_stopped(once=True)
         worker.ledger.queue.resume(study_id)
         worker.executor = Broken(executor, ZeroDivisionError("oh"))
-        worker.work(once=True)
+        worker.run_until_stopped(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
 
     @pytest.mark.slow
     def test_machine_errors_fail_the_study_at_the_fifth(self, worker):
-        study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
+        study_id = worker.ledger.queue.submit_study(worker_study("a"), "ada").study_id
         executor = worker.executor
         worker.executor = Broken(executor, *[EOFError("unexpected EOF")] * 4)
-        worker.work(once=True)
+        worker.run_until_stopped(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
-        other_id = worker.ledger.queue.submit(worker_study("b"), "ada").study_id
+        other_id = worker.ledger.queue.submit_study(worker_study("b"), "ada").study_id
         worker.executor = Broken(executor, *[OSError(24, "Too many open files")] * 5)
-        worker.work(once=True)
+        worker.run_until_stopped(once=True)
         assert line(worker, other_id).state == StudyState.FAILED
 
     @pytest.mark.slow
     def test_error_keeps_a_requested_pause(self, worker):
-        study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
+        study_id = worker.ledger.queue.submit_study(worker_study("a"), "ada").study_id
 
         class PausedMeanwhile:
             def run(self, *_arguments):
@@ -149,7 +149,7 @@ class TestUnexpectedErrors:
                 raise ZeroDivisionError("oh")
 
         worker.executor = PausedMeanwhile()
-        worker.work(once=True)
+        worker.run_until_stopped(once=True)
         assert line(worker, study_id).state == StudyState.PAUSED
 
 
@@ -158,7 +158,7 @@ def test_lost_processes_fail_no_study(worker, monkeypatch):
     """One sick worker must not fail the queue."""
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
     monkeypatch.setattr(lost_processes, "PAUSES", (0.0, 0.0))
-    ids = [worker.ledger.queue.submit(worker_study(name), "ada").study_id for name in ("a", "b")]
+    ids = [worker.ledger.queue.submit_study(worker_study(name), "ada").study_id for name in ("a", "b")]
     start, failures = local._CONTEXT.Process.start, iter(range(20))
 
     def start_sometimes(process):
@@ -167,7 +167,7 @@ def test_lost_processes_fail_no_study(worker, monkeypatch):
         start(process)
 
     monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)
-    worker.work(once=True)
+    worker.run_until_stopped(once=True)
     assert [line(worker, study_id).state for study_id in ids] == [StudyState.COMPLETE] * 2
     with read_session(worker.ledger.database.engine) as session:
         states = session.execute(select(AttemptRow.state, func.count()).group_by(AttemptRow.state)).all()
@@ -179,16 +179,16 @@ def test_lost_cluster_releases_the_study_and_ends_the_worker(worker):
         def run(self, *_arguments):
             raise ClusterError("gone")
 
-    study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
+    study_id = worker.ledger.queue.submit_study(worker_study("a"), "ada").study_id
     worker.executor = Gone()
     with pytest.raises(ClusterError, match="gone"):
-        worker.work()
+        worker.run_until_stopped()
     assert line(worker, study_id).state == StudyState.ACCEPTED
-    assert worker.ledger.workers.list_live() == []
+    assert worker.ledger.workers.list_live_workers() == []
 
 
 def test_study_of_another_worker_is_left_to_it(worker):
-    study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
+    study_id = worker.ledger.queue.submit_study(worker_study("a"), "ada").study_id
 
     class Overtaken:
         """Another worker takes the study while this one stands still."""
@@ -201,7 +201,7 @@ def test_study_of_another_worker_is_left_to_it(worker):
                 pulse([])
 
     worker.executor = Overtaken()
-    claimed = worker.ledger.queue.claim(worker.name, lambda _: True, 1)
+    claimed = worker.ledger.queue.claim_next_study(worker.name, lambda _: True, 1)
     assert claimed == study_id
-    worker._run(study_id)
+    worker._run_study(study_id)
     assert line(worker, study_id).state == StudyState.RUNNING

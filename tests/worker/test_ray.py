@@ -18,7 +18,7 @@ from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.executors.ray.executor import RayExecutor
 from bln_search.execution.messages import PhaseProgress, TaskFailed
 from bln_search.specs import parse_study
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
 from tests.support.watchers import RecordingWatcher
 from tests.worker.small_study import SMALL_STUDY
@@ -28,7 +28,8 @@ pytestmark = [
     pytest.mark.xdist_group("ray"),
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
-LONG = SMALL_STUDY.replace("LR", "0.002").replace("epochs: 2", "epochs: 120").replace("small", "long")
+# longer than the two seconds between two results of a process
+LONG = SMALL_STUDY.replace("LR", "0.002").replace("epochs: 2", "epochs: 800").replace("small", "long")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def executor(tmp_path_factory):
 
 def workers():
     process = psutil.Process()
-    return [one for one in process.children(recursive=True) if one.name().startswith("ray::TaskTrain")]
+    return [one for one in process.children(recursive=True) if one.name().startswith("ray::Sequential")]
 
 
 def figures(opened, study_id):
@@ -57,16 +58,16 @@ def figures(opened, study_id):
             record.evaluation.key.split,
             record.evaluation.loss,
         )
-        for record in opened.results.list_evaluations(study_id)
+        for record in opened.results.list_clean_evaluations(study_id)
     ]
 
 
 def test_evaluations_equal_those_of_the_local_executor(executor, ledger, environment, tmp_path):
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002"))
-    study_id = ledger.studies.accept(spec)
+    study_id = ledger.studies.store_study_once(spec)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
-    other = open_ledger(f"sqlite:///{tmp_path / 'other.sqlite3'}")
-    other_id = other.studies.accept(spec)
+    other = open_and_upgrade_ledger(f"sqlite:///{tmp_path / 'other.sqlite3'}")
+    other_id = other.studies.store_study_once(spec)
     run_study(other, other_id, LocalExecutor(environment, 2), RecordingWatcher())
     assert figures(ledger, study_id) == figures(other, other_id)
     other.close()
@@ -85,16 +86,16 @@ space: {training.learning_rate: {kind: float, low: 1e-4, high: 1, log: true}}
 search: {sampler: random, trials: 8, pruner: asha}
 """
     )
-    study_id = ledger.studies.accept(spec)
+    study_id = ledger.studies.store_study_once(spec)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
-    states = ledger.studies.find("searched").trials
+    states = ledger.studies.get_by_name_or_id("searched").trials
     assert sum(states.values()) == 8
     assert states[TrialState.PRUNED] > 0
     assert states[TrialState.FINISHED] > 0
 
 
 def test_killed_process_is_noticed_and_its_trial_retried(executor, ledger):
-    study_id = ledger.studies.accept(parse_study(LONG))
+    study_id = ledger.studies.store_study_once(parse_study(LONG))
     killed, noticed = [], []
 
     def watch(message):
@@ -108,13 +109,13 @@ def test_killed_process_is_noticed_and_its_trial_retried(executor, ledger):
     assert [message.failure for _, message in noticed] == [FailureClass.INFRASTRUCTURE]
     assert "worker process ended" in noticed[0][1].reason
     assert noticed[0][0] - killed[0] < 5
-    assert ledger.studies.find("long").trials == {TrialState.FINISHED: 2}
+    assert ledger.studies.get_by_name_or_id("long").trials == {TrialState.FINISHED: 2}
 
 
 def test_user_error_is_tried_once(executor, ledger):
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002"))  # accepted by an earlier version with a larger mini-batch
     training = spec.training.model_copy(update={"batch_size": 1500})
-    study_id = ledger.studies.accept(spec.model_copy(update={"training": training}))
+    study_id = ledger.studies.store_study_once(spec.model_copy(update={"training": training}))
     watcher = RecordingWatcher()
     assert run_study(ledger, study_id, executor, watcher) is StudyState.FAILED
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
@@ -124,7 +125,7 @@ def test_user_error_is_tried_once(executor, ledger):
 
 def test_missing_data_on_a_node_fails_no_trial(executor, ledger):
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
-    study_id = ledger.studies.accept(spec)
+    study_id = ledger.studies.store_study_once(spec)
     said = rf"on {re.escape(socket.gethostname())}: data_batch_1\.bin .* --data"
     with pytest.raises(DataUnavailableError, match=said):
         run_study(ledger, study_id, executor, RecordingWatcher())
@@ -133,7 +134,7 @@ def test_missing_data_on_a_node_fails_no_trial(executor, ledger):
 
 
 def test_driver_error_ends_the_run_and_releases_trials(executor, ledger):
-    study_id = ledger.studies.accept(parse_study(LONG))
+    study_id = ledger.studies.store_study_once(parse_study(LONG))
 
     class Stop(Exception):
         pass
@@ -148,7 +149,7 @@ def test_driver_error_ends_the_run_and_releases_trials(executor, ledger):
     with pytest.raises(Stop):
         run_study(ledger, study_id, executor, RecordingWatcher(stop))
     assert time.monotonic() - stopped[0] < 5
-    assert ledger.studies.find("long").trials.get(TrialState.RUNNING, 0) == 0
+    assert ledger.studies.get_by_name_or_id("long").trials.get(TrialState.RUNNING, 0) == 0
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
 
 
@@ -168,10 +169,10 @@ def test_second_cluster_in_one_process_is_rejected(executor, environment):
 def test_lost_cluster_ends_the_run(executor, ledger):
     """In one test, as the cluster of the module does not survive it."""
     with pytest.raises(ClusterError, match="asks for 1 GPUs, no node of the Ray cluster has more than 0"):
-        executor._cluster.check_capacity(1.0, 1.0)
+        executor._cluster.check_trial_fits_a_node(1.0, 1.0)
     with pytest.raises(ClusterError, match="asks for 64 CPUs"):
-        executor._cluster.check_capacity(64.0, 0.0)
-    study_id = ledger.studies.accept(parse_study(LONG))
+        executor._cluster.check_trial_fits_a_node(64.0, 0.0)
+    study_id = ledger.studies.store_study_once(parse_study(LONG))
 
     def kill(message):
         if isinstance(message, PhaseProgress):
@@ -181,17 +182,17 @@ def test_lost_cluster_ends_the_run(executor, ledger):
     with pytest.raises(ClusterError, match="the Ray cluster is gone: its raylet ended"):
         run_study(ledger, study_id, executor, RecordingWatcher(kill))
     assert time.monotonic() - start < 60
-    assert ledger.studies.find("long").state is StudyState.INTERRUPTED
-    assert ledger.studies.find("long").trials.get(TrialState.RUNNING, 0) == 0
+    assert ledger.studies.get_by_name_or_id("long").state is StudyState.INTERRUPTED
+    assert ledger.studies.get_by_name_or_id("long").trials.get(TrialState.RUNNING, 0) == 0
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "127.0.0.1:99999", "host:port"])
 def test_unreachable_cluster_raises_an_error_within_seconds(address, environment):
-    from bln_search.execution.executors.ray.cluster import _join
+    from bln_search.execution.executors.ray.cluster import _join_cluster
 
     start = time.monotonic()
     with pytest.raises(ClusterError, match=r"not the address of a Ray cluster|no Ray cluster at"):
-        _join(address)
+        _join_cluster(address)
     assert time.monotonic() - start < 15
 
 
@@ -203,4 +204,4 @@ def test_other_server_is_rejected_as_cluster(monkeypatch):
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         with pytest.raises(ClusterError, match=r"does not answer like a Ray cluster|refuses"):
-            cluster._join(f"127.0.0.1:{listener.getsockname()[1]}")
+            cluster._join_cluster(f"127.0.0.1:{listener.getsockname()[1]}")

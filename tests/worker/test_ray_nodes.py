@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 
 import pytest
 from sqlalchemy import select
@@ -22,7 +23,7 @@ from bln_search.execution.executors.ray.executor import RayExecutor
 from bln_search.execution.messages import EvaluationDone
 from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.storage.tables import AttemptRow, CheckpointRow, EvaluationRow, TrialRow
 from bln_search.worker import run_study
 from tests.conftest import ROOT
@@ -54,7 +55,7 @@ def figures(opened, study_id):
     """Every evaluation with its figures to the last bit."""
     return [
         (record.seed, record.evaluation.key, record.evaluation.state, record.evaluation.n, record.evaluation.loss.hex())
-        for record in opened.results.list_evaluations(study_id)
+        for record in opened.results.list_clean_evaluations(study_id)
     ]
 
 
@@ -62,8 +63,8 @@ def figures(opened, study_id):
 def expected(tmp_path_factory):
     """The figures of the study through the local executor; the first trials are those of a study of fewer seeds."""
     folder = tmp_path_factory.mktemp("local")
-    opened = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
-    study_id = opened.studies.accept(study())
+    opened = open_and_upgrade_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
+    study_id = opened.studies.store_study_once(study())
     environment = ExecutionEnvironment(folder / "data", folder / "cache", FolderStore(folder / "checkpoints"))
     assert run_study(opened, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
     evaluations = figures(opened, study_id)
@@ -142,7 +143,7 @@ def test_killed_node_costs_one_attempt_of_its_trial(
                 killed.append(node)
         return killed
 
-    study_id = ledger.studies.accept(study())
+    study_id = ledger.studies.store_study_once(study())
     with Nodes(tmp_path, 3) as nodes, RayExecutor(environment, address=nodes.address) as executor:
         watcher = Act(nodes, log, 8, kill)
         assert run_study(ledger, study_id, executor, watcher) is StudyState.COMPLETE
@@ -165,13 +166,13 @@ def test_joined_node_runs_trials_after_the_first_has_left(
     expected,
     log,
 ):
-    study_id = ledger.studies.accept(study(FEW))
+    study_id = ledger.studies.store_study_once(study(FEW))
     with Nodes(tmp_path, 1) as nodes, RayExecutor(environment, address=nodes.address) as executor:
 
         def change():
             """A second node, and once it has carried a trial out no first one any more."""
             if len(nodes.nodes) == 1:
-                nodes.join(wait=False)
+                nodes.join()  # meanwhile no further trial begins
             if not nodes.nodes[1].pids:
                 return False
             nodes.nodes[0].kill()
@@ -231,17 +232,16 @@ def check_end(code, told, left):
 
 def test_killed_head_ends_the_worker_and_another_completes(tmp_path, expected):
     url = f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
-    opened = open_ledger(url)
-    opened.tokens.create("ada", Scope.WRITE)
-    study_id = opened.queue.submit(study(FEW), "ada").study_id
-    with Nodes(tmp_path, 1) as nodes:
-        worker = start_worker(nodes.address, url, tmp_path)
-        wait_for(lambda: opened.studies.get(study_id).trials.get(TrialState.FINISHED, 0) >= 3, worker)
-        nodes.head.kill()
-        check_end(worker.wait(timeout=240), (tmp_path / "worker.log").read_text(), opened.studies.get(study_id))
-    with Nodes(tmp_path, 2) as nodes:
-        assert start_worker(nodes.address, url, tmp_path, once=True).wait(timeout=600) == 0
-    assert opened.studies.get(study_id).state is StudyState.COMPLETE
-    assert figures(opened, study_id) == expected[: FEW * 2 * 16]
-    check_cells(opened, FEW)
-    opened.close()
+    with closing(open_and_upgrade_ledger(url)) as opened:
+        opened.tokens.create_token("ada", Scope.WRITE)
+        study_id = opened.queue.submit_study(study(FEW), "ada").study_id
+        with Nodes(tmp_path, 1) as nodes:
+            worker = start_worker(nodes.address, url, tmp_path)
+            wait_for(lambda: opened.studies.get(study_id).trials.get(TrialState.FINISHED, 0) >= 3, worker)
+            nodes.head.kill()
+            check_end(worker.wait(timeout=240), (tmp_path / "worker.log").read_text(), opened.studies.get(study_id))
+        with Nodes(tmp_path, 2) as nodes:
+            assert start_worker(nodes.address, url, tmp_path, once=True).wait(timeout=600) == 0
+        assert opened.studies.get(study_id).state is StudyState.COMPLETE
+        assert figures(opened, study_id) == expected[: FEW * 2 * 16]
+        check_cells(opened, FEW)

@@ -9,10 +9,10 @@ from bln_search.core.records import EpochRecord
 from bln_search.core.states import StudyState
 from bln_search.execution.messages import EpochDone, PruneDecision, TrainingDiverged, TrainingPruned
 from bln_search.specs import parse_study
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
-from bln_search.worker.identity import own_name
-from bln_search.worker.sampled_points import PointSampler
+from bln_search.worker.identity import name_of_this_process
+from bln_search.worker.sampled_points import StudyPointSampler
 from tests.support.watchers import RecordingWatcher
 from tests.worker.scripted_executor import ScriptedExecutor
 
@@ -49,7 +49,7 @@ class Epochs:
 def test_trial_is_never_pruned_after_its_last_epoch(ledger):
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{sampler: random, trials: 20, pruner: asha}}\n")
     executor = Epochs()
-    run_study(ledger, ledger.studies.accept(spec), executor, RecordingWatcher())
+    run_study(ledger, ledger.studies.store_study_once(spec), executor, RecordingWatcher())
     assert executor.stopped
     assert max(executor.stopped) < 3
 
@@ -70,7 +70,7 @@ def test_rejection_of_every_point_raises_spec_error(ledger):
 def test_point_that_changes_the_method_keeps_the_arm_label(ledger):
     section = "arm: {kind: choice, values: [{method: bn}, {method: mbn}]}"
     spec = parse_study(f"{HEAD}space: {{{section}, {RATE}}}\nsearch: {{sampler: random, trials: 6}}\n")
-    study_id = ledger.studies.accept(spec)
+    study_id = ledger.studies.store_study_once(spec)
     executor = ScriptedExecutor()
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert {task.trial.arm.label for task in executor.tasks} == {"bn"}
@@ -78,17 +78,17 @@ def test_point_that_changes_the_method_keeps_the_arm_label(ledger):
     second_executor = ScriptedExecutor()
     assert run_study(ledger, study_id, second_executor, RecordingWatcher()) is StudyState.COMPLETE
     assert second_executor.tasks == []
-    assert len(ledger.trials.list_trials_by_point(study_id)) == 6
+    assert len(ledger.trials.list_sampled_trials_by_point(study_id)) == 6
 
 
 def test_remaining_points_are_enumerated_in_small_spaces_only(ledger, monkeypatch):
     sizes = "training.batch_size: {kind: int, low: 5, high: 20}"
     spec = parse_study(f"{HEAD}space: {{{sizes}}}\nsearch: {{sampler: random, trials: 2}}\n")
-    planned = PointSampler(ledger, ledger.studies.get(ledger.studies.accept(spec)))
-    assert len(list(planned._unknown_points("bn"))) == 16
-    assert list(planned._candidate_points("bn"))[20:] == list(planned._unknown_points("bn"))
+    planned = StudyPointSampler(ledger, ledger.studies.get(ledger.studies.store_study_once(spec)))
+    assert len(list(planned._iter_unknown_points("bn"))) == 16
+    assert list(planned._iter_candidate_points("bn"))[20:] == list(planned._iter_unknown_points("bn"))
     monkeypatch.setattr("bln_search.worker.sampled_points.LARGEST_GRID", 15)
-    assert len(list(planned._candidate_points("bn"))) == 40
+    assert len(list(planned._iter_candidate_points("bn"))) == 40
     planned.close()
 
 
@@ -120,8 +120,8 @@ class Stuck:
 @pytest.mark.slow
 def test_repeated_rejections_do_not_end_the_study(ledger, monkeypatch):
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}, {RATE}}}\nsearch: {{sampler: gp, trials: 6, startup: 2}}\n")
-    study_id = ledger.studies.accept(spec)
-    monkeypatch.setattr("bln_search.search.optuna.sampler.make_sampler", lambda *_: Stuck())
+    study_id = ledger.studies.store_study_once(spec)
+    monkeypatch.setattr("bln_search.search.optuna.sampler.make_optuna_sampler", lambda *_: Stuck())
     executor = ScriptedExecutor()
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert len(executor.tasks) == 6
@@ -130,7 +130,7 @@ def test_repeated_rejections_do_not_end_the_study(ledger, monkeypatch):
 
 def test_arm_with_too_few_points_records_the_reason(ledger):
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}}}\nsearch: {{sampler: random, trials: 4}}\n")
-    study_id = ledger.studies.accept(spec)
+    study_id = ledger.studies.store_study_once(spec)
     assert run_study(ledger, study_id, ScriptedExecutor(), RecordingWatcher()) is StudyState.COMPLETE
     (event,) = [event for event in ledger.events.list_events(study_id, 0, 200) if event.kind == "search_ended"]
     assert event.data["arm"] == "bn"
@@ -141,20 +141,20 @@ def test_arm_with_too_few_points_records_the_reason(ledger):
 @pytest.mark.slow
 def test_second_process_is_rejected_between_trials(ledger):
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
-    study_id = ledger.studies.accept(spec)
-    ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    study_id = ledger.studies.store_study_once(spec)
+    ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
     with pytest.raises(StudyBusyError, match="host/1/0 runs this study"):
-        ledger.studies.start(study_id, lambda _: True, own_name())
-    ledger.studies.start(study_id, lambda _: False, own_name())
-    assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is StudyState.RUNNING
-    assert ledger.studies.finish(study_id, exhausted=False, runner=own_name()) is StudyState.INTERRUPTED
-    ledger.studies.start(study_id, lambda _: True, "host/2/0")
+        ledger.studies.lease_and_start(study_id, lambda _: True, name_of_this_process())
+    ledger.studies.lease_and_start(study_id, lambda _: False, name_of_this_process())
+    assert ledger.studies.finish_run(study_id, exhausted=False, runner="host/1/0") is StudyState.RUNNING
+    assert ledger.studies.finish_run(study_id, exhausted=False, runner=name_of_this_process()) is StudyState.INTERRUPTED
+    ledger.studies.lease_and_start(study_id, lambda _: True, "host/2/0")
 
 
 @pytest.mark.slow
 def test_search_needs_a_database_in_a_file():
-    ledger = open_ledger("sqlite:///:memory:")
+    ledger = open_and_upgrade_ledger("sqlite:///:memory:")
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
     with pytest.raises(LedgerError, match="needs a database in a file"):
-        run_study(ledger, ledger.studies.accept(spec), ScriptedExecutor(), RecordingWatcher())
+        run_study(ledger, ledger.studies.store_study_once(spec), ScriptedExecutor(), RecordingWatcher())
     ledger.close()

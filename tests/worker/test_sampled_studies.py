@@ -35,7 +35,7 @@ def study(search="pruner: none", **replacements):
 
 
 def optuna_trials(ledger):
-    storage = optuna.storages.RDBStorage(ledger.make_optuna_url())
+    storage = optuna.storages.RDBStorage(ledger.make_optuna_storage_url())
     (name,) = optuna.study.get_all_study_names(storage)
     trials = optuna.load_study(study_name=name, storage=storage).trials
     storage.remove_session()
@@ -45,13 +45,13 @@ def optuna_trials(ledger):
 
 @pytest.mark.slow
 def test_every_point_is_in_ledger_and_optuna(ledger, environment):
-    study_id = ledger.studies.accept(study())
+    study_id = ledger.studies.store_study_once(study())
     watcher = RecordingWatcher()
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), watcher) is StudyState.COMPLETE
     assert watcher.trials == 8
     trials = optuna_trials(ledger)
     assert [trial.state.name for trial in trials] == ["COMPLETE"] * 8
-    records = {sampled.key: sampled for (sampled,) in ledger.trials.list_trials_by_point(study_id)}
+    records = {sampled.key: sampled for (sampled,) in ledger.trials.list_sampled_trials_by_point(study_id)}
     assert {trial.user_attrs["cell"]: trial.value for trial in trials} == {
         key: sampled.trial.checkpoint.validation_loss for key, sampled in records.items()
     }
@@ -62,7 +62,7 @@ def test_every_point_is_in_ledger_and_optuna(ledger, environment):
 
 @pytest.mark.slow
 def test_pruned_trials_are_results_in_ledger_and_optuna(ledger, environment):
-    study_id = ledger.studies.accept(study("pruner: asha"))
+    study_id = ledger.studies.store_study_once(study("pruner: asha"))
     watcher = RecordingWatcher()
     assert run_study(ledger, study_id, LocalExecutor(environment, 1), watcher) is StudyState.COMPLETE
     states = Counter(trial.state for trial in ledger.trials.list_trials(study_id))
@@ -77,7 +77,7 @@ def test_pruned_trials_are_results_in_ledger_and_optuna(ledger, environment):
 
 @pytest.mark.slow
 def test_interrupted_search_resumes_to_all_its_points(ledger, environment):
-    study_id = ledger.studies.accept(study())
+    study_id = ledger.studies.store_study_once(study())
     measured_values = []
 
     class Stop(Exception):
@@ -90,9 +90,9 @@ def test_interrupted_search_resumes_to_all_its_points(ledger, environment):
 
     with pytest.raises(Stop):
         run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher(fail))
-    assert ledger.studies.find("searched").state is StudyState.INTERRUPTED
+    assert ledger.studies.get_by_name_or_id("searched").state is StudyState.INTERRUPTED
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
-    assert ledger.studies.find("searched").trials == {TrialState.FINISHED: 8}
+    assert ledger.studies.get_by_name_or_id("searched").trials == {TrialState.FINISHED: 8}
     assert Counter(trial.state.name for trial in optuna_trials(ledger)) == {"COMPLETE": 8}
 
 
@@ -100,16 +100,16 @@ def test_interrupted_search_resumes_to_all_its_points(ledger, environment):
 def test_finite_space_is_sampled_once_per_point(ledger, environment):
     three = "{kind: choice, values: [0.1, 0.01, 0.001]}"
     spec = study(**{"{kind: float, low: 1e-4, high: 1, log: true}": three})
-    study_id = ledger.studies.accept(spec)
+    study_id = ledger.studies.store_study_once(spec)
     assert run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
-    assert ledger.studies.find("searched").trials == {TrialState.FINISHED: 3}
+    assert ledger.studies.get_by_name_or_id("searched").trials == {TrialState.FINISHED: 3}
 
 
 @pytest.mark.slow
 def test_measured_objectives_reach_optuna(ledger, environment):
     widths = "model.widths: {kind: choice, values: [[4], [16], [64]]}, training"
     search = "objectives: [best_loss, inference_seconds, parameters]"
-    study_id = ledger.studies.accept(
+    study_id = ledger.studies.store_study_once(
         study(search, **{"{training": "{" + widths, "trials: 8": "trials: 3", "tpe": "nsga2"})
     )
     assert run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher()) is StudyState.COMPLETE

@@ -31,10 +31,10 @@ def workers():
 
 @pytest.mark.slow
 def test_every_trial_is_finished_with_all_its_evaluations(ledger, environment):
-    study_id = ledger.studies.accept(small_study())
+    study_id = ledger.studies.store_study_once(small_study())
     watcher = RecordingWatcher()
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), watcher) is StudyState.COMPLETE
-    assert len(ledger.results.list_evaluations(study_id)) == 2 * 2 * 16
+    assert len(ledger.results.list_clean_evaluations(study_id)) == 2 * 2 * 16
     assert {kind for kind, _ in watcher.messages} == {"bln seed 0", "bln seed 1"}
     assert any(isinstance(message, PhaseProgress) for _, message in watcher.messages)
     assert len(list(environment.checkpoints.path.iterdir())) == 2
@@ -46,15 +46,15 @@ def test_every_trial_is_finished_with_all_its_evaluations(ledger, environment):
 @pytest.mark.slow
 def test_divergence_is_a_result_and_the_study_continues(ledger, environment):
     diverging = parse_study(SMALL_STUDY.replace("LR", "1.0e+30").replace("{epochs: 2,", "{epochs: 2, optimizer: sgd,"))
-    study_id = ledger.studies.accept(diverging)
+    study_id = ledger.studies.store_study_once(diverging)
     assert run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
-    assert ledger.studies.find("small").trials == {TrialState.DIVERGED: 2}
+    assert ledger.studies.get_by_name_or_id("small").trials == {TrialState.DIVERGED: 2}
     assert not environment.checkpoints.path.exists()
 
 
 @pytest.mark.slow
 def test_killed_process_is_replaced_and_its_trial_retried(ledger, environment):
-    study_id = ledger.studies.accept(small_study())
+    study_id = ledger.studies.store_study_once(small_study())
     killed = []
 
     def kill_once(message):
@@ -67,18 +67,18 @@ def test_killed_process_is_replaced_and_its_trial_retried(ledger, environment):
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
     assert [failure.failure for failure in failures] == [FailureClass.INFRASTRUCTURE]
     assert "exit code -9" in failures[0].reason
-    assert len(ledger.results.list_evaluations(study_id)) == 2 * 2 * 16
+    assert len(ledger.results.list_clean_evaluations(study_id)) == 2 * 2 * 16
 
 
 @pytest.mark.slow
 def test_network_with_a_damaged_file_is_trained_again(ledger, environment):
-    study_id = ledger.studies.accept(small_study())
-    trial = ledger.trials.list_open(study_id)[0]
+    study_id = ledger.studies.store_study_once(small_study())
+    trial = ledger.trials.list_open_trials(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     environment.checkpoints.path.mkdir()
     environment.checkpoints.path.joinpath("x").write_bytes(b"broken")
     ledger.attempts.record_checkpoint(token, CheckpointRecord("x", "0" * 64, 1, "FFFF", 0.5, {}))
-    ledger.attempts.release_trials([token])
+    ledger.attempts.release_attempts([token])
     assert run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
     (first, _) = ledger.trials.list_trials(study_id)
     assert first.checkpoint.file != "x"
@@ -87,7 +87,7 @@ def test_network_with_a_damaged_file_is_trained_again(ledger, environment):
 
 @pytest.mark.slow
 def test_first_error_is_raised_and_trials_are_released(ledger, environment):
-    study_id = ledger.studies.accept(small_study())
+    study_id = ledger.studies.store_study_once(small_study())
 
     class Stop(Exception):
         pass
@@ -98,8 +98,8 @@ def test_first_error_is_raised_and_trials_are_released(ledger, environment):
 
     with pytest.raises(Stop):
         run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher(fail))
-    assert ledger.studies.find("small").state is StudyState.INTERRUPTED
-    assert ledger.studies.find("small").trials.get(TrialState.RUNNING, 0) == 0
+    assert ledger.studies.get_by_name_or_id("small").state is StudyState.INTERRUPTED
+    assert ledger.studies.get_by_name_or_id("small").trials.get(TrialState.RUNNING, 0) == 0
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
 
 
@@ -112,7 +112,7 @@ def test_late_sigterm_reaches_the_previous_handler(ledger, environment):
             super().run(*arguments)
             signal.raise_signal(signal.SIGTERM)  # nothing looks for it any more
 
-    study_id, signals = ledger.studies.accept(small_study()), []
+    study_id, signals = ledger.studies.store_study_once(small_study()), []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     try:
         assert run_study(ledger, study_id, StoppedLate(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
@@ -124,19 +124,19 @@ def test_late_sigterm_reaches_the_previous_handler(ledger, environment):
 @pytest.mark.slow
 def test_full_disk_ends_the_run_and_releases_trials(ledger, environment):
     """A limit on file sizes stands in for a full disk: the kernel refuses the checkpoint's write in the same place."""
-    study_id = ledger.studies.accept(small_study())
+    study_id = ledger.studies.store_study_once(small_study())
     executor = LocalExecutor(environment, 1)
-    start = executor._start
+    start = executor._start_worker_process
 
     def start_limited(live):
         worker = start(live)
         psutil.Process(worker.process.pid).rlimit(psutil.RLIMIT_FSIZE, (2000, 2000))
         return worker
 
-    executor._start = start_limited
+    executor._start_worker_process = start_limited
     with pytest.raises(StorageFullError, match=r"checkpoints"):
         run_study(ledger, study_id, executor, RecordingWatcher())
-    assert ledger.studies.find("small").state is StudyState.INTERRUPTED
-    assert ledger.studies.find("small").trials == {TrialState.WAITING: 2}
+    assert ledger.studies.get_by_name_or_id("small").state is StudyState.INTERRUPTED
+    assert ledger.studies.get_by_name_or_id("small").trials == {TrialState.WAITING: 2}
     assert list(environment.checkpoints.path.iterdir()) == []
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE

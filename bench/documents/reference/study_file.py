@@ -17,7 +17,7 @@ from bln_search.specs.study import StudySpec
 PAGE = Path(__file__).parents[3] / "docs" / "studies.md"
 HEAD = ("key", "type", "default", "meaning")
 
-REJECTED = {"PopulationEstimate": {"memory"}, "Split": {"train"}}
+REJECTED = {"PopulationEstimate": {"memory", "last_step", "analytic"}, "Split": {"train"}}
 """Members of enumerations that a study file cannot name."""
 
 _LINKS = {
@@ -28,11 +28,13 @@ _LINKS = {
     "Constant": "[schedule](#schedules)",
     "ConstantRate": "[learning rate schedule](#learning-rate)",
     "CosineRate": "[learning rate schedule](#learning-rate)",
+    "ExponentialRate": "[learning rate schedule](#learning-rate)",
     "DataSpec": "[`data`](#data)",
     "EvaluationSpec": "[`evaluation`](#evaluation)",
     "FineTuneSpec": "[`fine_tune`](#fine_tune)",
     "FloatDimension": "[dimensions](#space)",
     "InferenceConfiguration": "[configuration](configurations.md)",
+    "InitializationSpec": "[`initialization`](#initialization)",
     "IntDimension": "[dimensions](#space)",
     "JsonValue": "any values",
     "LayersSpec": "[`layers`](#layers)",
@@ -44,6 +46,7 @@ _LINKS = {
     "SearchSpec": "[`search`](#search)",
     "StepRate": "[learning rate schedule](#learning-rate)",
     "Steps": "[schedule](#schedules)",
+    "TaskSpec": "[`task`](#task)",
     "TrainingSpec": "[`training`](#training)",
 }
 

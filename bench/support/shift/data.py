@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
-from bln_search.data import DataSet, load_data
+from bln_search.data import DataSet, load_data_set
 from bln_search.settings import load_settings
 
 CLEAN = "clean"
@@ -90,7 +90,7 @@ class ShiftedImages:
 def load_cifar10(folder: Path | None) -> DataSet:
     """Return CIFAR-10 from a folder; by default that of the settings."""
     settings = load_settings()
-    return load_data("cifar10", folder or settings.data_folder, settings.cache)
+    return load_data_set("cifar10", folder or settings.data_folder, settings.cache)
 
 
 def draw_images(data: DataSet, sizes: Sizes, seed: int, device: str = "cpu") -> ShiftedImages:
@@ -98,4 +98,4 @@ def draw_images(data: DataSet, sizes: Sizes, seed: int, device: str = "cpu") -> 
     count = sizes.training + sizes.population + sizes.validation
     indices = np.random.default_rng(seed).permutation(len(data.train_inputs))[:count]
     images = (data.train_inputs[indices] / data.scale).astype(np.float32)
-    return ShiftedImages(sizes, images, data.train_labels[indices], indices, device)
+    return ShiftedImages(sizes, images, data.train_classes[indices], indices, device)

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.api.conditions.recommendation import ConditionRecommendation
-from bln_search.api.ranked.figures import plotly_figure
+from bln_search.api.conditions.recommendation import RecommendationOverConditions
+from bln_search.api.ranked.figures import make_plotly_figure
 from bln_search.api.ranked.record_table import RecordTable
 from bln_search.api.ranked.records import Record
 from bln_search.ranking.selection.condition_criteria import Criterion
-from bln_search.reports.charts.ranked_rows import batch_size_chart
+from bln_search.reports.charts.ranked_rows import values_by_batch_size_chart
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 
 
 @dataclass(frozen=True, repr=False)
-class BatchSizeSummary(RecordTable):
+class RecommendationsByBatchSize(RecordTable):
     """One recommendation for each mini-batch size and criterion; printing it prints a table.
 
     Attributes:
@@ -25,7 +25,7 @@ class BatchSizeSummary(RecordTable):
         batch_sizes: The mini-batch size of each recommendation.
     """
 
-    recommendations: tuple[ConditionRecommendation, ...]
+    recommendations: tuple[RecommendationOverConditions, ...]
     batch_sizes: tuple[int, ...]
 
     def to_records(self) -> list[Record]:
@@ -35,7 +35,10 @@ class BatchSizeSummary(RecordTable):
         loss above the lowest loss of a condition. `alternative` is the best row that is independent of the mini-batch,
         `alternative_cost` its value minus `value`; both are None where the row itself is independent.
         """
-        return [_record(item, size) for item, size in zip(self.recommendations, self.batch_sizes, strict=True)]
+        return [
+            _recommendation_to_record(item, size)
+            for item, size in zip(self.recommendations, self.batch_sizes, strict=True)
+        ]
 
     def plot(self, over: str = Criterion.WORST) -> Any:
         """The value by mini-batch size of the row to use, of the network before conversion, and of the best other rows.
@@ -64,7 +67,7 @@ class BatchSizeSummary(RecordTable):
             "as is": [item.as_is for item in items],
         }
         shown = {name: line for name, line in values.items() if any(value is not None for value in line)}
-        return plotly_figure(batch_size_chart(list(dict.fromkeys(self.batch_sizes)), shown, over))
+        return make_plotly_figure(values_by_batch_size_chart(list(dict.fromkeys(self.batch_sizes)), shown, over))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(set(self.batch_sizes))} mini-batch sizes>"
@@ -72,27 +75,32 @@ class BatchSizeSummary(RecordTable):
     def _table_with_sentences(self) -> tuple[FittedTable, Sequence[str]]:
         records = self.to_records()
 
-        def cells(name: str) -> list[str]:
-            return [_cell(record[name]) for record in records]
+        def format_record_column(name: str) -> list[str]:
+            return [_format_record_value(record[name]) for record in records]
 
         columns = [
-            Column("batch", cells("batch_size"), CellKind.NUMBER, is_key=True),
-            Column("over", cells("over"), CellKind.CODE, is_key=True),
-            Column("use", cells("row"), CellKind.CODE, is_key=True),
-            Column("independent", cells("independent"), CellKind.CODE),
-            Column("value", cells("value"), CellKind.NUMBER, legend="value: what is minimized"),
-            Column("above lowest", cells("excess"), CellKind.NUMBER, drop_order=1),
+            Column("batch", format_record_column("batch_size"), CellKind.NUMBER, is_key=True),
+            Column("over", format_record_column("over"), CellKind.CODE, is_key=True),
+            Column("use", format_record_column("row"), CellKind.CODE, is_key=True),
+            Column("independent", format_record_column("independent"), CellKind.CODE),
+            Column("value", format_record_column("value"), CellKind.NUMBER, legend="value: what is minimized"),
+            Column("above lowest", format_record_column("excess"), CellKind.NUMBER, drop_order=1),
             Column(
                 "regret",
-                cells("regret"),
+                format_record_column("regret"),
                 CellKind.NUMBER,
                 legend="regret: largest loss above the lowest loss of a condition at this size",
             ),
-            Column("as is", cells("as_is"), CellKind.NUMBER, legend="as is: value of the network before conversion"),
-            Column("best independent", cells("alternative"), CellKind.CODE),
+            Column(
+                "as is",
+                format_record_column("as_is"),
+                CellKind.NUMBER,
+                legend="as is: value of the network before conversion",
+            ),
+            Column("best independent", format_record_column("alternative"), CellKind.CODE),
             Column(
                 "its cost",
-                cells("alternative_cost"),
+                format_record_column("alternative_cost"),
                 CellKind.NUMBER,
                 legend="best independent: the best row that is independent of the mini-batch; its cost: "
                 "value above that of the row to use",
@@ -101,7 +109,7 @@ class BatchSizeSummary(RecordTable):
         return FittedTable(columns), []
 
 
-def _record(item: ConditionRecommendation, batch_size: int) -> Record:
+def _recommendation_to_record(item: RecommendationOverConditions, batch_size: int) -> Record:
     return {
         "batch_size": batch_size,
         "over": str(item.over),
@@ -118,7 +126,7 @@ def _record(item: ConditionRecommendation, batch_size: int) -> Record:
     }
 
 
-def _cell(value: str | float | None) -> str:
+def _format_record_value(value: str | float | None) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):

@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.api.conditions.rows import ConditionRows
+from bln_search.api.conditions.rows import RowsOverConditions
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
@@ -17,9 +17,9 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
-from bln_search.ranking.paired.condition_selection import SelectedRow, select_over_conditions
+from bln_search.ranking.paired.condition_selection import SelectedRow, select_row_over_conditions
 from bln_search.ranking.selection.condition_criteria import Criterion
-from bln_search.ranking.selection.recommendation import is_deterministic
+from bln_search.ranking.selection.recommendation import is_deterministic_configuration
 from bln_search.reports.sentences.leaderboard import format_sentence
 
 _MANY_NETWORKS = 10
@@ -27,7 +27,7 @@ _MANY_NETWORKS = 10
 
 
 @dataclass(frozen=True, repr=False)
-class ConditionRecommendation:
+class RecommendationOverConditions:
     """The row to use. Printing it prints why, what it costs, and the alternative.
 
     Attributes:
@@ -66,23 +66,24 @@ class ConditionRecommendation:
         return self.row.is_independent
 
     @property
-    def lines(self) -> list[str]:
+    def headline_and_fact_lines(self) -> list[str]:
         """The recommendation in lines: the row, then facts."""
         sizes = "" if self.is_independent else f" at mini-batches of {self.row.row.batch_size}"
         dependence = "independent of" if self.is_independent else "depends on"
         headline = (
-            f"{_criterion_text(self.over)}: use {self.row}{sizes} – {self.value:.4f}, {self._format_excess_loss()}, "
+            f"{_criterion_or_condition_label(self.over)}: use {self.row}{sizes} – {self.value:.4f}, "
+            f"{self._format_excess_above_lowest()}, "
             f"{dependence} the mini-batch"
         )
-        return [headline, *(f"• {format_sentence(fact)}" for fact in self._facts())]
+        return [headline, *(f"• {format_sentence(fact)}" for fact in self._fact_sentences())]
 
-    def _format_excess_loss(self) -> str:
+    def _format_excess_above_lowest(self) -> str:
         return "the lowest" if self.excess <= 0 else f"{self.excess:.4f} above the lowest"
 
-    def _facts(self) -> list[str]:
+    def _fact_sentences(self) -> list[str]:
         facts = []
         if self.is_as_is:
-            facts.append(self._kept_fact())
+            facts.append(self._reason_for_keeping_current_row())
         elif self.as_is is not None:
             facts.append(f"the current configuration of the network has {self.as_is:.4f}")
         if self.alternative is not None:
@@ -94,7 +95,7 @@ class ConditionRecommendation:
             facts.append("no row is independent of the mini-batch")
         return facts
 
-    def _kept_fact(self) -> str:
+    def _reason_for_keeping_current_row(self) -> str:
         fact = "this is the current configuration of the network: no other is significantly better (5 %)"
         if self.excess <= 0:
             return fact
@@ -104,14 +105,14 @@ class ConditionRecommendation:
 
     def __str__(self) -> str:
         losses = ", ".join(f"{name} {loss:.4f} (+{self.regrets[name]:.4f})" for name, loss in self.losses.items())
-        first, *facts = self.lines
+        first, *facts = self.headline_and_fact_lines
         return "\n".join([first, f"• Losses, and regrets: {losses}.", *facts])
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.over}, {self.row}, {self.value:.4f}>"
 
 
-def _criterion_text(over: str) -> str:
+def _criterion_or_condition_label(over: str) -> str:
     texts = {
         Criterion.MEAN: "Mean over conditions",
         Criterion.WORST: "Worst condition",
@@ -120,7 +121,7 @@ def _criterion_text(over: str) -> str:
     return texts[Criterion(over)] if over in list(Criterion) else f"Condition {over}"
 
 
-def recommend_over_conditions(rows: ConditionRows, over: str) -> ConditionRecommendation:
+def recommend_over_conditions(rows: RowsOverConditions, over: str) -> RecommendationOverConditions:
     """Select a row. over: a criterion, or the name of a condition.
 
     Raises:
@@ -133,75 +134,77 @@ def recommend_over_conditions(rows: ConditionRows, over: str) -> ConditionRecomm
     if over in tables:
         column = list(tables).index(over)
         values = rows.losses[:, column]
-        key = _distinct_row_key(rows, tables[over].recommended.row.key)
+        key = _key_of_merged_distinct_row(rows, tables[over].recommended.row.key)
         selection = None
         order = values.argsort(kind="stable")
         index = rows.keys.index(key) if key in rows.keys else int(order[0])
     else:
         criterion = Criterion(over)
-        values = rows.values(criterion)
+        values = rows.criterion_values(criterion)
         order = values.argsort(kind="stable")
         candidates = _candidate_row_indices(rows, [int(position) for position in order])
-        selection = _select(rows, criterion, candidates)
+        selection = _find_selected_row(rows, criterion, candidates)
         index = candidates[0 if selection is None else selection.row]
-    return _describe(rows, over, index, values, selection)
+    return _build_recommendation(rows, over, index, values, selection)
 
 
-def _distinct_row_key(rows: ConditionRows, key: RowKey) -> RowKey:
+def _key_of_merged_distinct_row(rows: RowsOverConditions, key: RowKey) -> RowKey:
     """The row that stands for this one if it is the same at several mini-batch sizes."""
     same = (other for other in rows.keys if other._replace(batch_size=key.batch_size) == key)
     return next((other for other in same if key.batch_size in rows.batch_sizes[other]), key)
 
 
-def _candidate_row_indices(rows: ConditionRows, order: list[int]) -> list[int]:
+def _candidate_row_indices(rows: RowsOverConditions, order: list[int]) -> list[int]:
     """The first rows by value, the best independent one, and that of the network before conversion."""
     per_slot = next(iter(rows.tables.values())).per_slot
     candidates = order[:MAX_COMPARED_ROWS]
-    independent = next((row for row in order if _is_independent(rows.keys[row], per_slot=per_slot)), None)
-    current = None if rows.current_row_key is None else rows.keys.index(rows.current_row_key)
+    independent = next((row for row in order if _is_row_batch_independent(rows.keys[row], per_slot=per_slot)), None)
+    current = None if rows.as_is_row_key is None else rows.keys.index(rows.as_is_row_key)
     further = [row for row in dict.fromkeys((independent, current)) if row is not None and row not in candidates]
     return [*candidates[: MAX_COMPARED_ROWS - len(further)], *further]
 
 
-def _select(rows: ConditionRows, criterion: Criterion, candidates: list[int]) -> SelectedRow | None:
+def _find_selected_row(rows: RowsOverConditions, criterion: Criterion, candidates: list[int]) -> SelectedRow | None:
     """None where rows cannot be compared."""
     keys = [rows.keys[row] for row in candidates]
-    outcome_tables = rows.outcome_tables(keys)
+    outcome_tables = rows.find_outcome_tables_per_condition(keys)
     if outcome_tables is None:
         return None
     per_slot = next(iter(rows.tables.values())).per_slot
-    return select_over_conditions(
+    return select_row_over_conditions(
         outcome_tables,
         criterion,
-        independent=[_is_independent(key, per_slot=per_slot) for key in keys],
+        independent=[_is_row_batch_independent(key, per_slot=per_slot) for key in keys],
         computed=[key.configuration.num_computed_statistics for key in keys],
-        current=keys.index(rows.current_row_key) if rows.current_row_key in keys else None,
+        current=keys.index(rows.as_is_row_key) if rows.as_is_row_key in keys else None,
     )
 
 
-def _is_independent(key: RowKey, *, per_slot: bool) -> bool:
-    return is_deterministic(key.configuration, per_slot=per_slot)
+def _is_row_batch_independent(key: RowKey, *, per_slot: bool) -> bool:
+    return is_deterministic_configuration(key.configuration, per_slot=per_slot)
 
 
-def _describe(
-    rows: ConditionRows, over: str, index: int, values: NDArray[np.float64], selection: SelectedRow | None
-) -> ConditionRecommendation:
+def _build_recommendation(
+    rows: RowsOverConditions, over: str, index: int, values: NDArray[np.float64], selection: SelectedRow | None
+) -> RecommendationOverConditions:
     tables = rows.tables
     first = next(iter(tables.values()))
     key = rows.keys[index]
     ranks = values.argsort(kind="stable").argsort(kind="stable") + 1
     alternative, alternative_cost = None, 0.0
-    if not _is_independent(key, per_slot=first.per_slot):
+    if not _is_row_batch_independent(key, per_slot=first.per_slot):
         independent = [
-            position for position, other in enumerate(rows.keys) if _is_independent(other, per_slot=first.per_slot)
+            position
+            for position, other in enumerate(rows.keys)
+            if _is_row_batch_independent(other, per_slot=first.per_slot)
         ]
         if independent:
             best = min(independent, key=lambda position: float(values[position]))
             alternative = _row_with_mean_metrics(rows, over, best, int(ranks[best]))
             alternative_cost = float(values[best] - values[index])
     regrets = rows.losses[index] - rows.losses.min(axis=0)
-    current = None if rows.current_row_key is None else rows.keys.index(rows.current_row_key)
-    return ConditionRecommendation(
+    current = None if rows.as_is_row_key is None else rows.keys.index(rows.as_is_row_key)
+    return RecommendationOverConditions(
         over=over,
         row=_row_with_mean_metrics(rows, over, index, int(ranks[index])),
         losses=dict(zip(tables, rows.losses[index].tolist(), strict=True)),
@@ -217,23 +220,21 @@ def _describe(
     )
 
 
-def _row_with_mean_metrics(rows: ConditionRows, over: str, index: int, place: int) -> RankedConfiguration:
+def _row_with_mean_metrics(rows: RowsOverConditions, over: str, index: int, place: int) -> RankedConfiguration:
     """A row with its place under the criterion, and with the means over conditions of its metrics."""
     tables = rows.tables
     key = rows.keys[index]
     names = [over] if over in tables else list(tables)
-    members = [rows.row(name, key) for name in names]
+    members = [rows.get_row(name, key) for name in names]
     splits = [split for split in Split if all(split in member.metrics for member in members)]
     row = replace(
-        members[0],
-        rank=place,
-        metrics={split: _mean_metrics(members, split) for split in splits},
+        members[0], rank=place, metrics={split: _mean_metrics_over_conditions(members, split) for split in splits}
     )
-    configured = tables[names[0]].configured_row(row)
+    configured = tables[names[0]].attach_populations_to_row(row)
     return replace(configured, batch_sizes=rows.batch_sizes[key])
 
 
-def _mean_metrics(members: list[LeaderboardRow], split: Split) -> SplitMetrics:
+def _mean_metrics_over_conditions(members: list[LeaderboardRow], split: Split) -> SplitMetrics:
     """Means over conditions; the deviation over networks is that of a single condition, or unknown."""
     metrics = [member.metrics[split] for member in members]
     if len(metrics) == 1:

@@ -9,20 +9,20 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.api.ranked.equal_rows import SizesByKey, distinct_rows
+from bln_search.api.ranked.equal_rows import SizesByKey, merge_rows_equal_at_all_sizes
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.condition_comparison import ConditionComparison, compare_conditions
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_by_row
+from bln_search.ranking.paired.condition_comparison import ConditionComparison, compare_rows_over_conditions
+from bln_search.ranking.selection.condition_criteria import Criterion, criterion_value_by_row
 
 Tables = Mapping[str, RankedConfigurations]
 
 
 @dataclass(frozen=True)
-class ConditionRows:
+class RowsOverConditions:
     """Rows by increasing mean over conditions; those that are equal at all mini-batch sizes once.
 
     Attributes:
@@ -40,24 +40,24 @@ class ConditionRows:
     without_value: tuple[LeaderboardRow, ...]
 
     @property
-    def conditions(self) -> tuple[str, ...]:
+    def condition_names(self) -> tuple[str, ...]:
         """Names of the conditions."""
         return tuple(self.tables)
 
-    def values(self, criterion: Criterion) -> NDArray[np.float64]:
+    def criterion_values(self, criterion: Criterion) -> NDArray[np.float64]:
         """Value of each row."""
-        return criterion_by_row(self.losses, criterion)
+        return criterion_value_by_row(self.losses, criterion)
 
-    def row(self, condition: str, key: RowKey) -> LeaderboardRow:
+    def get_row(self, condition: str, key: RowKey) -> LeaderboardRow:
         """The row of a condition with this key."""
-        return self._by_key[condition][key]
+        return self._rows_by_condition_and_key[condition][key]
 
     @cached_property
-    def _by_key(self) -> dict[str, dict[RowKey, LeaderboardRow]]:
+    def _rows_by_condition_and_key(self) -> dict[str, dict[RowKey, LeaderboardRow]]:
         return {name: {row.key: row for row in table.board.rows} for name, table in self.tables.items()}
 
     @cached_property
-    def current_row_key(self) -> RowKey | None:
+    def as_is_row_key(self) -> RowKey | None:
         """The row of the network before conversion, at its size of lowest mean loss; None where there is none."""
         deployed = next(iter(self.tables.values())).deployed
         if deployed is None:
@@ -66,25 +66,27 @@ class ConditionRows:
         return next((key for key in self.keys if (key.configuration, key.estimate) == row), None)
 
     @cached_property
-    def comparison(self) -> ConditionComparison | None:
+    def comparison_of_first_rows(self) -> ConditionComparison | None:
         """The first rows, compared over conditions; None for fewer than two rows or examples."""
-        tables = self.outcome_tables(self.keys[:MAX_COMPARED_ROWS])
-        return None if tables is None else compare_conditions(tables)
+        tables = self.find_outcome_tables_per_condition(self.keys[:MAX_COMPARED_ROWS])
+        return None if tables is None else compare_rows_over_conditions(tables)
 
-    def outcome_tables(self, keys: Sequence[RowKey]) -> list[OutcomeTable] | None:
+    def find_outcome_tables_per_condition(self, keys: Sequence[RowKey]) -> list[OutcomeTable] | None:
         """Outcomes of rows in each condition; None for fewer than two rows or examples."""
         if len(keys) < 2:
             return None
-        tables = [table.outcome_table(keys) for table in self.tables.values()]
+        tables = [table.find_outcome_table_of_rows(keys) for table in self.tables.values()]
         complete = [table for table in tables if table is not None]
         return complete if len(complete) == len(tables) else None
 
 
-def rank_rows_over_conditions(tables: Tables) -> ConditionRows:
+def rank_rows_over_conditions(tables: Tables) -> RowsOverConditions:
     """The rows of all conditions."""
     first = next(iter(tables.values()))
     outcomes = [single.outcomes for table in tables.values() for single in table.per_network_tables]
-    distinct = distinct_rows([table.board for table in tables.values()], outcomes, per_slot=first.per_slot)
+    distinct = merge_rows_equal_at_all_sizes(
+        [table.board for table in tables.values()], outcomes, per_slot=first.per_slot
+    )
     by_key = [{row.key: row for row in rows.board.rows} for rows in distinct]
     losses: dict[RowKey, list[float]] = {}
     without_value: dict[RowKey, LeaderboardRow] = {}
@@ -96,7 +98,7 @@ def rank_rows_over_conditions(tables: Tables) -> ConditionRows:
         else:
             without_value[key] = missing
     keys = sorted(losses, key=lambda key: float(np.mean(losses[key])))
-    return ConditionRows(
+    return RowsOverConditions(
         tables=tables,
         keys=tuple(keys),
         batch_sizes=distinct[0].batch_sizes,

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bln_search.api.conditions.rows import ConditionRows
+from bln_search.api.conditions.rows import RowsOverConditions
 from bln_search.api.ranked.printing import mark_rows_of_all_sizes
 from bln_search.api.ranked.records import Record
-from bln_search.core.configuration import Statistic
 from bln_search.core.enums import Split
-from bln_search.core.score_description import ScoreDescription
+from bln_search.core.loss_description import LossDescription
+from bln_search.core.method import Statistic
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_by_row, regrets
-from bln_search.ranking.selection.recommendation import is_deterministic
-from bln_search.reports.leaderboard_columns import METRICS, SPLITS, metric_of
+from bln_search.ranking.selection.condition_criteria import (
+    Criterion,
+    criterion_value_by_row,
+    regret_by_row_and_condition,
+)
+from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.reports.leaderboard_columns import METRICS, SPLITS, find_metric_value
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.row_columns import letters_column, row_identity_columns
+from bln_search.reports.terminal.row_columns import letters_column_if_readable, row_identity_columns
 
 _DROP_GROUP, _DROP_POPULATION = 1, 2
 
@@ -27,27 +31,27 @@ _CRITERION_LEGENDS = {
 }
 
 
-def condition_table(rows: ConditionRows, batch_sizes: Sequence[int]) -> FittedTable:
+def build_conditions_table(rows: RowsOverConditions, batch_sizes: Sequence[int]) -> FittedTable:
     """Rows by increasing mean over conditions. batch_sizes: all sizes that were evaluated."""
     numbers = [
         Column(
             name,
             [f"{loss:.4f}" for loss in rows.losses[:, position]],
             CellKind.NUMBER,
-            legend="" if position else f"numbers: {_score(rows).text} (lower is better)",
+            legend="" if position else f"numbers: {_shared_score_description(rows).text} (lower is better)",
         )
-        for position, name in enumerate(rows.conditions)
+        for position, name in enumerate(rows.condition_names)
     ]
     criteria = [
         Column(
             criterion,
-            [f"{value:.4f}" for value in (rows.values(criterion) if rows.keys else [])],
+            [f"{value:.4f}" for value in (rows.criterion_values(criterion) if rows.keys else [])],
             CellKind.NUMBER,
             legend=legend,
         )
         for criterion, legend in _CRITERION_LEGENDS.items()
     ]
-    group = _group_column(rows)
+    group = _find_group_letters_column(rows)
     columns = [
         *([] if group is None else [group]),
         *row_identity_columns(rows.keys, _DROP_POPULATION),
@@ -62,62 +66,62 @@ def condition_table(rows: ConditionRows, batch_sizes: Sequence[int]) -> FittedTa
     return mark_rows_of_all_sizes(table, [rows.batch_sizes[key] for key in rows.keys], batch_sizes)
 
 
-def _score(rows: ConditionRows) -> ScoreDescription:
+def _shared_score_description(rows: RowsOverConditions) -> LossDescription:
     """What the loss is, which is the same in all conditions."""
     return next(iter(rows.tables.values())).score
 
 
-def _distinct_rows_without_value(rows: ConditionRows) -> list[LeaderboardRow]:
+def _distinct_rows_without_value(rows: RowsOverConditions) -> list[LeaderboardRow]:
     by_reason = {(row.configuration, row.reason): row for row in rows.without_value}
     return list(by_reason.values())
 
 
-def _group_column(rows: ConditionRows) -> Column | None:
+def _find_group_letters_column(rows: RowsOverConditions) -> Column | None:
     """Letters of the compact letter display of the mean; None where they add nothing or cannot be read."""
     legend = (
         "group: rows that share a letter do not differ significantly in the mean (5 %, Holm over pairs and conditions)"
     )
-    return letters_column(_letters(rows), legend, _DROP_GROUP)
+    return letters_column_if_readable(_letters_by_row(rows), legend, _DROP_GROUP)
 
 
-def _letters(rows: ConditionRows) -> list[str | None]:
+def _letters_by_row(rows: RowsOverConditions) -> list[str | None]:
     """Letters of each row; None for rows that were not compared."""
-    letters = None if rows.comparison is None else rows.comparison.letters
+    letters = None if rows.comparison_of_first_rows is None else rows.comparison_of_first_rows.letters
     compared = list(letters or [])
     return [*compared, *([None] * (len(rows.keys) - len(compared)))]
 
 
-def condition_records(rows: ConditionRows) -> list[Record]:
+def conditions_table_to_records(rows: RowsOverConditions) -> list[Record]:
     """One record for each row, by increasing mean over conditions; rows without a value in every condition are last."""
     tables = rows.tables
     first = next(iter(tables.values()))
-    letters = _letters(rows)
-    above = regrets(rows.losses) if rows.keys else rows.losses
-    values = {criterion: criterion_by_row(rows.losses, criterion) for criterion in Criterion} if rows.keys else {}
+    letters = _letters_by_row(rows)
+    above = regret_by_row_and_condition(rows.losses) if rows.keys else rows.losses
+    values = {criterion: criterion_value_by_row(rows.losses, criterion) for criterion in Criterion} if rows.keys else {}
     keys = [*rows.keys, *(row.key for row in rows.without_value)]
     reasons = {row.key: row.reason or str(row.state) for row in rows.without_value}
     records = []
     for index, key in enumerate(keys):
         has_value = index < len(rows.keys)
         record: Record = {"configuration": str(key.configuration)}
-        record |= {statistic.value: key.configuration.source(statistic).value for statistic in Statistic}
+        record |= {statistic.value: key.configuration.source_of(statistic).value for statistic in Statistic}
         record |= {
             "population": key.estimate,
             "batch_size": key.batch_size,
             "batch_sizes": " ".join(map(str, rows.batch_sizes[key])),
-            "independent": is_deterministic(key.configuration, per_slot=first.per_slot),
+            "independent": is_deterministic_configuration(key.configuration, per_slot=first.per_slot),
             "group": letters[index] if has_value else None,
         }
         for criterion in Criterion:
             record[str(criterion)] = float(values[criterion][index]) if has_value else None
         for position, name in enumerate(tables):
-            row = rows.row(name, key)
+            row = rows.get_row(name, key)
             record[f"{name}_regret"] = float(above[index, position]) if has_value else None
             for split in SPLITS:
                 if split is Split.TEST and not any(split in other.metrics for other in tables[name].board.rows):
                     continue
                 for metric in METRICS if first.has_accuracy else METRICS[:1]:
-                    value = metric_of(row, split, metric)
+                    value = find_metric_value(row, split, metric)
                     record[f"{name}_{split}_{metric}"] = None if value is None else value.mean
         record["reason"] = reasons.get(key)
         records.append(record)

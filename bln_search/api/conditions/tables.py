@@ -9,22 +9,22 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
-from bln_search.api.conditions.batch_size_summary import BatchSizeSummary
-from bln_search.api.conditions.recommendation import ConditionRecommendation, recommend_over_conditions
-from bln_search.api.conditions.rows import ConditionRows, rank_rows_over_conditions
-from bln_search.api.conditions.summary_table import condition_records, condition_table
+from bln_search.api.conditions.batch_size_summary import RecommendationsByBatchSize
+from bln_search.api.conditions.recommendation import RecommendationOverConditions, recommend_over_conditions
+from bln_search.api.conditions.rows import RowsOverConditions, rank_rows_over_conditions
+from bln_search.api.conditions.summary_table import build_conditions_table, conditions_table_to_records
 from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
-from bln_search.api.ranked.figures import plotly_figure
-from bln_search.api.ranked.printing import row_label
+from bln_search.api.ranked.figures import make_plotly_figure
+from bln_search.api.ranked.printing import format_chart_row_label
 from bln_search.api.ranked.record_table import RecordTable
 from bln_search.api.ranked.records import Record
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.api.ranked.table import RankedConfigurations
-from bln_search.api.ranked.writer import write_tables
+from bln_search.api.ranked.writer import write_ranked_tables
 from bln_search.core.errors import ModelError
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.selection.condition_criteria import Criterion
-from bln_search.reports.charts.ranked_rows import condition_heat_map
+from bln_search.reports.charts.ranked_rows import row_losses_by_condition_heat_map
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.specs.external_results import ExternalResults
 from bln_search.specs.sections.condition import CLEAN
@@ -75,7 +75,7 @@ class RankedConditions(RecordTable):
         return tuple(sorted({row.batch_size for table in tables for row in table.board.rows}))
 
     @cached_property
-    def rows(self) -> ConditionRows:
+    def rows_over_conditions(self) -> RowsOverConditions:
         """The rows of the printed table."""
         return rank_rows_over_conditions(self.conditions)
 
@@ -106,20 +106,20 @@ class RankedConditions(RecordTable):
         Raises:
             ValueError: No row was evaluated at this size.
         """
-        return self._select_batch_size(batch_size)
+        return self._at_batch_size_or_all(batch_size)
 
     @cached_property
-    def _by_size(self) -> dict[int, RankedConditions]:
+    def _cache_by_batch_size(self) -> dict[int, RankedConditions]:
         return {}
 
-    def _select_batch_size(self, batch_size: int | None) -> RankedConditions:
+    def _at_batch_size_or_all(self, batch_size: int | None) -> RankedConditions:
         """The tables of a size, each built once; all rows for None."""
         if batch_size is None:
             return self
-        if batch_size not in self._by_size:
+        if batch_size not in self._cache_by_batch_size:
             tables = {name: table.at_batch_size(batch_size) for name, table in self.conditions.items()}
-            self._by_size[batch_size] = replace(self, conditions=tables)
-        return self._by_size[batch_size]
+            self._cache_by_batch_size[batch_size] = replace(self, conditions=tables)
+        return self._cache_by_batch_size[batch_size]
 
     def of_network(self, index: int) -> RankedConditions:
         """The tables of one of several networks, by its position in the evaluated list.
@@ -135,7 +135,7 @@ class RankedConditions(RecordTable):
 
     def recommendation_for(
         self, *, batch_size: int | None = None, over: str = Criterion.WORST
-    ) -> ConditionRecommendation:
+    ) -> RecommendationOverConditions:
         """Select a row at one mini-batch size, or among the rows of all sizes.
 
         Among the rows near the lowest value of the criterion, the cheapest that is independent of the mini-batch. The
@@ -154,32 +154,32 @@ class RankedConditions(RecordTable):
             raise ValueError(
                 f"over={over!r} is unknown: give {', '.join(Criterion)}, or a condition: {', '.join(self.conditions)}"
             )
-        selected = self._select_batch_size(batch_size)
+        selected = self._at_batch_size_or_all(batch_size)
         return selected.recommendation_over(over)
 
-    def recommendation_over(self, over: str) -> ConditionRecommendation:
+    def recommendation_over(self, over: str) -> RecommendationOverConditions:
         """The recommendation among all rows of these tables, computed once. over: as of `recommendation_for`."""
-        if over not in self._recommendations:
-            self._recommendations[over] = recommend_over_conditions(self.rows, over)
-        return self._recommendations[over]
+        if over not in self._recommendation_cache:
+            self._recommendation_cache[over] = recommend_over_conditions(self.rows_over_conditions, over)
+        return self._recommendation_cache[over]
 
     @cached_property
-    def _recommendations(self) -> dict[str, ConditionRecommendation]:
+    def _recommendation_cache(self) -> dict[str, RecommendationOverConditions]:
         return {}
 
     @property
-    def by_batch_size(self) -> BatchSizeSummary:
+    def by_batch_size(self) -> RecommendationsByBatchSize:
         """What to use at each mini-batch size under each criterion, and what it costs."""
         names = [*Criterion, *self.conditions]
         pairs = [(size, over) for size in self.batch_sizes for over in names]
-        return BatchSizeSummary(
+        return RecommendationsByBatchSize(
             tuple(self.recommendation_for(batch_size=size, over=over) for size, over in pairs),
             tuple(size for size, _ in pairs),
         )
 
     def to_records(self) -> list[Record]:
         """The table as one dictionary for each row."""
-        return condition_records(self.rows)
+        return conditions_table_to_records(self.rows_over_conditions)
 
     def plot(self) -> Any:
         """The loss of each row in each condition as a heat map, as a `plotly.graph_objects.Figure`.
@@ -190,12 +190,14 @@ class RankedConditions(RecordTable):
             MissingPackageError: plotly is not installed.
             ModelError: No row has a value in every condition.
         """
-        if not self.rows.keys:
+        if not self.rows_over_conditions.keys:
             raise ModelError("a chart needs a row with a value in every condition")
-        keys = self.rows.keys[:MAX_COMPARED_ROWS]
-        labels = [row_label(key, self.rows.batch_sizes[key], self.batch_sizes) for key in keys]
-        losses = self.rows.losses[: len(keys)].tolist()
-        return plotly_figure(condition_heat_map(labels, list(self.conditions), losses))
+        keys = self.rows_over_conditions.keys[:MAX_COMPARED_ROWS]
+        labels = [
+            format_chart_row_label(key, self.rows_over_conditions.batch_sizes[key], self.batch_sizes) for key in keys
+        ]
+        losses = self.rows_over_conditions.losses[: len(keys)].tolist()
+        return make_plotly_figure(row_losses_by_condition_heat_map(labels, list(self.conditions), losses))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write all tables to a file, as `RankedConfigurations.save` does."""
@@ -203,14 +205,14 @@ class RankedConditions(RecordTable):
         networks: list[dict[str | None, RankedConfigurations]] = [
             {name: table.per_network_tables[index] for name, table in self.conditions.items()} for index in range(count)
         ]
-        return write_tables(networks, path)
+        return write_ranked_tables(networks, path)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {', '.join(self.conditions)}; {len(self.rows.keys)} rows>"
+        return f"<{type(self).__name__}: {', '.join(self.conditions)}; {len(self.rows_over_conditions.keys)} rows>"
 
     def _table_with_sentences(self) -> tuple[FittedTable, Sequence[str]]:
-        criteria = list(Criterion) if self.rows.keys else []
-        lines = [line for over in criteria for line in self.recommendation_over(over).lines]
+        criteria = list(Criterion) if self.rows_over_conditions.keys else []
+        lines = [line for over in criteria for line in self.recommendation_over(over).headline_and_fact_lines]
         if len(self.batch_sizes) > 1:
             lines.append("The row to use at each mini-batch size: by_batch_size.")
-        return condition_table(self.rows, self.batch_sizes), lines
+        return build_conditions_table(self.rows_over_conditions, self.batch_sizes), lines

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.api.export.example_inputs import ExampleInputs
-from bln_search.api.export.outputs import named_outputs
+from bln_search.api.export.outputs import flatten_outputs_by_name
 from bln_search.api.export.runtimes import Program
 from bln_search.core.undefined_reasons import too_few_slots_reason
 
@@ -20,7 +20,7 @@ TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class SizeParity:
+class OutputParityAtBatchSize:
     """The comparison at one mini-batch size.
 
     Attributes:
@@ -43,7 +43,7 @@ class SizeParity:
 
 
 @dataclass(frozen=True)
-class Parity:
+class OutputParity:
     """The comparison at every mini-batch size.
 
     Attributes:
@@ -52,7 +52,7 @@ class Parity:
     """
 
     inputs: str
-    sizes: tuple[SizeParity, ...]
+    sizes: tuple[OutputParityAtBatchSize, ...]
 
     @property
     def is_within_tolerance(self) -> bool:
@@ -67,7 +67,7 @@ class Parity:
             differences, key=lambda difference: difference if isfinite(difference) else float("inf"), default=0.0
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """The content of parity.json; a difference that is infinite or NaN is null."""
         content = asdict(self)
         for size in content["sizes"]:
@@ -78,14 +78,14 @@ class Parity:
 
 
 @torch.no_grad()
-def compare_forms(
+def compare_outputs_of_forms(
     eager: nn.Module,
     forms: Mapping[str, Program],
     examples: ExampleInputs,
     inputs_text: str,
     sizes: Sequence[int],
     largest_batch_size: int | None,
-) -> Parity:
+) -> OutputParity:
     """Compare the outputs of every form with those of `eager`, at each mini-batch size.
 
     Args:
@@ -99,19 +99,21 @@ def compare_forms(
     comparisons = []
     for size in sizes:
         if largest_batch_size is not None and size > largest_batch_size:
-            comparisons.append(SizeParity(size, None, {}, too_few_slots_reason(largest_batch_size, size)))
+            comparisons.append(OutputParityAtBatchSize(size, None, {}, too_few_slots_reason(largest_batch_size, size)))
             continue
-        batch = examples.mini_batch(size)
-        expected = list(named_outputs(batch.call(eager)).values())
+        batch = examples.make_mini_batch(size)
+        expected = list(flatten_outputs_by_name(batch.call_with_copies(eager)).values())
         largest = max((value.double().abs().max().item() for value in expected if value.numel()), default=0.0)
-        differences = {form: _largest_difference(batch.call(run), expected) for form, run in forms.items()}
-        comparisons.append(SizeParity(size, largest, differences))
-    return Parity(inputs_text, tuple(comparisons))
+        differences = {
+            form: _largest_output_difference(batch.call_with_copies(run), expected) for form, run in forms.items()
+        }
+        comparisons.append(OutputParityAtBatchSize(size, largest, differences))
+    return OutputParity(inputs_text, tuple(comparisons))
 
 
-def _largest_difference(outputs: Any, expected: Sequence[Tensor]) -> float:
+def _largest_output_difference(outputs: Any, expected: Sequence[Tensor]) -> float:
     """The largest absolute difference; infinite if shapes differ."""
-    values = list(named_outputs(outputs).values())
+    values = list(flatten_outputs_by_name(outputs).values())
     if [value.shape for value in values] != [value.shape for value in expected]:
         return float("inf")
     differences = [

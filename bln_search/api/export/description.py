@@ -2,7 +2,7 @@
 
 The format says whose network it is: 1, that of a study, which `load` builds; 2, a user's own network; 3, that of a
 study under a row with blended statistics; 4 and 5, that of a study and a user's own network with options of BN, LN
-and BLN that earlier versions did not have.
+and BLN that earlier versions did not have; 6, that of a study with another task than classification.
 """
 
 from __future__ import annotations
@@ -11,22 +11,29 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
-from bln_search.core.blend import parse_estimate
-from bln_search.core.configuration import Method
+from bln_search.core.blend import parse_estimate_label
 from bln_search.core.enums import Affine, NormalizedAxes, PopulationEstimate, Semantics
+from bln_search.core.loss_description import CROSS_ENTROPY
+from bln_search.core.method import Method
+from bln_search.core.tasks import TaskName
 from bln_search.specs.sections.configuration_code import ConfigurationCode
 from bln_search.specs.sections.data import Standardization
 
-STUDY_FORMAT, NETWORK_FORMAT, BLEND_FORMAT, STUDY_OPTIONS_FORMAT, NETWORK_OPTIONS_FORMAT = 1, 2, 3, 4, 5
+STUDY_FORMAT, NETWORK_FORMAT, BLEND_FORMAT, STUDY_OPTIONS_FORMAT, NETWORK_OPTIONS_FORMAT, TASK_FORMAT = 1, 2, 3, 4, 5, 6
 """Formats of configuration.json; a new number is added if an older bln-search could not read it."""
 
 
-class _Section(BaseModel):
+def output_name(task: TaskName) -> str:
+    """The name of the output of the programs of a study's network."""
+    return "numbers" if task is TaskName.REGRESSION else "logits"
+
+
+class _FrozenSchema(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ModelDescription(_Section):
-    """The model: name, options, shape of one example, number and names of the classes."""
+class ModelDescription(_FrozenSchema):
+    """The model: name, options, shape of one example, number and names of its outputs, for classes one each."""
 
     name: str
     options: dict[str, Any]
@@ -35,7 +42,7 @@ class ModelDescription(_Section):
     class_names: tuple[str, ...] | None
 
 
-class NormalizationDescription(_Section):
+class NormalizationDescription(_FrozenSchema):
     """Options of the normalization layers.
 
     Attributes:
@@ -51,7 +58,7 @@ class NormalizationDescription(_Section):
     per_slot: bool
 
 
-class RowDescription(_Section):
+class ExportedRowDescription(_FrozenSchema):
     """The exported row of the ranked table.
 
     Attributes:
@@ -68,30 +75,33 @@ class RowDescription(_Section):
 
     @field_validator("estimate")
     @classmethod
-    def _check_estimate(cls, value: str | None) -> str | None:
+    def _validate_estimate_label(cls, value: str | None) -> str | None:
         if value is not None:
-            PopulationEstimate(parse_estimate(value)[0])
+            PopulationEstimate(parse_estimate_label(value)[0])
         return value
 
 
-class MetricValues(_Section):
-    """Loss (nats) and accuracy (fraction) on a split; deviations over seeds, None for one seed."""
+class LossAndAccuracy(_FrozenSchema):
+    """Loss and accuracy (fraction) on a split; deviations over seeds, None for one seed.
+
+    The accuracy is None for a task without.
+    """
 
     loss: float
-    accuracy: float
+    accuracy: float | None
     loss_deviation: float | None = None
     accuracy_deviation: float | None = None
 
 
-class ExportMetrics(_Section):
+class ExportedRowMetrics(_FrozenSchema):
     """Figures by split: means over all seeds, and those of the exported seed."""
 
     seeds: int
-    over_seeds: dict[str, MetricValues]
-    this_seed: dict[str, MetricValues]
+    over_seeds: dict[str, LossAndAccuracy]
+    this_seed: dict[str, LossAndAccuracy]
 
 
-class Origin(_Section):
+class ExportOrigin(_FrozenSchema):
     """The study, the trial and the checkpoint."""
 
     study: str
@@ -107,29 +117,41 @@ class Origin(_Section):
     trained_with: dict[str, Any]
 
 
-class ExportDescription(_Section):
+class StudyNetworkDescription(_FrozenSchema):
     """The content of configuration.json for a network of a study.
 
     Attributes:
+        task: What the network was trained for.
+        loss: Name and unit of the loss.
         folded: The programs have affine steps instead of normalization layers.
         not_folded_because: Why the layers are not folded; None if they are.
         files: SHA-256 of each file, by file name.
     """
 
-    format: Literal[1, 3, 4]
+    format: Literal[1, 3, 4, 6]
+    task: TaskName = TaskName.CLASSIFICATION
+    loss: str = CROSS_ENTROPY.text
     model: ModelDescription
     normalization: NormalizationDescription
-    row: RowDescription
+    row: ExportedRowDescription
     standardization: Standardization
     folded: bool
     not_folded_because: str | None
-    figures: ExportMetrics
-    origin: Origin
+    figures: ExportedRowMetrics
+    origin: ExportOrigin
     versions: dict[str, str]
     files: dict[str, str]
 
+    @model_serializer(mode="wrap")
+    def _omit_task_of_classification(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the task in the formats that do not have it."""
+        values: dict[str, Any] = serialize(self)
+        if self.format != TASK_FORMAT:
+            values = {name: value for name, value in values.items() if name not in ("task", "loss")}
+        return values
 
-class TensorDescription(_Section):
+
+class TensorDescription(_FrozenSchema):
     """An input or output.
 
     Attributes:
@@ -141,7 +163,7 @@ class TensorDescription(_Section):
     shape: tuple[int | None, ...]
 
 
-class LayerDescription(_Section):
+class NormLayerDescription(_FrozenSchema):
     """A normalization layer with its configuration.
 
     Attributes:
@@ -167,19 +189,19 @@ class LayerDescription(_Section):
     unbiased: bool = False
 
     @property
-    def has_options(self) -> bool:
+    def has_options_of_newer_formats(self) -> bool:
         """Whether an option differs from its default that earlier versions do not know."""
         return (self.axes, self.affine, self.unbiased) != (NormalizedAxes.POSITION, Affine.CHANNEL, False)
 
     @model_serializer(mode="wrap")
     def _omit_default_options(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = serialize(self)
-        if not self.has_options:
+        if not self.has_options_of_newer_formats:
             values = {name: value for name, value in values.items() if name not in ("axes", "affine", "unbiased")}
         return values
 
 
-class NetworkDescription(_Section):
+class OwnNetworkDescription(_FrozenSchema):
     """The content of configuration.json for a user's own network.
 
     Attributes:
@@ -200,7 +222,7 @@ class NetworkDescription(_Section):
     inputs: dict[str, TensorDescription]
     named_inputs: bool
     outputs: dict[str, TensorDescription]
-    layers: dict[str, LayerDescription]
+    layers: dict[str, NormLayerDescription]
     deterministic: bool
     largest_batch_size: int | None
     folded: bool

@@ -37,22 +37,22 @@ class ExampleInputs:
         """Number of examples."""
         return len(self.tensors[0])
 
-    def mini_batch(self, size: int) -> ExampleInputs:
+    def make_mini_batch(self, size: int) -> ExampleInputs:
         """The first `size` examples, repeated if there are fewer."""
         rows = torch.arange(size) % self.num_examples
-        return self._with_tensors(lambda tensor: tensor[rows])
+        return self._map_tensors(lambda tensor: tensor[rows])
 
-    def call(self, function: Callable[..., Any]) -> Any:
+    def call_with_copies(self, function: Callable[..., Any]) -> Any:
         """Call `function` with copies of the tensors, which it may overwrite."""
-        copies = self._with_tensors(torch.clone)
+        copies = self._map_tensors(torch.clone)
         return function(*copies.positional, **copies.named)
 
-    def _with_tensors(self, change: Callable[[Tensor], Tensor]) -> ExampleInputs:
+    def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> ExampleInputs:
         named = {name: change(tensor) for name, tensor in self.named.items()}
         return ExampleInputs(tuple(map(change, self.positional)), named, self.names)
 
 
-def example_of_one_input(tensor: Tensor) -> ExampleInputs:
+def make_single_tensor_inputs(tensor: Tensor) -> ExampleInputs:
     """Examples of a network with one input."""
     return ExampleInputs((tensor,), {}, ("inputs",))
 
@@ -73,7 +73,7 @@ def parse_example_inputs(value: object, network: nn.Module) -> ExampleInputs:
     elif isinstance(value, Mapping):
         parts = dict(value)
     elif isinstance(value, tuple | list):
-        parts = dict(zip(_argument_names(network, len(value)), value, strict=True))
+        parts = dict(zip(_forward_argument_names(network, len(value)), value, strict=True))
     else:
         raise DataError(
             f"example_inputs has the type {type(value).__name__}: give a tensor with a few examples on the first axis, "
@@ -98,7 +98,7 @@ def parse_example_inputs(value: object, network: nn.Module) -> ExampleInputs:
     return ExampleInputs(() if is_named else tuple(tensors.values()), tensors if is_named else {}, tuple(tensors))
 
 
-def _argument_names(network: nn.Module, count: int) -> list[str]:
+def _forward_argument_names(network: nn.Module, count: int) -> list[str]:
     """Names of the first `count` arguments of the forward pass; numbers after those that have a name."""
     parameters = inspect.signature(network.forward).parameters.values()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -11,9 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.api.arguments import check_network
-from bln_search.api.export.description import ExportDescription, LayerDescription, NetworkDescription
-from bln_search.api.export.exported import WEIGHTS_FILE, check_file, load_study_network, read_description, read_weights
-from bln_search.api.export.runtimes import TORCH_PROGRAM, load_program
+from bln_search.api.export.description import NormLayerDescription, OwnNetworkDescription, StudyNetworkDescription
+from bln_search.api.export.exported import (
+    WEIGHTS_FILE,
+    check_file_sha256,
+    load_exported_study_network,
+    read_export_description,
+    read_exported_weights,
+)
+from bln_search.api.export.runtimes import TORCH_PROGRAM, load_torch_program_as_module
 from bln_search.core.enums import Affine
 from bln_search.core.errors import DataError, ModelError
 from bln_search.norms import Normalization
@@ -21,7 +27,7 @@ from bln_search.norms.feature_layer import FeatureStatisticsLayer
 from bln_search.norms.network.layers import find_norms
 
 
-class ProgramNetwork(nn.Module):
+class TorchExportProgramModule(nn.Module):
     """A torch.export program as a module. It has the inputs and outputs of the exported network, without gradients.
 
     Attributes:
@@ -73,34 +79,34 @@ def load(folder: str | Path, *, model: nn.Module | None = None) -> nn.Module:
         outputs = model(inputs)
     """
     path = Path(folder)
-    description = read_description(path)
-    if isinstance(description, ExportDescription):
+    description = read_export_description(path)
+    if isinstance(description, StudyNetworkDescription):
         if model is not None:
             raise DataError(
                 f"{path} is the export of a study, which builds its own network: call load({str(folder)!r})"
             )
-        return load_study_network(path, description)
+        return load_exported_study_network(path, description)
     if model is not None:
         check_network(model, "load(folder, model=network)")
-        return _load_into(model, path, description)
+        return _load_weights_into_model(model, path, description)
     if TORCH_PROGRAM not in description.files:
         raise DataError(
             f"{path} was exported without a torch.export program: load the weights into your network, as in "
             'load(folder, model=network), or export it again with the format "torch_export"'
         )
-    check_file(path / TORCH_PROGRAM, description.files)
-    return ProgramNetwork(load_program(path / TORCH_PROGRAM))
+    check_file_sha256(path / TORCH_PROGRAM, description.files)
+    return TorchExportProgramModule(load_torch_program_as_module(path / TORCH_PROGRAM))
 
 
-def _load_into(model: nn.Module, folder: Path, description: NetworkDescription) -> nn.Module:
+def _load_weights_into_model(model: nn.Module, folder: Path, description: OwnNetworkDescription) -> nn.Module:
     """Load weights, population values and configurations into a network of the user."""
     if WEIGHTS_FILE not in description.files:
         raise DataError(
             f"{folder} was exported without weights: call load(folder), or export it again with the format "
             '"safetensors"'
         )
-    state = read_weights(folder, description.files)
-    _check_layers(model, description)
+    state = read_exported_weights(folder, description.files)
+    _check_layers_match_export(model, description)
     before = copy.deepcopy(model.state_dict())
     try:
         model.load_state_dict(state)
@@ -112,7 +118,7 @@ def _load_into(model: nn.Module, folder: Path, description: NetworkDescription) 
     return model.eval()
 
 
-def _check_layers(model: nn.Module, description: NetworkDescription) -> None:
+def _check_layers_match_export(model: nn.Module, description: OwnNetworkDescription) -> None:
     """Raise DataError unless the model has the normalization layers of the export."""
     try:
         layers = find_norms(model)
@@ -125,15 +131,19 @@ def _check_layers(model: nn.Module, description: NetworkDescription) -> None:
             f"{where} has no normalization layer {mismatched[0]}: build the network and convert it as before the export"
         )
     for name, layer in layers.items():
-        actual, exported = _formula_options(describe_layer(layer)), _formula_options(description.layers[name])
+        actual, exported = (
+            _layer_formula_options(describe_norm_layer(layer)),
+            _layer_formula_options(description.layers[name]),
+        )
         if actual != exported:
             raise DataError(
-                f"the layer {name} of this {type(model).__name__} is {_format_formula_options(actual)}, "
-                f"that of the export is {_format_formula_options(exported)}: convert the network as before the export"
+                f"the layer {name} of this {type(model).__name__} is {_format_layer_formula_options(actual)}, "
+                f"that of the export is {_format_layer_formula_options(exported)}: convert the network as before "
+                "the export"
             )
 
 
-def describe_layer(layer: Normalization) -> LayerDescription:
+def describe_norm_layer(layer: Normalization) -> NormLayerDescription:
     """Describe a normalization layer."""
     formula = layer.formula_variant
     semantics = next(
@@ -141,7 +151,7 @@ def describe_layer(layer: Normalization) -> LayerDescription:
         for semantics, variant in layer.formula_variants.items()
         if replace(variant, epsilon=formula.epsilon, unbiased=formula.unbiased) == formula
     )
-    return LayerDescription(
+    return NormLayerDescription(
         method=layer.method,
         semantics=semantics,
         epsilon=formula.epsilon,
@@ -156,12 +166,12 @@ def describe_layer(layer: Normalization) -> LayerDescription:
     )
 
 
-def _formula_options(layer: LayerDescription) -> dict[str, object]:
+def _layer_formula_options(layer: NormLayerDescription) -> dict[str, object]:
     """What the weights do not contain."""
     return layer.model_dump(
         include={"method", "semantics", "epsilon", "features", "feature_axis", "axes", "affine", "unbiased"}
     )
 
 
-def _format_formula_options(formula: dict[str, object]) -> str:
+def _format_layer_formula_options(formula: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in formula.items())

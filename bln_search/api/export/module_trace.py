@@ -10,7 +10,7 @@ from torch import nn
 
 
 @dataclass
-class ModuleTrace:
+class EnteredModules:
     """The modules that a forward pass has entered and not left, outermost first.
 
     Attributes:
@@ -20,16 +20,16 @@ class ModuleTrace:
     entered: list[tuple[str, nn.Module]] = field(default_factory=list)
 
     @property
-    def description(self) -> str:
+    def innermost_module_text(self) -> str:
         """The innermost module in words; empty if there is none, or the network alone."""
         name, module = self.entered[-1] if self.entered else ("", None)
         return f"the module {name} ({type(module).__name__})" if name else ""
 
 
 @contextmanager
-def trace_entered_modules(network: nn.Module) -> Iterator[ModuleTrace]:
+def trace_entered_modules(network: nn.Module) -> Iterator[EnteredModules]:
     """Within this context, follow which modules the forward pass of `network` is in."""
-    trace = ModuleTrace()
+    trace = EnteredModules()
     handles = []
     for name, module in network.named_modules():
         # a hook that returns something would replace inputs or outputs

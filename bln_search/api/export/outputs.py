@@ -10,7 +10,7 @@ from torch import Tensor
 from bln_search.core.errors import ExportError
 
 
-def named_outputs(outputs: Any, name: str = "outputs") -> dict[str, Tensor]:
+def flatten_outputs_by_name(outputs: Any, name: str = "outputs") -> dict[str, Tensor]:
     """The tensors of the outputs in order, by name: `outputs`, or the keys and positions that lead to a tensor.
 
     Args:
@@ -22,19 +22,19 @@ def named_outputs(outputs: Any, name: str = "outputs") -> dict[str, Tensor]:
     """
     if isinstance(outputs, Tensor):
         return {name: outputs}
-    return dict(_leaves(outputs, ""))
+    return dict(_iter_named_tensor_leaves(outputs, ""))
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+def _iter_named_tensor_leaves(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
     kind = type(value)
     if isinstance(value, Tensor):
         yield path, value
     elif kind is dict:
         for key, part in value.items():
-            yield from _leaves(part, f"{path}_{key}" if path else str(key))
+            yield from _iter_named_tensor_leaves(part, f"{path}_{key}" if path else str(key))
     elif kind in (tuple, list):
         for index, part in enumerate(value):
-            yield from _leaves(part, f"{path or 'outputs'}_{index}")
+            yield from _iter_named_tensor_leaves(part, f"{path or 'outputs'}_{index}")
     else:
         raise ExportError(
             f"the network returns {f'a {kind.__name__} as {path}' if path else f'a {kind.__name__}'}: wrap it so that "

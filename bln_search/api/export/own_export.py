@@ -14,25 +14,25 @@ from torch import Tensor, nn
 
 from bln_search.api.apply import Choice, apply_configuration
 from bln_search.api.arguments import ExportFormatName, check_network
-from bln_search.api.export.cards.network_card import network_card
-from bln_search.api.export.check import Parity
+from bln_search.api.export.cards.network_card import render_own_network_model_card
+from bln_search.api.export.check import OutputParity
 from bln_search.api.export.description import (
     NETWORK_FORMAT,
     NETWORK_OPTIONS_FORMAT,
-    NetworkDescription,
+    OwnNetworkDescription,
     TensorDescription,
 )
 from bln_search.api.export.example_inputs import ExampleInputs, parse_example_inputs
-from bln_search.api.export.folder import check_target_folder
-from bln_search.api.export.loading import describe_layer, load
+from bln_search.api.export.folder import check_export_folder_writable
+from bln_search.api.export.loading import describe_norm_layer, load
 from bln_search.api.export.module_trace import trace_entered_modules
-from bln_search.api.export.outputs import named_outputs
-from bln_search.api.export.runtimes import check_packages
-from bln_search.api.export.state import fold_if_possible, largest_batch_size, package_versions
-from bln_search.api.export.writing import ExportPlan, write_export
-from bln_search.core.configuration import Method
+from bln_search.api.export.outputs import flatten_outputs_by_name
+from bln_search.api.export.runtimes import check_onnx_packages_installed
+from bln_search.api.export.state import collect_package_versions, find_batch_size_limit, fold_network_or_explain
+from bln_search.api.export.writing import ExportPlan, write_and_compare_export
 from bln_search.core.enums import ExportFormat, parse_enum
 from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, ExportError
+from bln_search.core.method import Method
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import find_norms
 
@@ -111,21 +111,21 @@ def export(
         outputs = bln_search.load("folder")(inputs)
     """
     check_network(network, "export(network, folder, example_inputs=inputs)")
-    kinds = _parse_formats(formats)
+    kinds = _parse_export_formats(formats)
     if ExportFormat.ONNX in kinds:
-        check_packages()
+        check_onnx_packages_installed()
     path = Path(folder)
-    check_target_folder(path, overwrite=overwrite)
+    check_export_folder_writable(path, overwrite=overwrite)
     examples = parse_example_inputs(example_inputs, network)
     find_norms(network)
-    exported = _configured_copy(network, configuration)
-    largest = largest_batch_size(exported)
+    exported = _copy_with_configuration(network, configuration)
+    largest = find_batch_size_limit(exported)
     sizes = [
         size
         for size in dict.fromkeys((1, 2, examples.num_examples, 2 * examples.num_examples))
         if not largest or size <= largest
     ]
-    description = _describe(exported, examples, sizes, largest)
+    description = _describe_own_network(exported, examples, sizes, largest)
     plan = ExportPlan(
         network=exported,
         examples=examples,
@@ -133,16 +133,18 @@ def export(
         sizes=sizes,
         largest_batch_size=largest,
         formats=kinds,
-        fold=partial(fold_if_possible, exported),
-        reload=partial(_reload, exported),
+        fold=partial(fold_network_or_explain, exported),
+        reload=partial(_copy_with_weights_of_folder, exported),
         output_name="outputs",
         remedy=_REMEDY,
     )
-    description, parity = write_export(path, plan, description, network_card, overwrite=overwrite)
-    return _report(path, description, parity)
+    description, parity = write_and_compare_export(
+        path, plan, description, render_own_network_model_card, overwrite=overwrite
+    )
+    return _build_export_report(path, description, parity)
 
 
-def _parse_formats(formats: object) -> frozenset[ExportFormat]:
+def _parse_export_formats(formats: object) -> frozenset[ExportFormat]:
     if isinstance(formats, str) or not isinstance(formats, Iterable):
         raise TypeError(f'formats is a list of formats, as in ["safetensors", "onnx"], not {formats!r}')
     parsed = frozenset(parse_enum(ExportFormat, name, "export format") for name in formats)
@@ -151,7 +153,7 @@ def _parse_formats(formats: object) -> frozenset[ExportFormat]:
     return parsed
 
 
-def _configured_copy(network: nn.Module, configuration: Choice | None) -> nn.Module:
+def _copy_with_configuration(network: nn.Module, configuration: Choice | None) -> nn.Module:
     """A copy on the CPU in evaluation mode, with the configuration and the population values that it reads."""
     try:
         exported = copy.deepcopy(network).cpu().eval()
@@ -168,77 +170,77 @@ def _configured_copy(network: nn.Module, configuration: Choice | None) -> nn.Mod
     return exported
 
 
-def _describe(
+def _describe_own_network(
     network: nn.Module, examples: ExampleInputs, sizes: Sequence[int], largest: int | None
-) -> NetworkDescription:
+) -> OwnNetworkDescription:
     """Describe the export, without folding and files."""
     layers = find_norms(network)
     reached: set[Normalization] = set()
     handles = [layer.register_forward_pre_hook(lambda layer, _: reached.add(layer)) for layer in layers.values()]
     try:
-        outputs = [_outputs_of(network, examples.mini_batch(size)) for size in sizes]
+        outputs = [_run_network_and_name_outputs(network, examples.make_mini_batch(size)) for size in sizes]
     finally:
         for handle in handles:
             handle.remove()
-    inputs = [dict(zip(examples.names, examples.mini_batch(size).tensors, strict=True)) for size in sizes]
-    described = {name: describe_layer(layer) for name, layer in layers.items()}
-    has_options = any(layer.has_options for layer in described.values())
-    return NetworkDescription(
+    inputs = [dict(zip(examples.names, examples.make_mini_batch(size).tensors, strict=True)) for size in sizes]
+    described = {name: describe_norm_layer(layer) for name, layer in layers.items()}
+    has_options = any(layer.has_options_of_newer_formats for layer in described.values())
+    return OwnNetworkDescription(
         format=NETWORK_OPTIONS_FORMAT if has_options else NETWORK_FORMAT,
         network=type(network).__name__,
-        inputs=_describe_tensors(inputs),
+        inputs=_describe_tensors_over_batch_sizes(inputs),
         named_inputs=bool(examples.named),
-        outputs=_describe_tensors(outputs),
+        outputs=_describe_tensors_over_batch_sizes(outputs),
         layers=described,
-        deterministic=all(_is_independent(layer) for layer in reached),
+        deterministic=all(_is_layer_batch_independent(layer) for layer in reached),
         largest_batch_size=largest,
         folded=False,
         not_folded_because=None,
-        versions=package_versions(),
+        versions=collect_package_versions(),
         files={},
     )
 
 
 @torch.no_grad()
-def _outputs_of(network: nn.Module, examples: ExampleInputs) -> dict[str, Tensor]:
+def _run_network_and_name_outputs(network: nn.Module, examples: ExampleInputs) -> dict[str, Tensor]:
     """The outputs of a forward pass. Raises ExportError, which names the module, if it fails."""
     with trace_entered_modules(network) as trace:
         try:
-            outputs = examples.call(network)
+            outputs = examples.call_with_copies(network)
         except BlnSearchError:
             raise
         except Exception as error:
-            place = f" in {trace.description}" if trace.description else ""
+            place = f" in {trace.innermost_module_text}" if trace.innermost_module_text else ""
             raise ExportError(
                 f"the forward pass of this {type(network).__name__} fails for a mini-batch of {examples.num_examples} "
                 f"of the example inputs{place}: {error}; nothing was written. The first axis of example_inputs is that "
                 "of the examples, as in inputs[:10], and an exported network takes mini-batches of any size"
             ) from error
-    return named_outputs(outputs)
+    return flatten_outputs_by_name(outputs)
 
 
-def _describe_tensors(by_size: Sequence[Mapping[str, Tensor]]) -> dict[str, TensorDescription]:
+def _describe_tensors_over_batch_sizes(by_size: Sequence[Mapping[str, Tensor]]) -> dict[str, TensorDescription]:
     """Describe tensors. by_size: the same tensors at each mini-batch size."""
     descriptions = {}
     for name, tensor in by_size[0].items():
         lengths = zip(*(tensors[name].shape for tensors in by_size), strict=True)
-        shape = tuple(map(_common_axis_length, lengths))
+        shape = tuple(map(_find_common_axis_length, lengths))
         descriptions[name] = TensorDescription(dtype=str(tensor.dtype).removeprefix("torch."), shape=shape)
     return descriptions
 
 
-def _common_axis_length(lengths: Sequence[int]) -> int | None:
+def _find_common_axis_length(lengths: Sequence[int]) -> int | None:
     """The length of an axis at all mini-batch sizes; None if it depends on the size."""
     return lengths[0] if len(set(lengths)) == 1 else None
 
 
-def _is_independent(layer: Normalization) -> bool:
+def _is_layer_batch_independent(layer: Normalization) -> bool:
     """Whether the layer treats an example in the same way in every mini-batch."""
     has_fixed_weights = layer.method is not Method.BLN or layer.batch_size is not None
     return layer.configuration.is_deterministic and has_fixed_weights
 
 
-def _reload(exported: nn.Module, folder: Path) -> nn.Module:
+def _copy_with_weights_of_folder(exported: nn.Module, folder: Path) -> nn.Module:
     """The network with the weights of a folder; what the weights do not set is NaN."""
     reloaded = copy.deepcopy(exported)
     with torch.no_grad():
@@ -248,7 +250,7 @@ def _reload(exported: nn.Module, folder: Path) -> nn.Module:
     return load(folder, model=reloaded)
 
 
-def _report(folder: Path, description: NetworkDescription, parity: Parity) -> ExportReport:
+def _build_export_report(folder: Path, description: OwnNetworkDescription, parity: OutputParity) -> ExportReport:
     return ExportReport(
         folder=folder,
         files=description.files,

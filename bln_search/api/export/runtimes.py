@@ -29,14 +29,14 @@ _TWO = 2
 """Examples of the mini-batch that is traced: torch would specialize the program to a mini-batch of one."""
 
 
-def check_packages() -> None:
+def check_onnx_packages_installed() -> None:
     """Raise MissingPackageError unless the packages of the extra `export` are installed."""
     for package in ("onnx", "onnxruntime", "onnxscript"):
         if find_spec(package) is None:
             raise MissingPackageError(package, "export")
 
 
-def write_programs(
+def write_torch_and_onnx_programs(
     network: nn.Module,
     examples: ExampleInputs,
     output_names: Sequence[str],
@@ -59,36 +59,38 @@ def write_programs(
     """
     if not {ExportFormat.TORCH_EXPORT, ExportFormat.ONNX} & set(formats):
         return
-    program = _trace(network, examples, largest_batch_size)
+    program = _trace_with_torch_export(network, examples, largest_batch_size)
     if ExportFormat.ONNX in formats:
-        (folder / ONNX_PROGRAM).write_bytes(_export_to_onnx(program, examples, output_names))
+        (folder / ONNX_PROGRAM).write_bytes(_export_to_onnx_bytes(program, examples, output_names))
     if ExportFormat.TORCH_EXPORT in formats:
         content = io.BytesIO()
-        with _suppress_warnings():
+        with _suppress_torch_warnings():
             torch.export.save(program, content)
         (folder / TORCH_PROGRAM).write_bytes(content.getvalue())
 
 
-def _trace(network: nn.Module, examples: ExampleInputs, largest_batch_size: int | None) -> torch.export.ExportedProgram:
+def _trace_with_torch_export(
+    network: nn.Module, examples: ExampleInputs, largest_batch_size: int | None
+) -> torch.export.ExportedProgram:
     batch = torch.export.Dim("batch", min=1, max=largest_batch_size)
-    traced = examples.mini_batch(_TWO)
-    with torch.no_grad(), _suppress_warnings(), trace_entered_modules(network) as where:
+    traced = examples.make_mini_batch(_TWO)
+    with torch.no_grad(), _suppress_torch_warnings(), trace_entered_modules(network) as where:
         try:
             return torch.export.export(
-                network, traced.positional, dict(traced.named), dynamic_shapes=_dynamic_axes(examples, batch)
+                network, traced.positional, dict(traced.named), dynamic_shapes=_dynamic_batch_axes(examples, batch)
             )
         except Exception as error:
-            place = f" in {where.description}" if where.description else ""
+            place = f" in {where.innermost_module_text}" if where.innermost_module_text else ""
             raise ExportError(
                 f"torch cannot trace this network{place}: {_format_export_error(error)}; nothing was written. "
                 "Its forward pass must consist of tensor operations that are the same for every mini-batch size"
             ) from error
 
 
-def _export_to_onnx(
+def _export_to_onnx_bytes(
     program: torch.export.ExportedProgram, examples: ExampleInputs, output_names: Sequence[str]
 ) -> bytes:
-    with torch.no_grad(), _suppress_warnings():
+    with torch.no_grad(), _suppress_torch_warnings():
         try:
             onnx_program = torch.onnx.export(
                 program,
@@ -96,7 +98,7 @@ def _export_to_onnx(
                 dynamo=True,
                 input_names=list(examples.names),
                 output_names=list(output_names),
-                dynamic_shapes=_dynamic_axes(examples, "batch"),
+                dynamic_shapes=_dynamic_batch_axes(examples, "batch"),
                 verbose=False,
             )
         except Exception as error:
@@ -108,7 +110,7 @@ def _export_to_onnx(
     return content
 
 
-def _dynamic_axes(examples: ExampleInputs, batch: object) -> Any:
+def _dynamic_batch_axes(examples: ExampleInputs, batch: object) -> Any:
     """The first axis of each input is the mini-batch, of any size."""
     if examples.named:
         return {name: {0: batch} for name in examples.named}
@@ -124,24 +126,24 @@ def _format_export_error(error: Exception) -> str:
     return " ".join(part for part in (lines[0].partition(" For more information")[0], item) if part)
 
 
-def load_program(path: Path) -> nn.Module:
+def load_torch_program_as_module(path: Path) -> nn.Module:
     """Load a torch.export program as a module."""
-    with _suppress_warnings():
+    with _suppress_torch_warnings():
         return torch.export.load(path).module()
 
 
-def read_torch_program(folder: Path) -> Program:
+def load_torch_program_as_function(folder: Path) -> Program:
     """Load model.pt2."""
-    module = load_program(folder / TORCH_PROGRAM)
+    module = load_torch_program_as_module(folder / TORCH_PROGRAM)
 
-    def run(*inputs: Tensor, **named: Tensor) -> Any:
+    def run_torch_program(*inputs: Tensor, **named: Tensor) -> Any:
         with torch.no_grad():
             return module(*inputs, **named)
 
-    return run
+    return run_torch_program
 
 
-def read_onnx_program(folder: Path) -> Program:
+def load_onnx_program_as_function(folder: Path) -> Program:
     """Load model.onnx into onnxruntime on the CPU; the outputs are a list. Raises ExportError if it is refused."""
     import onnxruntime  # noqa: PLC0415 - in the extra `export`, which only exporting needs
 
@@ -158,7 +160,7 @@ def read_onnx_program(folder: Path) -> Program:
         ) from error
     names = [node.name for node in session.get_inputs()]
 
-    def run(*inputs: Tensor, **named: Tensor) -> list[Tensor]:
+    def run_onnx_program(*inputs: Tensor, **named: Tensor) -> list[Tensor]:
         tensors = dict(zip(names, inputs, strict=True)) if inputs else named
         try:
             outputs = session.run(None, {name: tensors[name].numpy() for name in names})
@@ -168,11 +170,11 @@ def read_onnx_program(folder: Path) -> Program:
             ) from error
         return [torch.from_numpy(output) for output in outputs]
 
-    return run
+    return run_onnx_program
 
 
 @contextmanager
-def _suppress_warnings() -> Iterator[None]:
+def _suppress_torch_warnings() -> Iterator[None]:
     """Suppress torch's warnings of its own deprecations and of a missing torchvision."""
     loggers = [logging.getLogger(name) for name in _NOISY_LOGGERS]
     previous_levels = [logger.level for logger in loggers]

@@ -8,25 +8,25 @@ from importlib.metadata import PackageNotFoundError, version
 from torch import nn
 
 from bln_search.core.version import VERSION
-from bln_search.norms.network.folding import fold_network, folding_obstacle
+from bln_search.norms.network.folding import copy_with_affine_steps, find_folding_obstacle
 from bln_search.norms.network.layers import find_norms
 
 _PACKAGES = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "onnxscript")
 
 
-def fold_if_possible(network: nn.Module) -> tuple[nn.Module | None, str | None]:
+def fold_network_or_explain(network: nn.Module) -> tuple[nn.Module | None, str | None]:
     """A copy with affine steps instead of normalization layers; or None and why a layer is no affine step."""
     for layer in find_norms(network).values():
-        reason = folding_obstacle(layer)
+        reason = find_folding_obstacle(layer)
         if reason is not None:
             return None, reason
-    return fold_network(network).eval(), None
+    return copy_with_affine_steps(network).eval(), None
 
 
-def largest_batch_size(network: nn.Module) -> int | None:
+def find_batch_size_limit(network: nn.Module) -> int | None:
     """The number of slots for which the layers have population values; None if they hold for every slot."""
     values = (
-        layer.configured_value(statistic)
+        layer.find_configured_value(statistic)
         for layer in find_norms(network).values()
         for statistic in layer.method.statistics
     )
@@ -34,7 +34,7 @@ def largest_batch_size(network: nn.Module) -> int | None:
     return slots if slots > 1 else None
 
 
-def package_versions() -> dict[str, str]:
+def collect_package_versions() -> dict[str, str]:
     """The versions of bln-search, Python, and the installed packages that write exports."""
     versions = {"bln_search": VERSION, "python": platform.python_version()}
     for package in _PACKAGES:

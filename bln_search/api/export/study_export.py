@@ -8,15 +8,19 @@ from pathlib import Path
 
 import torch
 
-from bln_search.api.export.cards.model_card import model_card
-from bln_search.api.export.check import Parity
-from bln_search.api.export.description import ExportDescription
-from bln_search.api.export.example_inputs import example_of_one_input
-from bln_search.api.export.folder import check_target_folder
+from bln_search.api.export.cards.model_card import render_study_model_card
+from bln_search.api.export.check import OutputParity
+from bln_search.api.export.description import StudyNetworkDescription, output_name
+from bln_search.api.export.example_inputs import make_single_tensor_inputs
+from bln_search.api.export.folder import check_export_folder_writable
 from bln_search.api.export.loading import load
-from bln_search.api.export.runtimes import check_packages
-from bln_search.api.export.trained_export import TrainedRow, build_export, fold_exported
-from bln_search.api.export.writing import ExportPlan, write_export
+from bln_search.api.export.runtimes import check_onnx_packages_installed
+from bln_search.api.export.trained_export import (
+    TrainedRow,
+    build_network_and_description,
+    fold_exported_network_or_explain,
+)
+from bln_search.api.export.writing import ExportPlan, write_and_compare_export
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.enums import ExportFormat, ExportStep
 from bln_search.data import DataSet
@@ -25,7 +29,7 @@ _COMPARED_EXAMPLES = 100
 _COMPARED_SIZES = (1, 25, 100)
 
 
-def export_network(
+def export_trained_row(
     row: TrainedRow,
     checkpoints: CheckpointStore,
     data: DataSet,
@@ -34,7 +38,7 @@ def export_network(
     overwrite: bool = False,
     forms: frozenset[ExportFormat] = frozenset(ExportFormat),
     on_step: Callable[[ExportStep], None] = lambda _step: None,
-) -> tuple[ExportDescription, Parity]:
+) -> tuple[StudyNetworkDescription, OutputParity]:
     """Write weights, programs, their comparison and a model card into `folder` atomically.
 
     Args:
@@ -56,20 +60,22 @@ def export_network(
         DataError: The checkpoint is missing or damaged.
     """
     if ExportFormat.ONNX in forms:
-        check_packages()
-    check_target_folder(folder, overwrite=overwrite)
-    description, exported = build_export(row, checkpoints, data)
+        check_onnx_packages_installed()
+    check_export_folder_writable(folder, overwrite=overwrite)
+    description, exported = build_network_and_description(row, checkpoints, data)
     inputs = torch.from_numpy(data.test_inputs[:_COMPARED_EXAMPLES]).float()
     plan = ExportPlan(
         network=exported,
-        examples=example_of_one_input(inputs),
+        examples=make_single_tensor_inputs(inputs),
         inputs_text=f"the first {len(inputs)} examples of the test split of {data.name}, as the data set gives them",
         sizes=_COMPARED_SIZES,
         largest_batch_size=description.row.largest_batch_size,
         formats=forms,
-        fold=partial(fold_exported, exported),
+        fold=partial(fold_exported_network_or_explain, exported),
         reload=load,
-        output_name="logits",
+        output_name=output_name(description.task),
         remedy="export another row",
     )
-    return write_export(folder, plan, description, model_card, overwrite=overwrite, on_step=on_step)
+    return write_and_compare_export(
+        folder, plan, description, render_study_model_card, overwrite=overwrite, on_step=on_step
+    )

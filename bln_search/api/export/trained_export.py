@@ -10,27 +10,34 @@ from bln_search.api.export.description import (
     BLEND_FORMAT,
     STUDY_FORMAT,
     STUDY_OPTIONS_FORMAT,
-    ExportDescription,
-    ExportMetrics,
+    TASK_FORMAT,
+    ExportedRowDescription,
+    ExportedRowMetrics,
+    ExportOrigin,
     ModelDescription,
     NormalizationDescription,
-    Origin,
-    RowDescription,
+    StudyNetworkDescription,
 )
-from bln_search.api.export.exported import ExportedNetwork, InputStandardizer, build_network_without_weights
-from bln_search.api.export.state import fold_if_possible, largest_batch_size, package_versions
+from bln_search.api.export.exported import (
+    ExportedNetwork,
+    InputStandardizer,
+    TargetUnits,
+    build_network_without_weights,
+)
+from bln_search.api.export.state import collect_package_versions, find_batch_size_limit, fold_network_or_explain
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ExportError
 from bln_search.core.records import CheckpointRecord
+from bln_search.core.tasks import TaskName
 from bln_search.data import DataSet
-from bln_search.data.prepared import fit_standardization
-from bln_search.evaluation.populations import trial_populations
-from bln_search.evaluation.split import undefined_reason
+from bln_search.data.prepared import fit_standardizer, fit_target_standardization
+from bln_search.evaluation.populations import compute_trial_populations
+from bln_search.evaluation.split_evaluation import find_undefined_reason
 from bln_search.norms import make_norm
 from bln_search.norms.network.layers import MomentsByEstimate, find_norms
 from bln_search.norms.row_batching.row_tensor import InferenceRow
-from bln_search.norms.statistics import select_population
+from bln_search.norms.statistics import select_layer_population
 from bln_search.specs.trial import TrialSpec
 from bln_search.training.checkpoint import load_weights, read_checkpoint
 
@@ -57,18 +64,18 @@ class TrainedRow:
     configuration: InferenceConfiguration
     estimate: str | None
     batch_size: int
-    figures: ExportMetrics
+    figures: ExportedRowMetrics
 
     @property
-    def label(self) -> str:
+    def row_label(self) -> str:
         """The row in words, for messages and titles."""
         estimate = [str(self.estimate)] if self.estimate else []
         return " ".join([self.trial.label, str(self.configuration), *estimate, f"at {self.batch_size}"])
 
 
-def build_export(
+def build_network_and_description(
     row: TrainedRow, checkpoints: CheckpointStore, data: DataSet
-) -> tuple[ExportDescription, ExportedNetwork]:
+) -> tuple[StudyNetworkDescription, ExportedNetwork]:
     """Build the network of the checkpoint under the row's configuration, in evaluation mode, with its description.
 
     Raises:
@@ -78,46 +85,55 @@ def build_export(
     """
     if data.vocabulary is not None:
         raise ExportError(
-            f"{row.label} cannot be exported: {data.name} consists of token ids; only networks with "
+            f"{row.row_label} cannot be exported: {data.name} consists of token ids; only networks with "
             "numeric inputs can be exported"
         )
     weights, gathered = read_checkpoint(checkpoints, row.checkpoint.file, row.checkpoint.sha256)
-    description = _describe(row, data)
+    description = _describe_trained_row(row, data)
     network = build_network_without_weights(description).eval()
     load_weights(network, weights)
-    _configure_layers(network, row, gathered)
-    standardization = fit_standardization(data, row.trial.data)
-    exported = ExportedNetwork(InputStandardizer(standardization.mean, standardization.deviation), network).eval()
-    row_description = description.row.model_copy(update={"largest_batch_size": largest_batch_size(network)})
+    _configure_layers_as_row(network, row, gathered)
+    standardization = fit_standardizer(data, row.trial.data)
+    targets = fit_target_standardization(data, row.trial.data)
+    units = None if targets is None else TargetUnits(targets.mean, targets.deviation)
+    inputs = InputStandardizer(standardization.mean, standardization.deviation)
+    exported = ExportedNetwork(inputs, network, units).eval()
+    row_description = description.row.model_copy(update={"largest_batch_size": find_batch_size_limit(network)})
     return description.model_copy(update={"row": row_description}), exported
 
 
-def fold_exported(exported: ExportedNetwork) -> tuple[ExportedNetwork | None, str | None]:
+def fold_exported_network_or_explain(exported: ExportedNetwork) -> tuple[ExportedNetwork | None, str | None]:
     """Replace the normalization layers by affine steps. Returns the network, or None and the reason."""
-    folded, reason = fold_if_possible(exported.network)
-    return (None, reason) if folded is None else (ExportedNetwork(exported.standardization, folded).eval(), None)
+    folded, reason = fold_network_or_explain(exported.network)
+    if folded is None:
+        return None, reason
+    return ExportedNetwork(exported.standardization, folded, exported.units).eval(), None
 
 
-def _configure_layers(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> None:
+def _configure_layers_as_row(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> None:
     """Configure the layers with the row and its population values."""
     layers = find_norms(network)
-    populations = trial_populations(row.trial, network, gathered)
+    populations = compute_trial_populations(row.trial, network, gathered)
     spec = InferenceRow(row.configuration, row.estimate)
-    reason = undefined_reason(spec, populations, row.batch_size)
+    reason = find_undefined_reason(spec, populations, row.batch_size)
     if reason is not None:
-        raise ExportError(f"{row.label} is undefined, so it cannot be exported: {reason}")
+        raise ExportError(f"{row.row_label} is undefined, so it cannot be exported: {reason}")
     for layer in layers.values():
         by_estimate = populations.get(layer)
-        population = None if by_estimate is None else select_population(row.configuration, row.estimate, by_estimate)
+        population = (
+            None if by_estimate is None else select_layer_population(row.configuration, row.estimate, by_estimate)
+        )
         layer.configure(row.configuration, population, spec.blend)
         layer.drop_unused_populations()
 
 
-def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
+def _describe_trained_row(row: TrainedRow, data: DataSet) -> StudyNetworkDescription:
     """Describe the export, without the largest mini-batch size, folding and files."""
     trial, arm = row.trial, row.trial.arm
-    return ExportDescription(
-        format=_format(row),
+    return StudyNetworkDescription(
+        format=_choose_format_number(row),
+        task=row.trial.resolved_task.name,
+        loss=row.trial.resolved_task.description.loss.text,
         model=ModelDescription(
             name=trial.model.name,
             options=trial.model_options,
@@ -130,11 +146,11 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
             semantics=arm.semantics,
             epsilon=make_norm(arm.method, 1, semantics=arm.semantics, epsilon=arm.epsilon).formula_variant.epsilon,
             batch_size=trial.training.batch_size,
-            options=arm.norm_options,
+            options=arm.norm_layer_options,
             correction=trial.evaluation.correction,
             per_slot=trial.evaluation.per_slot,
         ),
-        row=RowDescription(
+        row=ExportedRowDescription(
             configuration=row.configuration,
             estimate=row.estimate,
             batch_size=row.batch_size,
@@ -145,21 +161,23 @@ def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
         folded=False,
         not_folded_because=None,
         figures=row.figures,
-        origin=_describe_origin(row),
-        versions=package_versions(),
+        origin=_describe_export_origin(row),
+        versions=collect_package_versions(),
         files={},
     )
 
 
-def _format(row: TrainedRow) -> int:
-    if row.trial.arm.layer_options:
+def _choose_format_number(row: TrainedRow) -> int:
+    if row.trial.resolved_task.name is not TaskName.CLASSIFICATION:
+        return TASK_FORMAT
+    if row.trial.arm.changed_layer_options:
         return STUDY_OPTIONS_FORMAT
     return BLEND_FORMAT if row.configuration.uses_blend else STUDY_FORMAT
 
 
-def _describe_origin(row: TrainedRow) -> Origin:
+def _describe_export_origin(row: TrainedRow) -> ExportOrigin:
     trial, checkpoint = row.trial, row.checkpoint
-    return Origin(
+    return ExportOrigin(
         study=row.study,
         study_digest=row.study_digest,
         trial=trial.key,

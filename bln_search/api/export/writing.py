@@ -12,26 +12,26 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from bln_search.api.export.check import Parity, compare_forms
-from bln_search.api.export.description import ExportDescription, NetworkDescription
+from bln_search.api.export.check import OutputParity, compare_outputs_of_forms
+from bln_search.api.export.description import OwnNetworkDescription, StudyNetworkDescription
 from bln_search.api.export.example_inputs import ExampleInputs
 from bln_search.api.export.exported import CONFIGURATION_FILE, WEIGHTS_FILE
-from bln_search.api.export.folder import atomic_folder
-from bln_search.api.export.outputs import named_outputs
+from bln_search.api.export.folder import open_atomic_export_folder
+from bln_search.api.export.outputs import flatten_outputs_by_name
 from bln_search.api.export.runtimes import (
     ONNX_PROGRAM,
     TORCH_PROGRAM,
     Program,
-    read_onnx_program,
-    read_torch_program,
-    write_programs,
+    load_onnx_program_as_function,
+    load_torch_program_as_function,
+    write_torch_and_onnx_programs,
 )
 from bln_search.core.enums import ExportFormat, ExportStep
 from bln_search.core.errors import ExportError
-from bln_search.core.files.atomic import file_sha256
+from bln_search.core.files.atomic import compute_file_sha256
 
 PARITY_FILE, CARD_FILE = "parity.json", "README.md"
-_Description = TypeVar("_Description", ExportDescription, NetworkDescription)
+_Description = TypeVar("_Description", StudyNetworkDescription, OwnNetworkDescription)
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,19 @@ class ExportPlan:
     remedy: str
 
 
-def write_export(
+def write_and_compare_export(
     folder: Path,
     plan: ExportPlan,
     description: _Description,
-    card: Callable[[_Description, Parity], str],
+    card: Callable[[_Description, OutputParity], str],
     *,
     overwrite: bool,
     on_step: Callable[[ExportStep], None] = lambda _step: None,
-) -> tuple[_Description, Parity]:
+) -> tuple[_Description, OutputParity]:
     """Write weights, programs, their comparison and a model card.
 
     Args:
-        folder: The target, which `check_target_folder` accepted.
+        folder: The target, which `check_export_folder_writable` accepted.
         plan: What is written.
         description: The content of configuration.json without folding and files.
         card: Makes the text of the model card.
@@ -91,33 +91,35 @@ def write_export(
         StorageFullError: The disk is full.
     """
     on_step(ExportStep.FORMS)
-    folded, reason = _fold(plan)
+    folded, reason = _fold_if_outputs_agree(plan)
     description = description.model_copy(update={"folded": folded is not None, "not_folded_because": reason})
-    with atomic_folder(folder, overwrite=overwrite) as staging:
-        files = _write_forms(staging, plan, folded or plan.network)
+    with open_atomic_export_folder(folder, overwrite=overwrite) as staging:
+        files = _write_weights_and_programs(staging, plan, folded or plan.network)
         description = description.model_copy(update={"files": files})
-        _write_json(staging / CONFIGURATION_FILE, description.model_dump(mode="json"))
+        _write_json_file(staging / CONFIGURATION_FILE, description.model_dump(mode="json"))
         on_step(ExportStep.COMPARISON)
-        parity = _check_forms(staging, plan, folded)
-        _write_json(staging / PARITY_FILE, parity.as_json())
+        parity = _read_and_compare_forms(staging, plan, folded)
+        _write_json_file(staging / PARITY_FILE, parity.to_json_object())
         (staging / CARD_FILE).write_text(card(description, parity), encoding="utf-8")
     return description, parity
 
 
-def _fold(plan: ExportPlan) -> tuple[nn.Module | None, str | None]:
+def _fold_if_outputs_agree(plan: ExportPlan) -> tuple[nn.Module | None, str | None]:
     """The folded network; None and the reason if it cannot be folded, or computes other outputs."""
     folded, reason = plan.fold()
     if folded is None:
         return None, reason
     sizes = [size for size in plan.sizes if plan.largest_batch_size is None or size <= plan.largest_batch_size]
-    difference = compare_forms(plan.network, {"folded": folded}, plan.examples, plan.inputs_text, sizes, None)
+    difference = compare_outputs_of_forms(
+        plan.network, {"folded": folded}, plan.examples, plan.inputs_text, sizes, None
+    )
     if difference.is_within_tolerance:
         return folded, None
     # cancellation: a mean is much larger than its deviation
     return None, f"the affine steps differ from the layers by {difference.largest_difference:.3g}"
 
 
-def _write_forms(staging: Path, plan: ExportPlan, program_network: nn.Module) -> dict[str, str]:
+def _write_weights_and_programs(staging: Path, plan: ExportPlan, program_network: nn.Module) -> dict[str, str]:
     """Write the forms. Returns the SHA-256 of each file."""
     if ExportFormat.SAFETENSORS in plan.formats:
         # copies, because safetensors rejects shared parameters, such as γ and β of time steps
@@ -125,24 +127,26 @@ def _write_forms(staging: Path, plan: ExportPlan, program_network: nn.Module) ->
         copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in state.items()}
         (staging / WEIGHTS_FILE).write_bytes(save(copies))
     with torch.no_grad():
-        outputs = plan.examples.mini_batch(2).call(plan.network)
-    names = list(named_outputs(outputs, plan.output_name))
-    write_programs(program_network, plan.examples, names, plan.largest_batch_size, staging, plan.formats)
+        outputs = plan.examples.make_mini_batch(2).call_with_copies(plan.network)
+    names = list(flatten_outputs_by_name(outputs, plan.output_name))
+    write_torch_and_onnx_programs(program_network, plan.examples, names, plan.largest_batch_size, staging, plan.formats)
     written = [staging / name for name in (WEIGHTS_FILE, TORCH_PROGRAM, ONNX_PROGRAM)]
-    return {path.name: file_sha256(path) for path in written if path.exists()}
+    return {path.name: compute_file_sha256(path) for path in written if path.exists()}
 
 
-def _check_forms(staging: Path, plan: ExportPlan, folded: nn.Module | None) -> Parity:
+def _read_and_compare_forms(staging: Path, plan: ExportPlan, folded: nn.Module | None) -> OutputParity:
     """Read the forms and compare them with the network. Raises ExportError if they differ."""
     readers: dict[ExportFormat, tuple[str, Callable[[Path], Program]]] = {
         ExportFormat.SAFETENSORS: ("safetensors", plan.reload),
-        ExportFormat.TORCH_EXPORT: ("torch.export", read_torch_program),
-        ExportFormat.ONNX: ("onnxruntime", read_onnx_program),
+        ExportFormat.TORCH_EXPORT: ("torch.export", load_torch_program_as_function),
+        ExportFormat.ONNX: ("onnxruntime", load_onnx_program_as_function),
     }
     forms = {form: read(staging) for kind, (form, read) in readers.items() if kind in plan.formats}
     if folded is not None:
         forms["folded"] = folded
-    parity = compare_forms(plan.network, forms, plan.examples, plan.inputs_text, plan.sizes, plan.largest_batch_size)
+    parity = compare_outputs_of_forms(
+        plan.network, forms, plan.examples, plan.inputs_text, plan.sizes, plan.largest_batch_size
+    )
     if not parity.is_within_tolerance:
         worst = ", ".join(
             f"{form} by {difference:.3g} at mini-batches of {size.batch_size}"
@@ -156,5 +160,5 @@ def _check_forms(staging: Path, plan: ExportPlan, folded: nn.Module | None) -> P
     return parity
 
 
-def _write_json(path: Path, content: object) -> None:
+def _write_json_file(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -20,7 +20,7 @@ _FORWARD_HINT = 'give forward=, as in forward=lambda model, batch: model(batch["
 _TARGET_HINT = 'give target=, as in target=lambda batch: batch["y"]'
 
 
-def find_targets(batch: Any, target: Target | None, name: str) -> Any:
+def extract_targets_from_batch(batch: Any, target: Target | None, name: str) -> Any:
     """The targets in a mini-batch.
 
     Args:
@@ -55,8 +55,8 @@ def find_targets(batch: Any, target: Target | None, name: str) -> Any:
     )
 
 
-def find_inputs(batch: Any, target: Target | None, name: str, *, with_targets: bool) -> Any:
-    """The inputs in a mini-batch for `unpack_and_call`: a tensor, a dictionary of keywords, or a list of arguments.
+def extract_inputs_from_batch(batch: Any, target: Target | None, name: str, *, with_targets: bool) -> Any:
+    """The inputs in a mini-batch: a tensor, a dictionary of keywords, or a list of arguments.
 
     Args:
         batch: What the loader yields.
@@ -70,12 +70,12 @@ def find_inputs(batch: Any, target: Target | None, name: str, *, with_targets: b
     if isinstance(batch, Tensor):
         return batch
     if isinstance(batch, Mapping):
-        inputs: Any = _without_targets(batch, target)
+        inputs: Any = _drop_targets_from_mapping(batch, target)
     elif isinstance(batch, list | tuple) and len(batch) in ((2,) if with_targets else (1, 2)):
         inputs = batch[0]
     else:
         inputs = None
-    if _is_network_input(inputs):
+    if _is_accepted_network_input(inputs):
         return inputs
     wanted = "(inputs, targets)" if with_targets else "inputs, or (inputs, targets)"
     raise DataError(
@@ -84,14 +84,14 @@ def find_inputs(batch: Any, target: Target | None, name: str, *, with_targets: b
     )
 
 
-def unpack_and_call(network: Any, inputs: Any) -> Any:
+def call_network_with_unpacked_inputs(network: Any, inputs: Any) -> Any:
     """The output of a network for a tensor, a dictionary of keywords, or a list of arguments."""
     if isinstance(inputs, Mapping):
         return network(**inputs)
     return network(*inputs) if isinstance(inputs, list | tuple) else network(inputs)
 
 
-def _is_network_input(inputs: Any) -> bool:
+def _is_accepted_network_input(inputs: Any) -> bool:
     """Whether `inputs` is a tensor, a dictionary with a tensor, or a list that begins with one."""
     if isinstance(inputs, Mapping):
         return all(isinstance(key, str) for key in inputs) and any(isinstance(part, Tensor) for part in inputs.values())
@@ -100,7 +100,7 @@ def _is_network_input(inputs: Any) -> bool:
     )
 
 
-def _without_targets(batch: Mapping[Any, Any], target: Target | None) -> Any:
+def _drop_targets_from_mapping(batch: Mapping[Any, Any], target: Target | None) -> Any:
     """The dictionary without the keys of targets, and without what `target` returns."""
     targets: Any = None
     if target is not None:

@@ -18,7 +18,7 @@ _M = TypeVar("_M", bound=Loader)
 
 
 @dataclass(frozen=True)
-class ConditionLoaders(Generic[_L]):
+class SplitLoaders(Generic[_L]):
     """The loaders of one condition.
 
     Attributes:
@@ -31,25 +31,25 @@ class ConditionLoaders(Generic[_L]):
     validation: _L
     test: _L | None
 
-    def by_split(self) -> Iterator[tuple[Split, _L, str]]:
+    def iter_splits_with_loaders(self) -> Iterator[tuple[Split, _L, str]]:
         """Each split with its loader and with the argument that gave it, for messages."""
         for split, loader in ((Split.VALIDATION, self.validation), (Split.TEST, self.test)):
             if loader is not None:
-                yield split, loader, self._argument(split)
+                yield split, loader, self._argument_name(split)
 
-    def map_loaders(self, function: Callable[[_L, str], _M]) -> ConditionLoaders[_M]:
+    def map_loaders(self, function: Callable[[_L, str], _M]) -> SplitLoaders[_M]:
         """The same condition with a function applied to each loader and the name of its argument."""
-        validation = function(self.validation, self._argument(Split.VALIDATION))
-        test = None if self.test is None else function(self.test, self._argument(Split.TEST))
-        return ConditionLoaders(self.name, validation, test)
+        validation = function(self.validation, self._argument_name(Split.VALIDATION))
+        test = None if self.test is None else function(self.test, self._argument_name(Split.TEST))
+        return SplitLoaders(self.name, validation, test)
 
-    def _argument(self, split: Split) -> str:
+    def _argument_name(self, split: Split) -> str:
         return f"{split}_loader" if self.name is None else f"{split}_loader[{self.name!r}]"
 
 
-def parse_condition_loaders(
+def parse_loaders_by_condition(
     validation: Loader | Mapping[str, Loader], test: Loader | Mapping[str, Loader] | None
-) -> tuple[ConditionLoaders[Loader], ...]:
+) -> tuple[SplitLoaders[Loader], ...]:
     """The loaders of each condition, in their order; one without a name if `validation` is a single loader.
 
     Raises:
@@ -61,11 +61,11 @@ def parse_condition_loaders(
             "or both as loaders"
         )
     if not isinstance(validation, Mapping):
-        return (ConditionLoaders(None, validation, test),)
+        return (SplitLoaders(None, validation, test),)
     if not validation:
         raise ValueError("validation_loader names no condition: give at least one, as in {'clean': validation_loader}")
     for name in validation:
-        _check_name(name)
+        _check_condition_name(name)
     if test is not None and not (isinstance(test, Mapping) and test.keys() == validation.keys()):
         names = ", ".join(map(str, test)) if isinstance(test, Mapping) else "a single loader"
         raise ValueError(
@@ -73,10 +73,10 @@ def parse_condition_loaders(
             "loader for each condition, or none"
         )
     tests = test if isinstance(test, Mapping) else {}
-    return tuple(ConditionLoaders(name, loader, tests.get(name)) for name, loader in validation.items())
+    return tuple(SplitLoaders(name, loader, tests.get(name)) for name, loader in validation.items())
 
 
-def _check_name(name: object) -> None:
+def _check_condition_name(name: object) -> None:
     """Raise ValueError unless this can be the name of a condition."""
     if not isinstance(name, str) or not POPULATION_NAME.fullmatch(name):
         raise ValueError(

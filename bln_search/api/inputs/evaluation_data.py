@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bln_search.api.inputs.adapters import BatchAdapter
-from bln_search.api.inputs.condition_loaders import ConditionLoaders
-from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader, check_iterators
+from bln_search.api.inputs.condition_loaders import SplitLoaders
+from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader, check_iterators_read_once
 from bln_search.core.errors import DataError
-from bln_search.evaluation.scoring import Score
+from bln_search.tasks.score import Score
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class EvaluationData:
     """
 
     populations: Mapping[str, PeekedLoader]
-    conditions: tuple[ConditionLoaders[PeekedLoader], ...]
+    conditions: tuple[SplitLoaders[PeekedLoader], ...]
 
     @staticmethod
     def read_first_batches(
-        populations: Mapping[str, Loader], conditions: Sequence[ConditionLoaders[Loader]], *, networks: int = 1
+        populations: Mapping[str, Loader], conditions: Sequence[SplitLoaders[Loader]], *, networks: int = 1
     ) -> EvaluationData:
         """Read the first mini-batch of each loader.
 
@@ -39,8 +39,10 @@ class EvaluationData:
             DataError: A loader yields nothing, or is an iterator that would be read more than once.
         """
         named = [(population_argument_name(name, populations), loader) for name, loader in populations.items()]
-        splits = [(name, loader) for condition in conditions for _, loader, name in condition.by_split()]
-        check_iterators([*named, *splits], networks=networks)
+        splits = [
+            (name, loader) for condition in conditions for _, loader, name in condition.iter_splits_with_loaders()
+        ]
+        check_iterators_read_once([*named, *splits], networks=networks)
         return EvaluationData(
             {
                 name: PeekedLoader(loader, population_argument_name(name, populations))
@@ -50,11 +52,13 @@ class EvaluationData:
         )
 
     @property
-    def splits(self) -> list[PeekedLoader]:
+    def loaders_of_all_splits(self) -> list[PeekedLoader]:
         """The loaders of all conditions and splits."""
-        return [loader for condition in self.conditions for _, loader, _ in condition.by_split()]
+        return [loader for condition in self.conditions for _, loader, _ in condition.iter_splits_with_loaders()]
 
-    def check(self, adapter: BatchAdapter, score: Score, *, one_pass: bool, per_slot: bool) -> None:
+    def try_network_on_first_batches(
+        self, adapter: BatchAdapter, score: Score, *, one_pass: bool, per_slot: bool
+    ) -> None:
         """Try a network and the score with the first mini-batch of each loader.
 
         Raises:
@@ -62,19 +66,19 @@ class EvaluationData:
             ModelError: The network returns something else than outputs of the examples.
         """
         for population in self.populations.values():
-            adapter.check_population_form(population, per_slot=per_slot)
-        for split in self.splits:
-            adapter.check_first_batch(split, score, one_pass=one_pass)
+            adapter.check_form_of_first_population_batch(population, per_slot=per_slot)
+        for split in self.loaders_of_all_splits:
+            adapter.try_network_and_score_on_first_batch(split, score, one_pass=one_pass)
         for population in self.populations.values():
-            adapter.check_population(population)
+            adapter.try_network_on_first_population_batch(population)
 
-    def check_batch_sizes(self, adapter: BatchAdapter, batch_sizes: Sequence[int] | None) -> None:
+    def check_splits_hold_largest_batch(self, adapter: BatchAdapter, batch_sizes: Sequence[int] | None) -> None:
         """Raise DataError if a split has fewer examples than the largest mini-batch size; the network is not called."""
         if batch_sizes is None:
             return
         largest = max(batch_sizes)
-        for split in self.splits:
-            examples = adapter.count_targets(split, largest)
+        for split in self.loaders_of_all_splits:
+            examples = adapter.count_targets_up_to(split, largest)
             if examples < largest:
                 raise DataError(
                     f"batch_sizes has {largest}, which is larger than the data of {split.name}, {examples} examples: "

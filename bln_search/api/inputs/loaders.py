@@ -10,20 +10,20 @@ import torch
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.peeked_loader import Loader
 from bln_search.core.errors import DataError
-from bln_search.evaluation.batches import MiniBatch, fill_last_batch, mini_batches
-from bln_search.evaluation.inputs import can_slice, concatenate, describe_example_shape, have_same_form
-from bln_search.evaluation.scoring import Score
+from bln_search.evaluation.batches import MiniBatch, fill_last_batch, iter_mini_batches_with_fillers
+from bln_search.evaluation.inputs import can_slice_examples, concatenate_inputs, describe_example_shape, have_same_form
+from bln_search.tasks.score import Score
 
 
-def load_split_batches(loader: Loader, name: str, score: Score, adapter: BatchAdapter) -> list[MiniBatch]:
+def load_split_into_memory(loader: Loader, name: str, score: Score, adapter: BatchAdapter) -> list[MiniBatch]:
     """Load a split into memory; a shorter last mini-batch is filled up. Raises DataError for an empty split."""
-    batches = list(fill_last_batch(adapter.input_target_pairs(loader, name, score)))
+    batches = list(fill_last_batch(adapter.iter_input_target_pairs(loader, name, score)))
     if not batches:
         raise DataError(f"{name} yields no mini-batch")
     return batches
 
 
-def batches_by_size(
+def iter_batches_by_size(
     batches: Iterator[MiniBatch], batch_sizes: Sequence[int] | None, name: str
 ) -> Iterator[tuple[int, Iterable[MiniBatch]]]:
     """Each inference mini-batch size with its mini-batches. Raises DataError for a split without a mini-batch."""
@@ -31,9 +31,11 @@ def batches_by_size(
         loaded = list(batches)
         if not loaded:
             raise DataError(f"{name} yields no mini-batch")
-        _check_concatenation(loaded, name)
-        inputs, targets = concatenate([x for x, _ in loaded]), torch.cat([y for _, y in loaded])
-        yield from ((size, mini_batches(inputs, targets, size)) for size in dict.fromkeys(batch_sizes))
+        _check_batches_concatenable(loaded, name)
+        inputs, targets = concatenate_inputs([x for x, _ in loaded]), torch.cat([y for _, y in loaded])
+        yield from (
+            (size, iter_mini_batches_with_fillers(inputs, targets, size)) for size in dict.fromkeys(batch_sizes)
+        )
         return
     first = next(batches, None)
     if first is None:
@@ -41,10 +43,10 @@ def batches_by_size(
     yield len(first[0]), fill_last_batch(chain([first], batches))
 
 
-def _check_concatenation(batches: Sequence[MiniBatch], name: str) -> None:
+def _check_batches_concatenable(batches: Sequence[MiniBatch], name: str) -> None:
     """Raise DataError unless examples of all mini-batches can be in one mini-batch."""
     first = batches[0][0]
-    if not can_slice(first):
+    if not can_slice_examples(first):
         raise DataError(f"batch_sizes= needs tensors with the examples on their first axis; {name} yields others")
     other = next((inputs for inputs, _ in batches if not have_same_form(inputs, first)), None)
     if other is not None:

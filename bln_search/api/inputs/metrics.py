@@ -49,7 +49,7 @@ class Metric:
 UserMetric = Metric | MetricFunction | Any
 
 
-def resolve_metrics(metrics: Mapping[str, UserMetric] | None) -> dict[str, Metric]:
+def parse_metrics(metrics: Mapping[str, UserMetric] | None) -> dict[str, Metric]:
     """The metrics by name, each with its direction.
 
     Raises:
@@ -62,16 +62,16 @@ def resolve_metrics(metrics: Mapping[str, UserMetric] | None) -> dict[str, Metri
         raise TypeError(
             f'metrics has the type {type(metrics).__name__}: give metrics by name, as in {{"AUC": function}}'
         )
-    return {_checked_name(name): _resolve_metric(name, metric) for name, metric in metrics.items()}
+    return {_validated_custom_metric_name(name): _parse_metric(name, metric) for name, metric in metrics.items()}
 
 
-def _checked_name(name: object) -> str:
+def _validated_custom_metric_name(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or name in _RESERVED:
         raise ValueError(f"{name!r} cannot be the name of a metric: give a text other than {', '.join(_RESERVED)}")
     return name
 
 
-def _resolve_metric(name: str, metric: UserMetric) -> Metric:
+def _parse_metric(name: str, metric: UserMetric) -> Metric:
     resolved = metric if isinstance(metric, Metric) else Metric(metric, _is_higher_better(metric))
     if isinstance(resolved.function, type) or not (resolved.is_streaming or callable(resolved.function)):
         kind = resolved.function.__name__ if isinstance(resolved.function, type) else type(resolved.function).__name__
@@ -88,7 +88,7 @@ def _is_higher_better(metric: Any) -> bool:
 
 
 @dataclass
-class _RowAccumulator:
+class _RowMetricState:
     """What one row has collected: copies of streaming metrics, outputs for the others, the first failure."""
 
     streaming: dict[str, Any]
@@ -96,7 +96,7 @@ class _RowAccumulator:
     failures: dict[str, Exception] = field(default_factory=dict)
 
 
-class MetricRecorder:
+class SplitMetricRecorder:
     """Collects the outputs of every row of one split, and computes its metrics.
 
     Args:
@@ -109,16 +109,18 @@ class MetricRecorder:
     def __init__(self, metrics: Mapping[str, Metric], rows: int, examples: int | None, memory_limit: int) -> None:
         self._metrics, self._rows, self._examples, self._limit = metrics, rows, examples, memory_limit
         self._keeps_outputs = any(not metric.is_streaming for metric in metrics.values())
-        self._states: dict[InferenceRow, _RowAccumulator] = {}
+        self._states: dict[InferenceRow, _RowMetricState] = {}
         self._targets: list[Tensor] = []
         self._first_row: InferenceRow | None = None
         self._kept_bytes = 0
 
-    def observe(self, row: InferenceRow, outputs: Tensor, targets: Tensor) -> None:
+    def add_outputs(self, row: InferenceRow, outputs: Tensor, targets: Tensor) -> None:
         """Add outputs (n, ...) of a row and their targets. Raises ModelError if the outputs exceed the memory limit."""
         if row not in self._states:
             streaming = {name: metric for name, metric in self._metrics.items() if metric.is_streaming}
-            self._states[row] = _RowAccumulator({name: _fresh_copy(metric) for name, metric in streaming.items()})
+            self._states[row] = _RowMetricState(
+                {name: _copy_and_reset_metric(metric) for name, metric in streaming.items()}
+            )
         state = self._states[row]
         for name, metric in state.streaming.items():
             device = getattr(metric, "device", "cpu")
@@ -130,10 +132,12 @@ class MetricRecorder:
             self._first_row = self._first_row or row
             if row == self._first_row:
                 self._targets.append(targets.cpu())
-            self._check_memory(outputs)
+            self._check_kept_outputs_fit_memory(outputs)
             state.outputs.append(outputs.to("cpu", copy=True))
 
-    def values(self, evaluations: Iterable[Evaluation]) -> dict[EvaluationKey, dict[str, float]]:
+    def compute_metrics_of_measured_rows(
+        self, evaluations: Iterable[Evaluation]
+    ) -> dict[EvaluationKey, dict[str, float]]:
         """The values of the metrics of each measured row.
 
         Raises:
@@ -144,17 +148,17 @@ class MetricRecorder:
             for evaluation in evaluations
         }
         return {
-            rows[row].key: {name: self._value(name, row, state) for name in self._metrics}
+            rows[row].key: {name: self._compute_metric_of_row(name, row, state) for name in self._metrics}
             for row, state in self._states.items()
             if rows[row].state is EvaluationState.MEASURED
         }
 
-    def _value(self, name: str, row: InferenceRow, state: _RowAccumulator) -> float:
+    def _compute_metric_of_row(self, name: str, row: InferenceRow, state: _RowMetricState) -> float:
         failure = state.failures.get(name)
         value: Any = None
         if failure is None:
             try:
-                value = self._computed(name, state)
+                value = self._call_metric(name, state)
             except Exception as error:  # noqa: BLE001 - a function of the user may raise anything
                 failure = error
         if failure is not None:
@@ -168,12 +172,12 @@ class MetricRecorder:
                 f"the metric {name!r} returned {type(value).__name__} in the row {row.label}: it must return one number"
             ) from None
 
-    def _computed(self, name: str, state: _RowAccumulator) -> Any:
+    def _call_metric(self, name: str, state: _RowMetricState) -> Any:
         if name in state.streaming:
             return state.streaming[name].compute()
         return self._metrics[name].function(torch.cat(state.outputs), torch.cat(self._targets))
 
-    def _check_memory(self, outputs: Tensor) -> None:
+    def _check_kept_outputs_fit_memory(self, outputs: Tensor) -> None:
         size = outputs.numel() * outputs.element_size()
         self._kept_bytes += size
         expected = 0 if self._examples is None else self._rows * self._examples * size // len(outputs)
@@ -186,13 +190,13 @@ class MetricRecorder:
             )
 
 
-def _fresh_copy(metric: Metric) -> Any:
+def _copy_and_reset_metric(metric: Metric) -> Any:
     duplicate: Any = copy.deepcopy(metric.function)
     duplicate.reset()
     return duplicate
 
 
-def count_examples(loader: object) -> int | None:
+def find_dataset_length(loader: object) -> int | None:
     """The number of examples of a loader's data set; None where it is unknown."""
     try:
         return len(loader.dataset)  # type: ignore[attr-defined]
@@ -200,7 +204,7 @@ def count_examples(loader: object) -> int | None:
         return None
 
 
-def row_values_by_split(
+def metric_values_of_row_by_split(
     values: MetricValues, key: EvaluationKey, splits: Iterable[Split]
 ) -> dict[Split, Mapping[str, float]]:
     """The values of one row by split; `key` names the row."""
@@ -208,7 +212,7 @@ def row_values_by_split(
     return {split: values[key] for split, key in keys.items() if key in values}
 
 
-def mean_over_networks(networks: Sequence[MetricValues]) -> dict[EvaluationKey, dict[str, float]]:
+def mean_metric_values_over_networks(networks: Sequence[MetricValues]) -> dict[EvaluationKey, dict[str, float]]:
     """Means over networks, for the rows and splits that have a value in each of them."""
     first, *others = networks
     return {

@@ -15,15 +15,15 @@ _OUTPUT_KEYS = ("logits", "out")
 """Keys or attributes of the tensor in an output: those of transformers, and of torchvision's segmentation."""
 
 
-def return_output(output: Any) -> Any:
+def return_output_unchanged(output: Any) -> Any:
     """The output itself."""
     return output
 
 
-def make_output_selector(output: Any, examples: int) -> Callable[[Any], Any]:
+def make_output_tensor_selector(output: Any, examples: int) -> Callable[[Any], Any]:
     """A function that returns the tensor in an output like this one. Raises ModelError if there is none."""
     if isinstance(output, Tensor):
-        return return_output
+        return return_output_unchanged
     if isinstance(output, Mapping):
         selections: list[Callable[[Any], Any]] = [itemgetter(key) for key in _OUTPUT_KEYS if key in output]
     elif isinstance(output, list | tuple):

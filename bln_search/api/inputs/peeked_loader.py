@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.inputs import structured_inputs
+from bln_search.evaluation.inputs import make_structured_inputs
 
 Loader = Iterable[Any]
 """Yields mini-batches, for instance a `DataLoader`."""
@@ -27,7 +27,7 @@ class PeekedLoader:
 
     def __init__(self, loader: Loader, name: str) -> None:
         self.loader, self.name = loader, name
-        self._iterator: Iterator[Any] | None = iterate_loader(loader, name)
+        self._iterator: Iterator[Any] | None = start_loader_iteration(loader, name)
         first = next(self._iterator, _END)
         if first is _END:
             spent = ": it is an iterator, which can be read once, and was read before" if is_iterator(loader) else ""
@@ -35,11 +35,11 @@ class PeekedLoader:
         self._read = [first]
 
     @property
-    def first(self) -> Any:
+    def first_batch(self) -> Any:
         """The first mini-batch, until the first iteration begins."""
         return self._read[0]
 
-    def count_examples(self, enough: int, count: Callable[[Any], int]) -> int:
+    def count_examples_up_to(self, enough: int, count: Callable[[Any], int]) -> int:
         """Read mini-batches until they have enough examples; return how many examples those that were read have.
 
         Args:
@@ -47,7 +47,7 @@ class PeekedLoader:
             count: Returns the number of examples of a mini-batch.
         """
         assert self._iterator is not None, "it is called before the first iteration"
-        examples = count(self.first)
+        examples = count(self.first_batch)
         while examples < enough:
             self._read[-1] = _copy_batch(self._read[-1])  # because a loader may reuse its tensors
             batch = next(self._iterator, _END)
@@ -60,7 +60,7 @@ class PeekedLoader:
     def __iter__(self) -> Iterator[Any]:
         """Yield the mini-batches. Raises DataError if there are none in a later iteration."""
         if self._iterator is None:
-            batches = iterate_loader(self.loader, self.name)
+            batches = start_loader_iteration(self.loader, self.name)
             first = next(batches, _END)
             if first is _END:
                 raise DataError(
@@ -77,7 +77,7 @@ class PeekedLoader:
         yield from iterator
 
 
-def iterate_loader(loader: object, name: str) -> Iterator[Any]:
+def start_loader_iteration(loader: object, name: str) -> Iterator[Any]:
     """Iterate over a loader. Raises DataError where that is not possible."""
     try:
         return iter(loader)  # type: ignore[call-overload, no-any-return]
@@ -93,7 +93,7 @@ def is_iterator(loader: object) -> bool:
     return isinstance(loader, Iterator)
 
 
-def check_iterators(loaders: Iterable[tuple[str, object]], *, networks: int = 1) -> None:
+def check_iterators_read_once(loaders: Iterable[tuple[str, object]], *, networks: int = 1) -> None:
     """Raise DataError if an iterator would be read more than once.
 
     Args:
@@ -114,4 +114,4 @@ def check_iterators(loaders: Iterable[tuple[str, object]], *, networks: int = 1)
 
 
 def _copy_batch(batch: Any) -> Any:
-    return structured_inputs(batch).clone().build()
+    return make_structured_inputs(batch).clone().build_structure()

@@ -7,11 +7,12 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
-from bln_search.evaluation.scoring import Score, check_class_targets, cross_entropy
+from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
+from bln_search.tasks.cross_entropy import check_class_targets, cross_entropy_and_correctness
+from bln_search.tasks.elementwise import absolute_errors, binary_cross_entropies, squared_errors
+from bln_search.tasks.score import Score
 
 ScoreName = Literal["cross_entropy", "mse", "mae", "bce"]
 ScoreFunction = Callable[[Tensor, Tensor], Tensor | tuple[Tensor, Tensor]]
@@ -20,7 +21,7 @@ ScoreFunction = Callable[[Tensor, Tensor], Tensor | tuple[Tensor, Tensor]]
 UserScore = ScoreName | ScoreFunction
 
 
-class AdaptedScore:
+class ScoreWithOptionalCorrectness:
     """A score function that returns losses and correctness where the function of the user may return losses alone.
 
     Losses (n, ...) are averaged to (n,). Correctness that does not exist is False for every example.
@@ -41,10 +42,10 @@ class AdaptedScore:
         if not isinstance(scores, Tensor):
             return scores
         correct = torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
-        return _mean_per_example(scores, outputs, targets), correct
+        return _mean_loss_per_example(scores, outputs, targets), correct
 
 
-def resolve_score(score: UserScore) -> Score:
+def parse_score(score: UserScore) -> Score:
     """Return a score function for the argument `score`.
 
     Raises:
@@ -57,7 +58,7 @@ def resolve_score(score: UserScore) -> Score:
                 f"there is no score {score!r}: choose one of {', '.join(_NAMED_SCORES)}, or give a function of outputs "
                 'and targets, or a loss module as in torch.nn.HuberLoss(reduction="none")'
             )
-        return _adapt_score(_NAMED_SCORES[score])
+        return _wrap_score_function(_NAMED_SCORES[score])
     if not callable(score) or isinstance(score, type):
         kind = f"is the class {score.__name__}" if isinstance(score, type) else f"has the type {type(score).__name__}"
         raise TypeError(
@@ -71,30 +72,34 @@ def resolve_score(score: UserScore) -> Score:
             f"{name}(reduction={reduction!r}) returns one number for a mini-batch, and a score returns one loss for "
             f'each example: use {name}(reduction="none")'
         )
-    return _adapt_score(score)
+    return _wrap_score_function(score)
 
 
-def _adapt_score(function: ScoreFunction) -> Score:
+def _wrap_score_function(function: ScoreFunction) -> Score:
     """Return the built-in cross-entropy itself, which evaluators recognize; any other function adapted."""
-    return cross_entropy if function is cross_entropy else AdaptedScore(function)
+    return (
+        cross_entropy_and_correctness
+        if function is cross_entropy_and_correctness
+        else ScoreWithOptionalCorrectness(function)
+    )
 
 
-def has_correctness(score: Score) -> bool:
+def last_score_had_correctness(score: Score) -> bool:
     """Return whether a resolved score returned correctness in its last call."""
-    return score.has_correctness if isinstance(score, AdaptedScore) else True
+    return score.has_correctness if isinstance(score, ScoreWithOptionalCorrectness) else True
 
 
-def describe_score(score: Score) -> ScoreDescription:
+def describe_score(score: Score) -> LossDescription:
     """Name and unit of a resolved score; a function or loss module of the user has its own name and no unit."""
-    if not isinstance(score, AdaptedScore):
+    if not isinstance(score, ScoreWithOptionalCorrectness):
         return CROSS_ENTROPY
     if score.function in _DESCRIPTIONS:
         return _DESCRIPTIONS[score.function]
     name = getattr(score.function, "__name__", type(score.function).__name__)
-    return ScoreDescription("loss" if name == "<lambda>" else name)
+    return LossDescription("loss" if name == "<lambda>" else name)
 
 
-def check_targets(score: Score, targets: Tensor, loader: str, *, classes: int | None = None) -> None:
+def check_targets_fit_score(score: Score, targets: Tensor, loader: str, *, classes: int | None = None) -> None:
     """Raise DataError if targets do not fit a named score.
 
     Args:
@@ -103,70 +108,31 @@ def check_targets(score: Score, targets: Tensor, loader: str, *, classes: int | 
         loader: The argument of their loader, for the message.
         classes: The number of classes; None where it is unknown.
     """
-    if score is cross_entropy:
+    if score is cross_entropy_and_correctness:
         check_class_targets(targets, loader, classes)
-    function = score.function if isinstance(score, AdaptedScore) else None
-    if function in (mean_squared_error, mean_absolute_error, binary_cross_entropy) and targets.isnan().any():
+    function = score.function if isinstance(score, ScoreWithOptionalCorrectness) else None
+    if function in (squared_errors, absolute_errors, binary_cross_entropies) and targets.isnan().any():
         raise DataError(f"{loader} yields targets that are NaN: leave out the examples without a target")
-    if function is binary_cross_entropy and not ((targets >= 0) & (targets <= 1)).all():
+    if function is binary_cross_entropies and not ((targets >= 0) & (targets <= 1)).all():
         raise DataError(f'{loader} yields targets outside of 0 to 1, which score="bce" does not take')
 
 
-def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return squared errors, in the shape of the outputs."""
-    return F.mse_loss(outputs, _align_targets(targets, outputs), reduction="none")
-
-
-def mean_absolute_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return absolute errors, in the shape of the outputs."""
-    return F.l1_loss(outputs, _align_targets(targets, outputs), reduction="none")
-
-
-def binary_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the cross-entropy of logits in nats; with correctness if an example has one logit."""
-    aligned = _align_targets(targets, outputs)
-    losses = F.binary_cross_entropy_with_logits(outputs, aligned, reduction="none")
-    if losses.numel() != len(losses):
-        return losses
-    return losses.flatten(), ((outputs > 0) == (aligned > 0.5)).flatten()
-
-
 _NAMED_SCORES: Mapping[str, ScoreFunction] = {
-    "cross_entropy": cross_entropy,
-    "mse": mean_squared_error,
-    "mae": mean_absolute_error,
-    "bce": binary_cross_entropy,
+    "cross_entropy": cross_entropy_and_correctness,
+    "mse": squared_errors,
+    "mae": absolute_errors,
+    "bce": binary_cross_entropies,
 }
 
 
-_DESCRIPTIONS: Mapping[ScoreFunction, ScoreDescription] = {
-    mean_squared_error: ScoreDescription("squared error"),
-    mean_absolute_error: ScoreDescription("absolute error"),
-    binary_cross_entropy: ScoreDescription("binary cross-entropy", "nats"),
+_DESCRIPTIONS: Mapping[ScoreFunction, LossDescription] = {
+    squared_errors: LossDescription("squared error"),
+    absolute_errors: LossDescription("absolute error"),
+    binary_cross_entropies: LossDescription("binary cross-entropy", "nats"),
 }
 
 
-def _align_targets(targets: Tensor, outputs: Tensor) -> Tensor:
-    """Return targets in the shape and type of the outputs; axes of length 1 may differ.
-
-    Raises:
-        DataError: The shapes differ otherwise.
-    """
-    expected, given = ([size for size in values.shape[1:] if size != 1] for values in (outputs, targets))
-    if expected != given:
-        raise DataError(
-            f"the network gives {_describe_example_shape(outputs)} for an example, and its target has "
-            f"{_describe_example_shape(targets)}: this score compares them value by value"
-        )
-    return targets.reshape(outputs.shape).to(outputs.dtype)
-
-
-def _describe_example_shape(values: Tensor) -> str:
-    """The shape of one example in words."""
-    return f"values of shape {tuple(values.shape[1:])}" if values.ndim > 1 else "one value"
-
-
-def _mean_per_example(losses: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:
+def _mean_loss_per_example(losses: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:
     """Return losses (n,), means over the other axes. Raises ModelError unless the first axis is the example."""
     n = len(outputs)
     if losses.ndim == 0:
@@ -179,7 +145,7 @@ def _mean_per_example(losses: Tensor, outputs: Tensor, targets: Tensor) -> Tenso
             f"score must return one loss for each of the {n} outputs, which are of several configurations; it returned "
             f"shape {tuple(losses.shape)}"
         )
-    if losses.ndim > 1 and _is_broadcast(losses, outputs, targets):
+    if losses.ndim > 1 and _is_loss_shape_broadcast(losses, outputs, targets):
         raise ModelError(
             f"score compares outputs of shape {tuple(outputs.shape)} with targets of shape {tuple(targets.shape)} and "
             f'returns {tuple(losses.shape)}: give both the same shape, or use score="mse", "mae" or "bce", which do so'
@@ -188,7 +154,7 @@ def _mean_per_example(losses: Tensor, outputs: Tensor, targets: Tensor) -> Tenso
     return losses if losses.ndim == 1 else losses.flatten(1).mean(1)
 
 
-def _is_broadcast(losses: Tensor, outputs: Tensor, targets: Tensor) -> bool:
+def _is_loss_shape_broadcast(losses: Tensor, outputs: Tensor, targets: Tensor) -> bool:
     """Return whether losses have neither shape, but that to which torch broadcasts outputs and targets."""
     if losses.shape in (outputs.shape, targets.shape):
         return False

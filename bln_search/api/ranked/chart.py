@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.api.ranked.figures import plotly_figure
+from bln_search.api.ranked.figures import make_plotly_figure
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.paired.sum_of_means import compare_sum_of_means
-from bln_search.ranking.selection.recommendation import is_deterministic
-from bln_search.reports.charts.ranked_rows import RowLoss, loss_chart
+from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
+from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.reports.charts.ranked_rows import RowLoss, row_losses_chart
 
 
-def plot_rows(
+def plot_row_losses(
     labels: Mapping[RowKey, str],
     losses: NDArray[np.float32],
     *,
@@ -38,15 +38,15 @@ def plot_rows(
     Raises:
         MissingPackageError: plotly is not installed.
     """
-    intervals = compare_sum_of_means([losses.astype(np.float64)])
+    intervals = compare_sums_of_means_with_zero([losses.astype(np.float64)])
     rows = [
         RowLoss(
             label,
             float(intervals.mean[position]),
             float(intervals.half[position]),
-            is_independent=is_deterministic(key.configuration, per_slot=per_slot),
+            is_independent=is_deterministic_configuration(key.configuration, per_slot=per_slot),
             is_recommended=key == recommended,
         )
         for position, (key, label) in enumerate(labels.items())
     ]
-    return plotly_figure(loss_chart(rows, split=str(split), scope=scope))
+    return make_plotly_figure(row_losses_chart(rows, split=str(split), scope=scope))

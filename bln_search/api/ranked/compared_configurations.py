@@ -11,20 +11,20 @@ from bln_search.core.errors import ModelError
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
-from bln_search.ranking.paired import compare_rows
-from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, compare_with_class_prior
-from bln_search.ranking.selection.recommendation import Recommendation, recommend
-from bln_search.reports.sentences.baseline_check import baseline_warning
+from bln_search.ranking.paired import compare_all_pairs_of_rows
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, find_arms_no_better_than_prior
+from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
+from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 
 
 @dataclass(frozen=True, repr=False)
-class ComparedConfigurations(RankedRows):
+class ComparedRankedRows(RankedRows):
     """Ranked rows, compared over examples, of which one is recommended."""
 
     @property
     def best(self) -> RankedConfiguration:
         """The first row. Raises ModelError if no row has a value."""
-        if self.board.best is None:
+        if self.board.best_row is None:
             reason = next((row.reason for row in self.board.rows if row.reason), "there is no row")
             raise ModelError(f"no configuration could be measured: {reason}")
         return self[0]
@@ -65,7 +65,7 @@ class ComparedConfigurations(RankedRows):
         if self.comparison is None:
             return None
         as_is = None if self.as_is is None else self.as_is.row.key
-        return recommend(self.comparison, {}, per_slot=self.per_slot, current=as_is)
+        return recommend_row(self.comparison, {}, per_slot=self.per_slot, current=as_is)
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -78,10 +78,10 @@ class ComparedConfigurations(RankedRows):
             return None
         split = self.board.ranked_on
         compared_keys = self._keys_to_compare(ranked)
-        table = self.outcome_table(compared_keys)
+        table = self.find_outcome_table_of_rows(compared_keys)
         if table is None:
             return None
-        return compare_rows(compared_keys, table, split, not_compared=len(ranked) - len(compared_keys))
+        return compare_all_pairs_of_rows(compared_keys, table, split, not_compared=len(ranked) - len(compared_keys))
 
     def _keys_to_compare(self, ranked: list[RowKey]) -> list[RowKey]:
         """The first rows of the table, and the row of the network before conversion."""
@@ -92,11 +92,13 @@ class ComparedConfigurations(RankedRows):
     @property
     def baseline_warning(self) -> str | None:
         """A warning that no row has a lower loss than predicting the class frequencies; None where one has."""
-        return None if self._class_prior_comparison is None else baseline_warning(self._class_prior_comparison)
+        return (
+            None if self._class_prior_comparison is None else class_prior_baseline_warning(self._class_prior_comparison)
+        )
 
     @cached_property
     def _class_prior_comparison(self) -> ArmsNoBetterThanPrior | None:
-        return compare_with_class_prior(self.board, self.class_prior)
+        return find_arms_no_better_than_prior(self.board, self.class_prior)
 
     @property
     def analysis(self) -> Analysis:

@@ -9,15 +9,16 @@ from typing import Protocol, TypedDict
 from pydantic import ValidationError
 
 from bln_search.api.ranked.writer import WritableTable
-from bln_search.core.configuration import InferenceConfiguration, Method
+from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
+from bln_search.core.loss_description import CROSS_ENTROPY
+from bln_search.core.method import Method
 from bln_search.core.records import EvaluationKey
-from bln_search.core.score_description import CROSS_ENTROPY
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, to_base64
+from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, encode_base64
+from bln_search.specs.pydantic_messages import translate_pydantic_error
 from bln_search.specs.sections.external import ExternalBaseline, ExternalNetwork, ExternalRow, ExternalScore
-from bln_search.specs.wording import error_message
 from bln_search.storage.results.outcome_codec import encode_outcomes
 
 
@@ -72,16 +73,16 @@ def build_external_results(
         return ExternalResults(
             name=name,
             title=title,
-            method=_find_method(codes, method),
+            method=_choose_method(codes, method),
             data=data,
             model=model,
-            networks=_networks(tables, table.fingerprints, network_names),
+            networks=_build_external_networks(tables, table.fingerprints, network_names),
             examples=_example_counts_by_split(tables[0]),
             ranking_condition=ranking_condition,
             conditions={
                 name: _example_counts_by_split(other.per_network_tables[0]) for name, other in conditions.items()
             },
-            score=_score(table),
+            score=_build_external_score(table),
             ranked_on=table.board.ranked_on,
             per_slot=table.per_slot,
             class_prior=None
@@ -95,20 +96,22 @@ def build_external_results(
                 for condition, submitted in {"": table, **conditions}.items()
                 for position, single in enumerate(submitted.per_network_tables)
                 for row in single.board.rows
-                for evaluation in _evaluations(position, row, single, condition)
+                for evaluation in _build_external_evaluations_of_row(position, row, single, condition)
             ),
         )
     except ValidationError as error:
         details = error.errors()[0]
         location = ".".join(str(part) for part in details["loc"])
-        raise ModelError(f"these results cannot be submitted: {location}: {error_message(details)}") from None
+        raise ModelError(
+            f"these results cannot be submitted: {location}: {translate_pydantic_error(details)}"
+        ) from None
 
 
-def _find_method(codes: set[InferenceConfiguration], method: str | None) -> Method:
+def _choose_method(codes: set[InferenceConfiguration], method: str | None) -> Method:
     """The method with these configurations; by default the first one that fits. Raises ModelError if none does."""
     names = list(Method) if method is None else [method]
     for candidate in (Method(name) for name in names if name in list(Method)):
-        if all(code.fits(candidate) for code in codes):
+        if all(code.fits_method(candidate) for code in codes):
             return candidate
     listed = ", ".join(sorted(map(str, codes)))
     if method is None:
@@ -116,7 +119,7 @@ def _find_method(codes: set[InferenceConfiguration], method: str | None) -> Meth
     raise ModelError(f"{method!r} is not a method with the configurations {listed}: choose one of {', '.join(Method)}")
 
 
-def _networks(
+def _build_external_networks(
     tables: Sequence[WritableTable], fingerprints: Sequence[str], names: Sequence[str] | None
 ) -> tuple[ExternalNetwork, ...]:
     """The networks with their names, by default their positions. Raises ModelError for another number of names."""
@@ -141,14 +144,16 @@ def _example_counts_by_split(table: WritableTable) -> dict[Split, int]:
     return {split: next(iter(sizes)) for split, sizes in counts.items()}
 
 
-def _score(table: WritableTable) -> ExternalScore | None:
+def _build_external_score(table: WritableTable) -> ExternalScore | None:
     """The loss of a table; None for the cross-entropy of a classification."""
     if table.score == CROSS_ENTROPY and table.has_accuracy:
         return None
     return ExternalScore(name=table.score.name, unit=table.score.unit, has_accuracy=table.has_accuracy)
 
 
-def _evaluations(network: int, row: LeaderboardRow, table: WritableTable, condition: str) -> list[ExternalEvaluation]:
+def _build_external_evaluations_of_row(
+    network: int, row: LeaderboardRow, table: WritableTable, condition: str
+) -> list[ExternalEvaluation]:
     """The evaluations of a row; a row without a value has one on the split that ranks."""
     identity = {
         "network": network,
@@ -169,8 +174,8 @@ def _evaluations(network: int, row: LeaderboardRow, table: WritableTable, condit
                 **identity,
                 split=split,
                 loss=metrics.loss.mean,
-                losses=to_base64(losses),
-                correct=to_base64(correct) if table.has_accuracy else None,
+                losses=encode_base64(losses),
+                correct=encode_base64(correct) if table.has_accuracy else None,
             )
         )
     return evaluations

@@ -12,7 +12,7 @@ _TITLE_MARGIN = 60
 """Pixels above the chart, for its title."""
 
 
-def plotly_figure(chart: Chart) -> Any:
+def make_plotly_figure(chart: Chart) -> Any:
     """Return a `plotly.graph_objects.Figure` of a chart, with its title.
 
     Raises:

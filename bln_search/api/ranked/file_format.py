@@ -18,24 +18,24 @@ SUFFIX = ".safetensors"
 Json = dict[str, Any]
 
 
-class TensorStore:
+class NumberedTensors:
     """Named tensors of a file; each gets the next number."""
 
     def __init__(self, tensors: Mapping[str, Tensor] | None = None) -> None:
         self.tensors: dict[str, Tensor] = dict(tensors or {})
 
-    def put(self, tensor: Tensor) -> str:
+    def add(self, tensor: Tensor) -> str:
         """Add a tensor and return its name."""
         name = str(len(self.tensors))
         self.tensors[name] = tensor.detach().contiguous().cpu().clone()
         return name
 
-    def get(self, name: str) -> Tensor:
+    def get_by_name(self, name: str) -> Tensor:
         """The tensor of this name. Raises KeyError if there is none."""
         return self.tensors[name]
 
 
-def content_sha256(version: str, description: str, tensors: Mapping[str, Tensor]) -> str:
+def ranked_file_content_sha256(version: str, description: str, tensors: Mapping[str, Tensor]) -> str:
     """SHA-256 of the version that wrote the file, of the description of the tables and of all tensors."""
     digest = hashlib.sha256(f"{version}\n{description}".encode())
     for name in sorted(tensors):

@@ -27,15 +27,15 @@ def sort_rows_by_metric(
         raise KeyError(f"there is no metric {name!r}: there are {names}")
     sign = -1 if directions[name] else 1
 
-    def position(row: RankedConfiguration) -> float:
+    def sort_key_of_row(row: RankedConfiguration) -> float:
         value = row.metrics.get(split, {}).get(name, math.nan)
         return math.inf if math.isnan(value) else sign * value
 
-    ordered = sorted(rows, key=position)
+    ordered = sorted(rows, key=sort_key_of_row)
     return sorted(ordered, key=lambda row: math.isnan(row.metrics.get(split, {}).get(name, math.nan)))
 
 
-def with_metric_columns(
+def insert_metric_columns(
     table: FittedTable, rows: Sequence[RankedConfiguration], directions: Mapping[str, bool], splits: Iterable[Split]
 ) -> FittedTable:
     """The table with one column for each metric and split, before its column of states.
@@ -48,7 +48,7 @@ def with_metric_columns(
     """
     splits = list(splits)
     columns = [
-        _column(rows, name, split, higher_is_better=higher)
+        _build_metric_column(rows, name, split, higher_is_better=higher)
         for name, higher in directions.items()
         for split in Split
         if split in splits
@@ -57,7 +57,7 @@ def with_metric_columns(
     return replace(table, columns=[*table.columns[:start], *columns, *table.columns[start:]])
 
 
-def record_values(
+def metric_values_by_column(
     row: RankedConfiguration, names: Iterable[str], splits: Iterable[Split]
 ) -> dict[str, str | int | float | bool | None]:
     """The values of a row by column; None for a value that is no finite number, as JSON has none."""
@@ -68,7 +68,9 @@ def record_values(
     return {name: value if value is not None and math.isfinite(value) else None for name, value in values.items()}
 
 
-def _column(rows: Sequence[RankedConfiguration], name: str, split: Split, *, higher_is_better: bool) -> Column:
+def _build_metric_column(
+    rows: Sequence[RankedConfiguration], name: str, split: Split, *, higher_is_better: bool
+) -> Column:
     values = [row.metrics.get(split, {}).get(name) for row in rows]
     return Column(
         f"{split} {name}",

@@ -13,7 +13,7 @@ from html import escape
 from rich.console import Console
 
 from bln_search.core.records import RowKey
-from bln_search.reports.terminal.columns import CellKind, legend_text
+from bln_search.reports.terminal.columns import CellKind, join_column_legends
 from bln_search.reports.terminal.fitted_table import FittedTable
 
 ALL_SIZES = "all"
@@ -23,7 +23,7 @@ _WIDTH = 160
 """Columns of a printed table where there is no terminal, as in a notebook or a file."""
 
 
-def table_text(table: FittedTable, sentences: Sequence[str]) -> str:
+def render_table_text(table: FittedTable, sentences: Sequence[str]) -> str:
     """The table and the sentences as text."""
     out = io.StringIO()
     Console(file=out, width=_print_width()).print(table, *sentences, sep="\n", markup=False)
@@ -37,14 +37,18 @@ def _print_width() -> int:
     return _WIDTH
 
 
-def table_html(table: FittedTable, sentences: Sequence[str]) -> str:
+def render_table_html(table: FittedTable, sentences: Sequence[str]) -> str:
     """The table as an HTML table, the sentences as paragraphs."""
     columns = table.columns_with_values
     styles = [f' style="text-align: {"right" if column.kind is CellKind.NUMBER else "left"}"' for column in columns]
     body = zip(*(map(str, column.cells) for column in columns), strict=True)
     header = [column.full_heading for column in columns]
-    lines = [_html_row("th", header, styles), "</thead><tbody>", *(_html_row("td", row, styles) for row in body)]
-    notes = filter(None, (*table.notes, legend_text(columns)))
+    lines = [
+        _render_html_row("th", header, styles),
+        "</thead><tbody>",
+        *(_render_html_row("td", row, styles) for row in body),
+    ]
+    notes = filter(None, (*table.notes, join_column_legends(columns)))
     paragraphs = [f"<p>{escape(sentence)}</p>" for sentence in (*notes, *sentences)]
     return "\n".join(["<table><thead>", *lines, "</tbody></table>", *paragraphs])
 
@@ -54,7 +58,7 @@ def drop_accuracy_columns(table: FittedTable) -> FittedTable:
     return replace(table, columns=[column for column in table.columns if "accuracy" not in column.name])
 
 
-def row_label(key: RowKey, batch_sizes: Sequence[int], all_sizes: Collection[int]) -> str:
+def format_chart_row_label(key: RowKey, batch_sizes: Sequence[int], all_sizes: Collection[int]) -> str:
     """Configuration, population and mini-batch size of a row, for charts: `FT-- source, m = 4`.
 
     Args:
@@ -88,7 +92,7 @@ def mark_rows_of_all_sizes(
     return replace(table, columns=columns)
 
 
-def _html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:
+def _render_html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:
     """One row of a table."""
     written = (
         f"<{tag}{style}>{escape(cell).replace(chr(10), '<br>')}</{tag}>"

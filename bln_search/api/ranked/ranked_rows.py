@@ -9,15 +9,15 @@ from typing import Self, overload
 
 import numpy as np
 
-from bln_search.api.inputs.metrics import MetricValues, row_values_by_split
-from bln_search.api.ranked.equal_rows import DistinctRows, SizesByKey, distinct_rows
+from bln_search.api.inputs.metrics import MetricValues, metric_values_of_row_by_split
+from bln_search.api.ranked.equal_rows import DistinctRowsOfBoard, SizesByKey, merge_rows_equal_at_all_sizes
 from bln_search.api.ranked.metric_columns import sort_rows_by_metric
 from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
-from bln_search.api.ranked.row_populations import populations_of_row
+from bln_search.api.ranked.row_populations import row_populations_and_missing_layers
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.records import EvaluationKey, Outcomes, RowKey
-from bln_search.core.score_description import CROSS_ENTROPY, ScoreDescription
+from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
+from bln_search.core.records import EvaluationKey, ExampleOutcomes, RowKey
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable
@@ -48,12 +48,12 @@ class RankedRows:
 
     board: Leaderboard
     populations: Mapping[str, LayerPopulationsByName]
-    outcomes: Mapping[EvaluationKey, Outcomes]
+    outcomes: Mapping[EvaluationKey, ExampleOutcomes]
     class_prior: ClassPriorBaseline | None = None
     per_slot: bool = False
     deployed: InferenceRow | None = None
     has_accuracy: bool = True
-    score: ScoreDescription = CROSS_ENTROPY
+    score: LossDescription = CROSS_ENTROPY
     metric_values: MetricValues = field(default_factory=dict)
     higher_is_better: Mapping[str, bool] = field(default_factory=dict)
     networks: tuple[Self, ...] = ()
@@ -61,9 +61,9 @@ class RankedRows:
     network: int | None = None
 
     @cached_property
-    def _distinct_rows(self) -> DistinctRows:
+    def _distinct_rows(self) -> DistinctRowsOfBoard:
         outcomes = [table.outcomes for table in self.per_network_tables]
-        return distinct_rows([self.board], outcomes, per_slot=self.per_slot)[0]
+        return merge_rows_equal_at_all_sizes([self.board], outcomes, per_slot=self.per_slot)[0]
 
     @property
     def distinct_board(self) -> Leaderboard:
@@ -76,7 +76,7 @@ class RankedRows:
         return tuple(sorted({row.batch_size for row in self.board.rows}))
 
     @property
-    def sizes_of_rows(self) -> SizesByKey:
+    def batch_sizes_by_row(self) -> SizesByKey:
         """The mini-batch sizes for which each row of `table` stands."""
         return self._distinct_rows.batch_sizes
 
@@ -108,9 +108,9 @@ class RankedRows:
                 f"{', '.join(map(str, self.batch_sizes))}; evaluate_configurations takes batch_sizes="
             )
         networks = tuple(table.at_batch_size(batch_size) for table in self.networks)
-        return replace(self, board=self.board.at_batch_size(batch_size), networks=networks)
+        return replace(self, board=self.board.restrict_to_batch_size(batch_size), networks=networks)
 
-    def outcome_table(self, keys: Sequence[RowKey]) -> OutcomeTable | None:
+    def find_outcome_table_of_rows(self, keys: Sequence[RowKey]) -> OutcomeTable | None:
         """Outcomes of rows on the split that ranks, (networks, rows, examples); None for fewer than two examples."""
         split = self.board.ranked_on
         evaluations = [EvaluationKey(key.configuration, key.estimate, key.batch_size, split) for key in keys]
@@ -145,31 +145,33 @@ class RankedRows:
             KeyError: No row has this configuration.
         """
         if isinstance(index, slice):
-            return [self._row(position) for position in range(len(self))[index]]
-        return self._row(self._position(str(index)) if isinstance(index, str | InferenceConfiguration) else index)
+            return [self._get_row_at(position) for position in range(len(self))[index]]
+        return self._get_row_at(
+            self._get_first_position_of_code(str(index)) if isinstance(index, str | InferenceConfiguration) else index
+        )
 
-    def _position(self, code: str) -> int:
+    def _get_first_position_of_code(self, code: str) -> int:
         """The position of the first row with this configuration. Raises KeyError if there is none."""
         codes = [str(row.configuration) for row in self.distinct_board.rows]
         if code not in codes:
             raise KeyError(f"no row has the configuration {code}: there are {', '.join(sorted(set(codes)))}")
         return codes.index(code)
 
-    def _row(self, position: int) -> RankedConfiguration:
-        return self.configured_row(self.distinct_board.rows[position])
+    def _get_row_at(self, position: int) -> RankedConfiguration:
+        return self.attach_populations_to_row(self.distinct_board.rows[position])
 
-    def configured_row(self, row: LeaderboardRow) -> RankedConfiguration:
+    def attach_populations_to_row(self, row: LeaderboardRow) -> RankedConfiguration:
         """A row with the population values that it reads."""
-        populations, without_estimate = populations_of_row(row, self.populations)
+        populations, without_estimate = row_populations_and_missing_layers(row, self.populations)
         key = EvaluationKey(row.configuration, row.estimate, row.batch_size, self.board.ranked_on)
         return RankedConfiguration(
             row=row,
             populations=populations,
             without_estimate=without_estimate,
             per_slot=self.per_slot,
-            metrics=row_values_by_split(self.metric_values, key, row.metrics),
+            metrics=metric_values_of_row_by_split(self.metric_values, key, row.metrics),
             batch_sizes=self._distinct_rows.batch_sizes.get(row.key, (row.batch_size,)),
-            networks=tuple(table.configured_row(row) for table in self.networks),
+            networks=tuple(table.attach_populations_to_row(row) for table in self.networks),
             fingerprints=self.fingerprints,
             network=self.network,
         )
@@ -178,4 +180,4 @@ class RankedRows:
         return len(self.distinct_board.rows)
 
     def __iter__(self) -> Iterator[RankedConfiguration]:
-        return (self._row(position) for position in range(len(self)))
+        return (self._get_row_at(position) for position in range(len(self)))

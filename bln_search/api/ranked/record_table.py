@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from bln_search.api.ranked.printing import table_html, table_text
-from bln_search.api.ranked.records import Record, records_csv, records_frame, records_json
+from bln_search.api.ranked.printing import render_table_html, render_table_text
+from bln_search.api.ranked.records import Record, records_to_csv, records_to_data_frame, records_to_json
 from bln_search.reports.terminal.fitted_table import FittedTable
 
 
@@ -24,19 +24,19 @@ class RecordTable(ABC):
 
     def to_csv(self) -> str:
         """The table as CSV."""
-        return records_csv(self.to_records())
+        return records_to_csv(self.to_records())
 
     def to_json(self) -> str:
         """The table as a JSON array of objects."""
-        return records_json(self.to_records())
+        return records_to_json(self.to_records())
 
     def to_frame(self) -> Any:
         """The table as a `pandas.DataFrame`. Raises MissingPackageError if pandas is not installed."""
-        return records_frame(self.to_records())
+        return records_to_data_frame(self.to_records())
 
     def __str__(self) -> str:
-        return table_text(*self._table_with_sentences())
+        return render_table_text(*self._table_with_sentences())
 
     def _repr_html_(self) -> str:
         """The table in a notebook."""
-        return table_html(*self._table_with_sentences())
+        return render_table_html(*self._table_with_sentences())

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
-from bln_search.api.ranked.metric_columns import record_values
+from bln_search.api.ranked.metric_columns import metric_values_by_column
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.ranking.comparison import Comparison
-from bln_search.reports.export import flat_row
+from bln_search.reports.export import flatten_row
 from bln_search.reports.leaderboard_columns import SPLIT_METRICS
 
 Record = dict[str, str | int | float | bool | None]
@@ -23,7 +23,7 @@ _OF_A_STUDY = ("arm", "parameters", "seeds")
 """Columns that are the same in all rows of one network."""
 
 
-def ranked_records(
+def build_ranked_records(
     rows: Iterable[RankedConfiguration],
     comparison: Comparison | None,
     *,
@@ -51,21 +51,23 @@ def ranked_records(
     ]
     records = []
     for ranked in rows:
-        flat = {name: value for name, value in flat_row(ranked.row).items() if name not in _OF_A_STUDY}
+        flat = {name: value for name, value in flatten_row(ranked.row).items() if name not in _OF_A_STUDY}
         identity = {
             name: _enum_to_value(value) for name, value in flat.items() if not name.endswith(("_mean", "_deviation"))
         }
         reason = identity.pop("reason")
         identity["batch_sizes"] = " ".join(map(str, ranked.batch_sizes))
         group = letters.get(ranked.row.key)
-        measured: Record = {name: flat[name] for name in metrics} | record_values(ranked, metric_names, splits)
+        measured: Record = {name: flat[name] for name in metrics} | metric_values_by_column(
+            ranked, metric_names, splits
+        )
         records.append(
             identity | {"independent": ranked.is_independent, "group": group} | measured | {"reason": reason}
         )
     return records
 
 
-def records_csv(records: Sequence[Record]) -> str:
+def records_to_csv(records: Sequence[Record]) -> str:
     """CSV with a header and one line per record; missing values are empty."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, list(records[0]) if records else [], lineterminator="\n")
@@ -74,12 +76,12 @@ def records_csv(records: Sequence[Record]) -> str:
     return buffer.getvalue()
 
 
-def records_json(records: Sequence[Record]) -> str:
+def records_to_json(records: Sequence[Record]) -> str:
     """A JSON array of objects."""
     return json.dumps(records, indent=1, allow_nan=False, ensure_ascii=False)
 
 
-def records_frame(records: Sequence[Record]) -> Any:
+def records_to_data_frame(records: Sequence[Record]) -> Any:
     """A `pandas.DataFrame`. Raises MissingPackageError if pandas is not installed."""
     try:
         pandas = import_module("pandas")

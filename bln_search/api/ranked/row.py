@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from bln_search.api.fingerprint import parameter_fingerprint
-from bln_search.core.blend import Blend, parse_estimate
+from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.norms.statistics import LayerPopulation
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.recommendation import is_deterministic
+from bln_search.ranking.selection.recommendation import is_deterministic_configuration
 
 LayerPopulationsByName = Mapping[str, LayerPopulation]
 
@@ -52,18 +52,20 @@ class RankedConfiguration:
         return self.row.configuration
 
     @property
-    def blend(self) -> Blend | None:
+    def blend(self) -> PopulationWeight | None:
         """The weight of the population in blended statistics; None if no statistic is blended."""
-        return None if self.row.estimate is None else parse_estimate(self.row.estimate)[1]
+        return None if self.row.estimate is None else parse_estimate_label(self.row.estimate)[1]
 
     @property
     def is_independent(self) -> bool:
         """Whether the output for an example is independent of the rest of the mini-batch and of its position in it."""
-        return is_deterministic(self.configuration, per_slot=self.per_slot)
+        return is_deterministic_configuration(self.configuration, per_slot=self.per_slot)
 
     def configuration_of_layer(self, name: str) -> InferenceConfiguration:
         """The configuration of one layer."""
-        return self.configuration.with_mini_batch_statistics if name in self.without_estimate else self.configuration
+        return (
+            self.configuration.with_mini_batch_for_population if name in self.without_estimate else self.configuration
+        )
 
     def of_network(self, index: int) -> RankedConfiguration:
         """This row with the population values of one of several networks, by its position in the evaluated list.
@@ -76,7 +78,7 @@ class RankedConfiguration:
             raise IndexError(f"the table has {len(rows)} networks, numbered from 0: there is no network {index}")
         return rows[index]
 
-    def for_network(self, network: nn.Module) -> RankedConfiguration:
+    def with_populations_of_network(self, network: nn.Module) -> RankedConfiguration:
         """This row with the population values of `network`, which is recognized by its parameters.
 
         A row of a single network is returned as it is.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bln_search.api.ranked.row import LayerPopulationsByName
-from bln_search.norms.statistics import LayerPopulation, layer_configuration, select_population
+from bln_search.norms.statistics import LayerPopulation, configuration_of_layer_in_row, select_layer_population
 from bln_search.ranking.leaderboard import LeaderboardRow
 
 
-def populations_of_row(
+def row_populations_and_missing_layers(
     row: LeaderboardRow, populations: Mapping[str, LayerPopulationsByName]
 ) -> tuple[dict[str, LayerPopulation], frozenset[str]]:
     """Return the values by the name of the layer, and the layers without a population of the row's estimate.
@@ -23,8 +23,8 @@ def populations_of_row(
     without_estimate = set()
     for name in names:
         by_estimate = {estimate: layers[name] for estimate, layers in populations.items() if name in layers}
-        configuration = layer_configuration(row.configuration, row.estimate, by_estimate)
-        population = select_population(configuration, row.estimate, by_estimate)
+        configuration = configuration_of_layer_in_row(row.configuration, row.estimate, by_estimate)
+        population = select_layer_population(configuration, row.estimate, by_estimate)
         if population is not None:
             read[name] = population
         if configuration != row.configuration:

@@ -7,25 +7,25 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
-from bln_search.api.ranked.chart import plot_rows
-from bln_search.api.ranked.compared_configurations import ComparedConfigurations
+from bln_search.api.ranked.chart import plot_row_losses
+from bln_search.api.ranked.compared_configurations import ComparedRankedRows
 from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
-from bln_search.api.ranked.metric_columns import with_metric_columns
-from bln_search.api.ranked.printing import mark_rows_of_all_sizes, row_label
+from bln_search.api.ranked.metric_columns import insert_metric_columns
+from bln_search.api.ranked.printing import format_chart_row_label, mark_rows_of_all_sizes
 from bln_search.api.ranked.record_table import RecordTable
-from bln_search.api.ranked.records import Record, ranked_records
-from bln_search.api.ranked.writer import write_tables
+from bln_search.api.ranked.records import Record, build_ranked_records
+from bln_search.api.ranked.writer import write_ranked_tables
 from bln_search.core.errors import ModelError
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.reports.formatting import compared_rows_by_key
-from bln_search.reports.sentences.result import summarize
+from bln_search.reports.sentences.result import summarize_analysis
 from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
+from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reason_lines
 from bln_search.specs.external_results import ExternalResults
 
 
 @dataclass(frozen=True, repr=False)
-class RankedConfigurations(ComparedConfigurations, RecordTable):
+class RankedConfigurations(ComparedRankedRows, RecordTable):
     """Rows from best to worst, rows without a rank last; printing it prints the table, a notebook shows it.
 
     Rows that share a letter in the table are not significantly different (`comparison`). A row that is independent of
@@ -43,7 +43,7 @@ class RankedConfigurations(ComparedConfigurations, RecordTable):
     def to_records(self) -> list[Record]:
         """The table as one dictionary for each row, with the column names of the exports of a study."""
         splits = {split for row in self.board.rows for split in row.metrics}
-        return ranked_records(
+        return build_ranked_records(
             self, self.comparison, splits=splits, accuracy=self.has_accuracy, metric_names=self.higher_is_better
         )
 
@@ -58,11 +58,11 @@ class RankedConfigurations(ComparedConfigurations, RecordTable):
             ModelError: No row has a value, or there are fewer than two examples.
         """
         keys = [row.key for row in self.distinct_board.rows if row.rank is not None][:MAX_COMPARED_ROWS]
-        outcomes = self.outcome_table(keys) if keys else None
+        outcomes = self.find_outcome_table_of_rows(keys) if keys else None
         if outcomes is None:
             raise ModelError("a chart needs a row with a value and at least two examples")
-        return plot_rows(
-            {key: row_label(key, self.sizes_of_rows[key], self.batch_sizes) for key in keys},
+        return plot_row_losses(
+            {key: format_chart_row_label(key, self.batch_sizes_by_row[key], self.batch_sizes) for key in keys},
             outcomes.losses,
             recommended=self.recommended.row.key,
             per_slot=self.per_slot,
@@ -80,10 +80,10 @@ class RankedConfigurations(ComparedConfigurations, RecordTable):
             The file.
 
         Raises:
-            OutputError: The file cannot be written.
+            OutputFileError: The file cannot be written.
             StorageFullError: The disk is full.
         """
-        return write_tables([{None: table} for table in self.per_network_tables], path)
+        return write_ranked_tables([{None: table} for table in self.per_network_tables], path)
 
     def to_external_results(self, name: str, **description: Unpack[ExternalResultsArguments]) -> ExternalResults:
         """The results without population values, to submit them to a service: `Client.submit_results`.
@@ -102,7 +102,7 @@ class RankedConfigurations(ComparedConfigurations, RecordTable):
         return build_external_results(self, name, **description)
 
     def __repr__(self) -> str:
-        best = self.distinct_board.best
+        best = self.distinct_board.best_row
         loss = (
             "none ranked"
             if best is None
@@ -119,8 +119,10 @@ class RankedConfigurations(ComparedConfigurations, RecordTable):
             recommended=recommended,
             score=f"{self.score.text} (lower is better)",
         )
-        lines = [*unranked_reasons(self.distinct_board), *summarize(analysis).lines]
-        table = with_metric_columns(table, list(self), self.higher_is_better, {key.split for key in self.metric_values})
-        sizes = [self.sizes_of_rows[row.key] for row in self.distinct_board.rows]
+        lines = [*unranked_reason_lines(self.distinct_board), *summarize_analysis(analysis).summary_lines]
+        table = insert_metric_columns(
+            table, list(self), self.higher_is_better, {key.split for key in self.metric_values}
+        )
+        sizes = [self.batch_sizes_by_row[row.key] for row in self.distinct_board.rows]
         table = mark_rows_of_all_sizes(table, sizes, self.batch_sizes)
         return table, lines

@@ -18,16 +18,16 @@ from bln_search.api.ranked.file_format import (
     FORMAT,
     FORMAT_VERSION,
     Json,
-    TensorStore,
+    NumberedTensors,
     add_missing_suffix,
-    content_sha256,
+    ranked_file_content_sha256,
 )
 from bln_search.api.ranked.row import LayerPopulationsByName
 from bln_search.core.class_prior import ClassPriorBaseline
-from bln_search.core.errors import OutputError
+from bln_search.core.errors import OutputFileError
 from bln_search.core.files.atomic import write_atomically
-from bln_search.core.records import EvaluationKey, Outcomes
-from bln_search.core.score_description import ScoreDescription
+from bln_search.core.loss_description import LossDescription
+from bln_search.core.records import EvaluationKey, ExampleOutcomes
 from bln_search.core.version import VERSION
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.norms.statistics import PopulationPair
@@ -43,7 +43,7 @@ class WritableTable(Protocol):
     @property
     def populations(self) -> Mapping[str, LayerPopulationsByName]: ...  # noqa: D102
     @property
-    def outcomes(self) -> Mapping[EvaluationKey, Outcomes]: ...  # noqa: D102
+    def outcomes(self) -> Mapping[EvaluationKey, ExampleOutcomes]: ...  # noqa: D102
     @property
     def class_prior(self) -> ClassPriorBaseline | None: ...  # noqa: D102
     @property
@@ -53,7 +53,7 @@ class WritableTable(Protocol):
     @property
     def has_accuracy(self) -> bool: ...  # noqa: D102
     @property
-    def score(self) -> ScoreDescription: ...  # noqa: D102
+    def score(self) -> LossDescription: ...  # noqa: D102
     @property
     def metric_values(self) -> MetricValues: ...  # noqa: D102
     @property
@@ -64,7 +64,7 @@ class WritableTable(Protocol):
     def network(self) -> int | None: ...  # noqa: D102
 
 
-def write_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: str | PathLike[str]) -> Path:
+def write_ranked_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: str | PathLike[str]) -> Path:
     """Write the tables of each network under each condition; file and errors as of `RankedConfigurations.save`.
 
     Args:
@@ -72,23 +72,23 @@ def write_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: s
         path: The file.
     """
     file = add_missing_suffix(path)
-    store = TensorStore()
+    store = NumberedTensors()
     description = json.dumps(_tables_to_json(networks, store), allow_nan=False)
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
         "bln_search": VERSION,
         "tables": description,
-        "sha256": content_sha256(VERSION, description, store.tensors),
+        "sha256": ranked_file_content_sha256(VERSION, description, store.tensors),
     }
     try:
         write_atomically(file, save(store.tensors, metadata), mode=0o644)
     except OSError as error:
-        raise OutputError(f"{file} cannot be written: {error}") from None
+        raise OutputFileError(f"{file} cannot be written: {error}") from None
     return file
 
 
-def _tables_to_json(networks: Sequence[Mapping[str | None, WritableTable]], store: TensorStore) -> Json:
+def _tables_to_json(networks: Sequence[Mapping[str | None, WritableTable]], store: NumberedTensors) -> Json:
     """All tables. The conditions of a network share its populations, which are stored once."""
     first = next(iter(networks[0].values()))
     return {
@@ -105,11 +105,11 @@ def _tables_to_json(networks: Sequence[Mapping[str | None, WritableTable]], stor
     }
 
 
-def _table_to_json(table: WritableTable, store: TensorStore) -> Json:
+def _table_to_json(table: WritableTable, store: NumberedTensors) -> Json:
     """The table of one network without its populations; arrays go into `store`."""
     return {
         "ranked_on": str(table.board.ranked_on),
-        "rows": [_row_to_json(row) for row in table.board.rows],
+        "rows": [_leaderboard_row_to_json(row) for row in table.board.rows],
         "outcomes": [_outcomes_to_json(key, outcomes, store) for key, outcomes in table.outcomes.items()],
         "class_prior": None
         if table.class_prior is None
@@ -125,25 +125,28 @@ def _table_to_json(table: WritableTable, store: TensorStore) -> Json:
     }
 
 
-def _populations_to_json(populations: Mapping[str, LayerPopulationsByName], store: TensorStore) -> Json:
+def _populations_to_json(populations: Mapping[str, LayerPopulationsByName], store: NumberedTensors) -> Json:
     """Population values by estimate and layer; tensors go into `store`."""
     return {
         str(estimate): {
-            name: {"batch": _pair_to_json(value.batch, store), "feature": _pair_to_json(value.feature, store)}
+            name: {
+                "batch": _population_pair_to_json(value.batch, store),
+                "feature": _population_pair_to_json(value.feature, store),
+            }
             for name, value in layers.items()
         }
         for estimate, layers in populations.items()
     }
 
 
-def _pair_to_json(pair: PopulationPair | None, store: TensorStore) -> Json | None:
+def _population_pair_to_json(pair: PopulationPair | None, store: NumberedTensors) -> Json | None:
     if pair is None:
         return None
-    deviation = None if pair.deviation is None else store.put(pair.deviation)
-    return {"mean": store.put(pair.mean), "deviation": deviation, "reason": pair.reason}
+    deviation = None if pair.deviation is None else store.add(pair.deviation)
+    return {"mean": store.add(pair.mean), "deviation": deviation, "reason": pair.reason}
 
 
-def _row_to_json(row: LeaderboardRow) -> Json:
+def _leaderboard_row_to_json(row: LeaderboardRow) -> Json:
     missing = row.missing_seeds
     return {
         "rank": row.rank,
@@ -153,7 +156,7 @@ def _row_to_json(row: LeaderboardRow) -> Json:
         "batch_size": row.batch_size,
         "state": str(row.state),
         "seeds": row.seeds,
-        "metrics": {str(split): _metrics_to_json(metrics) for split, metrics in row.metrics.items()},
+        "metrics": {str(split): _split_metrics_to_json(metrics) for split, metrics in row.metrics.items()},
         "reason": row.reason,
         "missing_seeds": None
         if missing is None
@@ -161,14 +164,14 @@ def _row_to_json(row: LeaderboardRow) -> Json:
     }
 
 
-def _metrics_to_json(metrics: SplitMetrics) -> Json:
+def _split_metrics_to_json(metrics: SplitMetrics) -> Json:
     return {
         "loss": [metrics.loss.mean, metrics.loss.deviation],
         "accuracy": None if metrics.accuracy is None else [metrics.accuracy.mean, metrics.accuracy.deviation],
     }
 
 
-def _key_to_json(key: EvaluationKey) -> Json:
+def _evaluation_key_to_json(key: EvaluationKey) -> Json:
     return {
         "configuration": str(key.configuration),
         "estimate": key.estimate,
@@ -179,13 +182,13 @@ def _key_to_json(key: EvaluationKey) -> Json:
 
 def _metric_values_to_json(key: EvaluationKey, values: Mapping[str, float]) -> Json:
     """Values that are not finite are texts, because JSON has no such numbers."""
-    return _key_to_json(key) | {
+    return _evaluation_key_to_json(key) | {
         "values": {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
     }
 
 
-def _outcomes_to_json(key: EvaluationKey, outcomes: Outcomes, store: TensorStore) -> Json:
-    return _key_to_json(key) | {
-        "losses": store.put(torch.from_numpy(np.ascontiguousarray(outcomes.losses))),
-        "correct": store.put(torch.from_numpy(np.ascontiguousarray(outcomes.correct))),
+def _outcomes_to_json(key: EvaluationKey, outcomes: ExampleOutcomes, store: NumberedTensors) -> Json:
+    return _evaluation_key_to_json(key) | {
+        "losses": store.add(torch.from_numpy(np.ascontiguousarray(outcomes.losses))),
+        "correct": store.add(torch.from_numpy(np.ascontiguousarray(outcomes.correct))),
     }

@@ -12,17 +12,16 @@ import typer
 
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, FormatOption, LimitOption
-from bln_search.cli.output import Format, errors, print_line, print_table, translate_os_errors
+from bln_search.cli.output import RecordsFormat, errors, os_errors_as_output_errors, print_line, print_records_table
 from bln_search.cli.records import Record, print_record, print_records
-from bln_search.core.names import count_noun
+from bln_search.core.names import format_count_with_noun
 from bln_search.settings import load_settings
-from bln_search.storage.backups import BackupArchive, Manifest, verify_backup
+from bln_search.storage.backups import BackupArchive, BackupManifest, open_verified_backup
 from bln_search.storage.backups.archive import format_timestamp
-from bln_search.storage.ledger import connect_ledger
+from bln_search.storage.ledger import connect_without_schema_check
 
 LocationArgument = Annotated[
-    str,
-    typer.Argument(metavar="DIR", help="Folder or URL (s3://bucket/folder) of backups.", show_default=False),
+    str, typer.Argument(metavar="DIR", help="Folder or URL (s3://bucket/folder) of backups.", show_default=False)
 ]
 _COLUMNS = ("moment", "studies", "checkpoints", "missing", "bytes", "source", "bln_search", "schema_revision")
 _TABLE_COLUMNS = tuple("size" if name == "bytes" else name for name in _COLUMNS)
@@ -35,7 +34,7 @@ def backup(
         int | None,
         typer.Option("--keep", min=1, metavar="N", help="Keep this many backups, the newest, and remove the others."),
     ] = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """Copy the database and its checkpoints into a backup. Service and workers may run meanwhile.
 
@@ -44,45 +43,48 @@ def backup(
     """
     settings = load_settings()
     archive = BackupArchive(target)
-    with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:
+    with (
+        os_errors_as_output_errors(),
+        closing(connect_without_schema_check(database or settings.database_url)) as ledger,
+    ):
         result = ledger.backups.create(
             settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _print_warning
         )
         if keep is not None and not result.newly_absent:
-            archive.remove_oldest(keep, datetime.now(UTC), _print_warning)
+            archive.remove_all_but_newest(keep, datetime.now(UTC), _print_warning)
     already_stored = len(result.manifest.checkpoints) - result.copied
     text = (
-        f"{archive}: backup {result.moment}, {_describe_contents(result.manifest)} ({result.copied} copied, "
+        f"{archive}: backup {result.moment}, {_describe_backup_contents(result.manifest)} ({result.copied} copied, "
         f"{already_stored} stored already)"
     )
-    record = {**_backup_record(result.manifest), "copied": result.copied}
+    record = {**_manifest_to_record(result.manifest), "copied": result.copied}
     print_record(record, output_format, partial(print_line, text))
     if result.newly_absent:
         _print_warning(
-            f"{count_noun(len(result.newly_absent), 'network is', 'networks are')} missing that the previous "
-            "backup has: check that "
+            f"{format_count_with_noun(len(result.newly_absent), 'network is', 'networks are')} missing that the "
+            "previous backup has: check that "
             f"BLN_SEARCH_CHECKPOINTS is their location ({settings.checkpoint_store}). No older backup was removed"
         )
         raise typer.Exit(ExitCode.FAILED)
 
 
 def list_backups(
-    source: LocationArgument, limit: LimitOption = None, output_format: FormatOption = Format.TABLE
+    source: LocationArgument, limit: LimitOption = None, output_format: FormatOption = RecordsFormat.TABLE
 ) -> None:
     """List the backups of a folder, newest first. `restore --backup MOMENT` restores one of them."""
     archive = BackupArchive(source)
-    with translate_os_errors():
-        moments = archive.list_timestamps()[::-1][:limit]
-        records = [_backup_record(archive.read_manifest(moment)) for moment in moments]
-    print_records(records, _COLUMNS, output_format, partial(_print_backups, archive, records))
+    with os_errors_as_output_errors():
+        moments = archive.list_finished_timestamps()[::-1][:limit]
+        records = [_manifest_to_record(archive.read_manifest(moment)) for moment in moments]
+    print_records(records, _COLUMNS, output_format, partial(_print_backups_table, archive, records))
 
 
-def _print_backups(archive: BackupArchive, records: Sequence[Record]) -> None:
+def _print_backups_table(archive: BackupArchive, records: Sequence[Record]) -> None:
     if not records:
         _print_warning(f"{archive} has no backup")
         return
     rows = [{**record, "size": _format_megabytes(record["bytes"])} for record in records]
-    print_table(rows, _TABLE_COLUMNS, optional=("schema_revision", "bln_search"))
+    print_records_table(rows, _TABLE_COLUMNS, optional=("schema_revision", "bln_search"))
 
 
 def restore(
@@ -97,7 +99,7 @@ def restore(
         bool, typer.Option("--without-damaged", help="Restore without networks that are damaged or missing.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only verify every file of the backup.")] = False,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """Restore a backup into a database, SQLite or Postgres, and its checkpoint folder. Stop service and workers first.
 
@@ -107,10 +109,13 @@ def restore(
     archive = BackupArchive(source)
     manifest = archive.read_manifest(moment)
     written = replaced = 0
-    with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:
+    with (
+        os_errors_as_output_errors(),
+        closing(connect_without_schema_check(database or settings.database_url)) as ledger,
+    ):
         if not dry_run:
-            replaced = ledger.backups.check_restore_target(overwrite=overwrite)
-        with verify_backup(
+            replaced = ledger.backups.check_and_count_replaced_studies(overwrite=overwrite)
+        with open_verified_backup(
             archive, manifest, settings.home, _print_warning, without_damaged=without_damaged
         ) as backup_files:
             if not dry_run:
@@ -118,17 +123,17 @@ def restore(
                     backup_files, settings.checkpoint_store, _print_warning, overwrite=overwrite
                 )
     manifest = backup_files.manifest
-    summary = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_describe_contents(manifest)}"
+    summary = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_describe_backup_contents(manifest)}"
     if dry_run:
         text = f"{summary}: every {'other ' if without_damaged else ''}file is intact"
     else:
         text = (
             f"{summary} ({written} written, {len(manifest.checkpoints) - written} stored already), restored; "
-            f"{count_noun(replaced, 'study', 'studies')} of the database replaced; "
-            f"{count_noun(backup_files.running, 'study waits', 'studies wait')} to resume"
+            f"{format_count_with_noun(replaced, 'study', 'studies')} of the database replaced; "
+            f"{format_count_with_noun(backup_files.running, 'study waits', 'studies wait')} to resume"
         )
     record = {
-        **_backup_record(manifest),
+        **_manifest_to_record(manifest),
         "restored": not dry_run,
         "written": written,
         "replaced_studies": replaced,
@@ -137,7 +142,7 @@ def restore(
     print_record(record, output_format, partial(print_line, text))
 
 
-def _backup_record(manifest: Manifest) -> Record:
+def _manifest_to_record(manifest: BackupManifest) -> Record:
     return {
         "moment": format_timestamp(manifest.made_at),
         "studies": manifest.rows.get("study", 0),
@@ -150,12 +155,12 @@ def _backup_record(manifest: Manifest) -> Record:
     }
 
 
-def _describe_contents(manifest: Manifest) -> str:
-    record = _backup_record(manifest)
+def _describe_backup_contents(manifest: BackupManifest) -> str:
+    record = _manifest_to_record(manifest)
     missing = f", {record['missing']} MISSING" if record["missing"] else ""
     size = _format_megabytes(record["bytes"])
-    studies = count_noun(manifest.rows.get("study", 0), "study", "studies")
-    checkpoints = count_noun(len(manifest.checkpoints), "checkpoint", "checkpoints")
+    studies = format_count_with_noun(manifest.rows.get("study", 0), "study", "studies")
+    checkpoints = format_count_with_noun(len(manifest.checkpoints), "checkpoint", "checkpoints")
     return f"{studies}, {checkpoints}{missing}, {size}"
 
 

@@ -12,18 +12,18 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption
-from bln_search.cli.output import Format, errors, print_line, translate_os_errors
+from bln_search.cli.output import RecordsFormat, errors, os_errors_as_output_errors, print_line
 from bln_search.cli.records import Record, print_record
 from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
-from bln_search.storage.checkpoints.garbage import MIN_AGE, remove_garbage
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.checkpoints.garbage import MIN_AGE, remove_and_count_garbage
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
 app = typer.Typer(help="Files of trained networks: remove those that no study needs.", no_args_is_help=True)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-class KeepPolicy(StrEnum):
+class NetworkKeepPolicy(StrEnum):
     """Networks of complete studies that are kept."""
 
     ALL = "all"
@@ -41,9 +41,9 @@ def clean(
         str, typer.Option("--older-than", metavar="AGE", help="Only files older than this: 90m, 12h, 7d; at least 1h.")
     ] = "1d",
     keep: Annotated[
-        KeepPolicy,
+        NetworkKeepPolicy,
         typer.Option("--keep", help="Networks of complete studies to keep: all, or those of recommended rows."),
-    ] = KeepPolicy.ALL,
+    ] = NetworkKeepPolicy.ALL,
     best: Annotated[
         int,
         typer.Option(
@@ -52,7 +52,7 @@ def clean(
     ] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     database: DatabaseOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """Remove checkpoint files that no study needs. Service and workers may run meanwhile.
 
@@ -69,17 +69,18 @@ def clean(
             "database and BLN_SEARCH_CHECKPOINTS to the location of its checkpoints",
             param_hint="--database",
         )
-    with translate_os_errors(), closing(open_ledger(settings.database_url)) as ledger:
-        prunable = ledger.pruner.list_prunable(best) if keep is KeepPolicy.RECOMMENDED else []
+    with os_errors_as_output_errors(), closing(open_and_upgrade_ledger(settings.database_url)) as ledger:
+        prunable = ledger.freeable_files.list_freeable_files(best) if keep is NetworkKeepPolicy.RECOMMENDED else []
         garbage = ledger.garbage.find_garbage(store, age, prunable)
         if not dry_run:
-            ledger.pruner.mark_freed(prunable)
-        removed, size = (len(garbage.files), garbage.total_bytes) if dry_run else remove_garbage(store, garbage)
+            ledger.freeable_files.mark_files_as_freed(prunable)
+        removed, size = (
+            (len(garbage.files), garbage.removable_bytes) if dry_run else remove_and_count_garbage(store, garbage)
+        )
     for networks in prunable:
         if networks.reason is not None:
             errors.print(
-                f"study {networks.study_id} ({networks.name}) keeps all networks: {networks.reason}",
-                markup=False,
+                f"study {networks.study_id} ({networks.name}) keeps all networks: {networks.reason}", markup=False
             )
     record: dict[str, object] = {
         "removed": not dry_run,
@@ -89,7 +90,7 @@ def clean(
         "too_recent": garbage.too_recent,
         "unknown": garbage.unknown,
     }
-    print_record(record, output_format, partial(_print_summary, record))
+    print_record(record, output_format, partial(_print_removal_summary, record))
 
 
 def _parse_age(text: str) -> timedelta:
@@ -104,7 +105,7 @@ def _parse_age(text: str) -> timedelta:
     return age
 
 
-def _print_summary(record: Record) -> None:
+def _print_removal_summary(record: Record) -> None:
     verb = "removed" if record["removed"] else "would be removed"
     parts = [f"{record['files']} files {verb}, {float(str(record['bytes'])) / 1e6:,.1f} MB"]
     if record["networks"]:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bln_search.cli.options import DataOption, FormatOption, QuietOption, add_variable_to_help
-from bln_search.cli.output import Format, print_line
-from bln_search.cli.progress_lines import line_printer
+from bln_search.cli.output import RecordsFormat, print_line
+from bln_search.cli.progress_lines import make_progress_line_printer
 from bln_search.cli.records import print_records
 from bln_search.core.errors import DataError
-from bln_search.core.names import count_noun
+from bln_search.core.names import format_count_with_noun
+from bln_search.core.tasks import TaskName
 from bln_search.settings import load_settings
 
 if TYPE_CHECKING:
@@ -31,19 +32,23 @@ FetchOption = Annotated[
 
 
 @app.command("list")
-def list_data(data: DataOption = None, output_format: FormatOption = Format.TABLE) -> None:
+def list_data(data: DataOption = None, output_format: FormatOption = RecordsFormat.TABLE) -> None:
     """List the data sets and whether their files are present."""
     from bln_search.data.catalog import CATALOG
 
     folder = data or load_settings().data_folder
     records = [
-        {"name": entry.name, "about": entry.about, "files": _file_state(entry, entry.folders(folder))}
+        {
+            "name": entry.name,
+            "about": entry.about,
+            "files": _describe_file_state(entry, entry.list_search_folders(folder)),
+        }
         for entry in CATALOG.values()
     ]
     print_records(records, ("name", "about", "files"), output_format)
 
 
-def _file_state(entry: CatalogEntry, folders: list[Path]) -> str:
+def _describe_file_state(entry: CatalogEntry, folders: list[Path]) -> str:
     from bln_search.data.files import find_file
 
     if entry.find is not None:
@@ -60,34 +65,34 @@ def _file_state(entry: CatalogEntry, folders: list[Path]) -> str:
 @app.command()
 def verify(name: NameArgument, data: DataOption = None) -> None:
     """Compare a data set's files with the published checksums, and count the examples of reviews."""
-    from bln_search.data.catalog import find_entry
+    from bln_search.data.catalog import get_catalog_entry
 
-    verify_entry(find_entry(name), data or load_settings().data_folder)
+    verify_data_set_and_print(get_catalog_entry(name), data or load_settings().data_folder)
 
 
-def verify_entry(entry: CatalogEntry, folder: Path) -> None:
+def verify_data_set_and_print(entry: CatalogEntry, folder: Path) -> None:
     """Verify a data set and print the result. Raises DataError if it is missing, damaged or not the published one."""
-    from bln_search.data.files import read_file
+    from bln_search.data.files import read_verified_file
 
-    folders = entry.folders(folder)
+    folders = entry.list_search_folders(folder)
     if entry.find is not None:
         source = entry.find(folders)
         if entry.is_lazy:
             for line in source.verify():
                 print_line(line)
             return
-        _verify_source(source)
+        _verify_source_and_print(source)
         return
     for file in entry.files:
-        read_file(file, folders, entry.archive)
+        read_verified_file(file, folders, entry.archive)
         print_line(f"{file.name}: MD5 {file.md5}, as published")
     if entry.files:
-        print_line(f"{entry.name}: {count_noun(len(entry.files), 'file', 'files')} verified")
+        print_line(f"{entry.name}: {format_count_with_noun(len(entry.files), 'file', 'files')} verified")
     else:
         print_line(f"{entry.name}: part of an installed package, no file to verify")
 
 
-def _verify_source(source: DataSource) -> None:
+def _verify_source_and_print(source: DataSource) -> None:
     for line in source.verify():
         print_line(line)
     data_set = source.decode()
@@ -97,8 +102,10 @@ def _verify_source(source: DataSource) -> None:
 
 
 def _class_count_lines(data_set: DataSet) -> list[str]:
-    """Return a line for each split with the number of examples of each class."""
-    splits = {"train": data_set.train_labels.tolist(), "test": data_set.test_labels.tolist()}
+    """Return a line for each split with the number of examples of each class; none where labels are not classes."""
+    if data_set.task is not TaskName.CLASSIFICATION:
+        return []
+    splits = {"train": data_set.train_classes.tolist(), "test": data_set.test_classes.tolist()}
     return [
         f"{split}, {', '.join(f'{labels.count(label):,} {name}' for label, name in enumerate(data_set.classes))}"
         for split, labels in splits.items()
@@ -108,18 +115,18 @@ def _class_count_lines(data_set: DataSet) -> list[str]:
 @app.command()
 def fetch(name: NameArgument, data: FetchOption = None, quiet: QuietOption = False) -> None:
     """Download a data set's files from their publisher, and verify them."""
-    from bln_search.data.catalog import find_entry
+    from bln_search.data.catalog import get_catalog_entry
 
-    fetch_entry(find_entry(name), data or load_settings().data_folder, quiet=quiet)
+    fetch_and_verify_data_set(get_catalog_entry(name), data or load_settings().data_folder, quiet=quiet)
 
 
-def fetch_entry(entry: CatalogEntry, folder: Path, *, quiet: bool = False) -> None:
+def fetch_and_verify_data_set(entry: CatalogEntry, folder: Path, *, quiet: bool = False) -> None:
     """Download missing or damaged files of a data set, then verify it. quiet: print no line for each download."""
-    from bln_search.data.fetch import fetch_files
+    from bln_search.data.download import iter_downloaded_files
 
     with suppress(DataError):
-        verify_entry(entry, folder)
+        verify_data_set_and_print(entry, folder)
         return
-    for path in fetch_files(entry, folder):
-        line_printer(quiet=quiet)(f"downloaded {path}")
-    verify_entry(entry, folder)
+    for path in iter_downloaded_files(entry, folder):
+        make_progress_line_printer(quiet=quiet)(f"downloaded {path}")
+    verify_data_set_and_print(entry, folder)

@@ -8,28 +8,28 @@ from functools import partial
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption
-from bln_search.cli.output import Format, print_line
+from bln_search.cli.output import RecordsFormat, print_line
 from bln_search.cli.records import Record, print_record
 from bln_search.settings import load_settings
-from bln_search.storage.ledger import connect_ledger
-from bln_search.storage.migration import newest_revision
+from bln_search.storage.ledger import connect_without_schema_check
+from bln_search.storage.migration import newest_known_schema_revision
 
 app = typer.Typer(help="The database: its schema revision and its upgrade.", no_args_is_help=True)
 
 
 @app.command()
-def status(database: DatabaseOption = None, output_format: FormatOption = Format.TABLE) -> None:
+def status(database: DatabaseOption = None, output_format: FormatOption = RecordsFormat.TABLE) -> None:
     """Print the location of the database and its schema revision."""
-    with closing(connect_ledger(database or load_settings().database_url)) as ledger:
+    with closing(connect_without_schema_check(database or load_settings().database_url)) as ledger:
         record = {
             "database": str(ledger),
             "schema_revision": ledger.find_schema_revision(),
-            "newest_revision": newest_revision(),
+            "newest_revision": newest_known_schema_revision(),
         }
-    print_record(record, output_format, partial(_print_status, record))
+    print_record(record, output_format, partial(_print_schema_status, record))
 
 
-def _print_status(record: Record) -> None:
+def _print_schema_status(record: Record) -> None:
     print_line(f"database {record['database']}")
     print_line(
         f"schema revision {record['schema_revision'] or 'none (empty)'}; this version of bln-search writes "
@@ -40,9 +40,9 @@ def _print_status(record: Record) -> None:
 @app.command()
 def upgrade(database: DatabaseOption = None) -> None:
     """Create the tables, or upgrade them to the schema of this version."""
-    with closing(connect_ledger(database or load_settings().database_url)) as ledger:
+    with closing(connect_without_schema_check(database or load_settings().database_url)) as ledger:
         before = ledger.find_schema_revision()
         ledger.upgrade_schema()
     origin = "tables created" if before is None else f"upgraded from {before}"
-    origin = "nothing to upgrade" if before == newest_revision() else origin
-    print_line(f"{ledger}: schema revision {newest_revision()}, {origin}")
+    origin = "nothing to upgrade" if before == newest_known_schema_revision() else origin
+    print_line(f"{ledger}: schema revision {newest_known_schema_revision()}, {origin}")

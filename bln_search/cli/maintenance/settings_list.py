@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from bln_search.cli.options import FormatOption
-from bln_search.cli.output import Format, print_line, results
+from bln_search.cli.output import RecordsFormat, print_line, results
 from bln_search.cli.records import Record, print_records
 from bln_search.core.urls import redact_password
 from bln_search.settings import Settings, load_settings, settings_file
@@ -20,13 +20,13 @@ from bln_search.settings import Settings, load_settings, settings_file
 _COLUMNS = ("variable", "value", "is_default", "description")
 
 
-def show_settings(output_format: FormatOption = Format.TABLE) -> None:
+def show_settings(output_format: FormatOption = RecordsFormat.TABLE) -> None:
     """Print every setting with its value, its environment variable and its description."""
-    records = _setting_records(load_settings())
-    print_records(records, _COLUMNS, output_format, partial(_print_lines, records))
+    records = _list_setting_records(load_settings())
+    print_records(records, _COLUMNS, output_format, partial(_print_setting_lines, records))
 
 
-def _setting_records(settings: Settings) -> list[Record]:
+def _list_setting_records(settings: Settings) -> list[Record]:
     """Return a record for each setting, without secrets."""
     records: list[Record] = []
     derived: dict[str, object] = {
@@ -41,7 +41,7 @@ def _setting_records(settings: Settings) -> list[Record]:
         records.append(
             {
                 "variable": f"BLN_SEARCH_{name.upper()}",
-                "value": _describe_value(value),
+                "value": _describe_setting_value(value),
                 "is_default": name not in settings.model_fields_set,
                 "description": field.description,
             }
@@ -49,7 +49,7 @@ def _setting_records(settings: Settings) -> list[Record]:
     return records
 
 
-def _describe_value(value: object) -> str:
+def _describe_setting_value(value: object) -> str:
     if value is None:
         return "(none)"
     if isinstance(value, tuple):
@@ -57,7 +57,7 @@ def _describe_value(value: object) -> str:
     return "(secret)" if isinstance(value, SecretStr) else redact_password(str(value))
 
 
-def _print_lines(records: Sequence[Record]) -> None:
+def _print_setting_lines(records: Sequence[Record]) -> None:
     print_line(f"file: {settings_file()}{'' if settings_file().is_file() else ' (missing)'}")
     for record in records:
         origin = " (default)" if record["is_default"] else ""

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, StudyArgument, TokenOption
-from bln_search.cli.output import Format, errors
-from bln_search.cli.records import json_value, print_records
+from bln_search.cli.output import RecordsFormat, errors
+from bln_search.cli.records import print_records, time_to_iso_text
 from bln_search.cli.sources import open_ledger_or_client
 from bln_search.core.errors import TokenError
 from bln_search.specs.records import StudyRecord
@@ -32,9 +32,9 @@ def create(
     """Create a link to a study and print it, once: its address, or without a service the path of its page."""
     with open_ledger_or_client(database, server, token) as opened:
         if isinstance(opened, Ledger):
-            record = opened.studies.find(study)
+            record = opened.studies.get_by_name_or_id(study)
             expires_at = datetime.now(UTC) + timedelta(days=days)
-            secret, _ = opened.share_links.create(record.id, _owner(record), label, expires_at)
+            secret, _ = opened.share_links.create_link(record.id, _get_study_owner(record), label, expires_at)
             address = f"/shared/{secret}"
         else:
             link = opened.share_links.create(opened.study(study)["id"], label, days)
@@ -51,16 +51,16 @@ def list_links(
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """List the links of a study, newest first, without their secrets; those that ended for 30 days."""
     with open_ledger_or_client(database, server, token) as opened:
         if isinstance(opened, Ledger):
-            links = [vars(link) for link in opened.share_links.list_links(opened.studies.find(study).id)]
+            links = [vars(link) for link in opened.share_links.list_links(opened.studies.get_by_name_or_id(study).id)]
         else:
             links = opened.share_links.list_links(opened.study(study)["id"])
-    records = [{name: json_value(link[name]) for name in _COLUMNS} for link in links]
-    if records or output_format is not Format.TABLE:
+    records = [{name: time_to_iso_text(link[name]) for name in _COLUMNS} for link in links]
+    if records or output_format is not RecordsFormat.TABLE:
         print_records(records, _COLUMNS, output_format, optional=("created_at", "label"))
     else:
         errors.print("no link", highlight=False)
@@ -79,13 +79,13 @@ def revoke(
     """Revoke a link: it shows nothing from now on."""
     with open_ledger_or_client(database, server, token) as opened:
         if isinstance(opened, Ledger):
-            opened.share_links.revoke(opened.studies.find(study).id, link_id)
+            opened.share_links.revoke(opened.studies.get_by_name_or_id(study).id, link_id)
         else:
             opened.share_links.revoke(opened.study(study)["id"], link_id)
     errors.print(f"link {link_id} is revoked", markup=False, highlight=False)
 
 
-def _owner(study: StudyRecord) -> str:
+def _get_study_owner(study: StudyRecord) -> str:
     """Return the owner of a study, whose account the link belongs to. Raises TokenError without one."""
     if not study.owner:
         raise TokenError(

@@ -11,14 +11,14 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, TokenOption
-from bln_search.cli.output import Format, errors, print_table
-from bln_search.cli.records import json_value, print_records
-from bln_search.cli.sources import open_client, open_ledger_or_client, service_address
+from bln_search.cli.output import RecordsFormat, errors, print_records_table
+from bln_search.cli.records import print_records, time_to_iso_text
+from bln_search.cli.sources import find_service_address, open_ledger_or_client, open_service_client
 from bln_search.core.enums import Scope
-from bln_search.core.names import count_noun
+from bln_search.core.names import format_count_with_noun
 from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
-from bln_search.storage.ledger import Ledger, connect_ledger, open_ledger
+from bln_search.storage.ledger import Ledger, connect_without_schema_check, open_and_upgrade_ledger
 
 app = typer.Typer(help="Access tokens of a service: their scopes and expiry.", no_args_is_help=True)
 _COLUMNS = ("id", "account", "scope", "label", "created_at", "expires_at", "revoked_at")
@@ -49,19 +49,19 @@ def create(
 ) -> None:
     """Create a token and print its secret, once."""
     settings = load_settings()
-    service = service_address(database, server, settings)
+    service = find_service_address(database, server, settings)
     if service is not None:
-        with open_client(service, token, settings) as client:
+        with open_service_client(service, token, settings) as client:
             created = client.create_token(account=account, scope=scope, label=label, days=days)
             secret, account = created["secret"], created["account"]
         location = _service_phrase(service)
     else:
         account = "admin" if account is None else account
         expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
-        with closing(connect_ledger(database or settings.database_url)) as ledger:
+        with closing(connect_without_schema_check(database or settings.database_url)) as ledger:
             is_new = ledger.find_schema_revision() is None
             ledger.upgrade_schema()
-            secret, _ = ledger.tokens.create(account, scope, label, expires_at=expires)
+            secret, _ = ledger.tokens.create_token(account, scope, label, expires_at=expires)
             location = _database_phrase(ledger)
         if is_new:
             errors.print(
@@ -83,7 +83,7 @@ def list_tokens(
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """List tokens, newest first, without their secrets."""
     with open_ledger_or_client(database, server, token) as opened:
@@ -91,21 +91,21 @@ def list_tokens(
             rows = [vars(record) for record in opened.tokens.list_tokens(None)]
         else:
             rows = opened.tokens()
-    records = [{name: json_value(row[name]) for name in _COLUMNS} for row in rows]
-    if records or output_format is not Format.TABLE:
-        print_records(records, _COLUMNS, output_format, partial(_print_table, rows))
+    records = [{name: time_to_iso_text(row[name]) for name in _COLUMNS} for row in rows]
+    if records or output_format is not RecordsFormat.TABLE:
+        print_records(records, _COLUMNS, output_format, partial(_print_token_table, rows))
     else:
         errors.print("no token", highlight=False)
 
 
-def _print_table(rows: Sequence[Mapping[str, object]]) -> None:
+def _print_token_table(rows: Sequence[Mapping[str, object]]) -> None:
     """Print a table whose times are UTC, as a service and another machine name them."""
     headers = {name: f"{name} (UTC)" if name.endswith("_at") else name for name in _COLUMNS}
-    cells = [{headers[name]: _utc_cell(name, row[name]) for name in _COLUMNS} for row in rows]
-    print_table(cells, tuple(headers.values()), optional=(headers["created_at"], "label"))
+    cells = [{headers[name]: _format_utc_cell(name, row[name]) for name in _COLUMNS} for row in rows]
+    print_records_table(cells, tuple(headers.values()), optional=(headers["created_at"], "label"))
 
 
-def _utc_cell(name: str, value: object) -> object:
+def _format_utc_cell(name: str, value: object) -> object:
     """A time in UTC to the minute; any other value as it is. Services return times as text."""
     if not name.endswith("_at") or value is None:
         return value
@@ -116,8 +116,7 @@ def _utc_cell(name: str, value: object) -> object:
 @app.command()
 def revoke(
     token_id: Annotated[
-        int | None,
-        typer.Argument(metavar="NUMBER", help="Number of the token in `token list`.", show_default=False),
+        int | None, typer.Argument(metavar="NUMBER", help="Number of the token in `token list`.", show_default=False)
     ] = None,
     account: Annotated[
         str | None, typer.Option("--account", metavar="NAME", help="Revoke all tokens of this account.")
@@ -133,20 +132,22 @@ def revoke(
     if (token_id is None) == (account is None):
         raise typer.BadParameter("give either the number of a token or --account", param_hint="NUMBER, --account")
     settings = load_settings()
-    service = service_address(database, server, settings)
+    service = find_service_address(database, server, settings)
     if service is not None:
-        with open_client(service, token, settings) as client:
+        with open_service_client(service, token, settings) as client:
             revoked = None if account is None else client.revoke_tokens(account)["revoked"]
             if token_id is not None:
                 client.revoke_token(token_id)
         location = _service_phrase(service)
     else:
-        with closing(open_ledger(database or settings.database_url)) as ledger:
-            revoked = None if account is None else ledger.tokens.revoke_account(account)
+        with closing(open_and_upgrade_ledger(database or settings.database_url)) as ledger:
+            revoked = None if account is None else ledger.tokens.revoke_account_credentials(account)
             if token_id is not None:
                 ledger.tokens.revoke(token_id)
             location = _database_phrase(ledger)
-    what = f"token {token_id}" if revoked is None else f"{count_noun(revoked, 'token', 'tokens')} of {account}"
+    what = (
+        f"token {token_id}" if revoked is None else f"{format_count_with_noun(revoked, 'token', 'tokens')} of {account}"
+    )
     verb = "is" if revoked in (None, 1) else "are"
     errors.print(f"{what} {location} {verb} revoked", markup=False, highlight=False)
 

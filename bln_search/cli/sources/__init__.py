@@ -1,14 +1,14 @@
 """Sources of studies for the commands: the local database, or a service."""
 
-from bln_search.cli.sources.base import ALL_STUDIES, FOLLOWED_STATES, StudyFilter, StudySource, study_fields
+from bln_search.cli.sources.base import ALL_STUDIES, FOLLOWED_STATES, StudyFilter, StudySource, study_list_fields
 from bln_search.cli.sources.database import LedgerSource
 from bln_search.cli.sources.opening import (
     DEFAULT_SERVER,
-    open_client,
-    open_database,
+    find_service_address,
+    open_database_without_service,
     open_ledger_or_client,
-    open_source,
-    service_address,
+    open_service_client,
+    open_study_source,
 )
 from bln_search.cli.sources.service import ServiceSource
 
@@ -20,10 +20,10 @@ __all__ = [
     "ServiceSource",
     "StudyFilter",
     "StudySource",
-    "open_client",
-    "open_database",
+    "find_service_address",
+    "open_database_without_service",
     "open_ledger_or_client",
-    "open_source",
-    "service_address",
-    "study_fields",
+    "open_service_client",
+    "open_study_source",
+    "study_list_fields",
 ]

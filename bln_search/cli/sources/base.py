@@ -47,13 +47,13 @@ class StudySource(Protocol):
     def list_studies(self, study_filter: StudyFilter = ALL_STUDIES) -> list[dict[str, object]]:
         """Return the fields of every study that passes the filter, newest first."""
 
-    def find(self, name_or_id: str) -> StudyRecord:
+    def get_study(self, name_or_id: str) -> StudyRecord:
         """Return the study with this number, or your newest one with this name."""
 
-    def trials(self, study_id: int) -> list[TrialRecord]:
+    def list_trials(self, study_id: int) -> list[TrialRecord]:
         """Return the trials of a study."""
 
-    def leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
+    def get_leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
         """Return the leaderboard.
 
         Args:
@@ -62,10 +62,10 @@ class StudySource(Protocol):
             on: Split that ranks; by default the study's.
         """
 
-    def losses(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
+    def get_losses_by_row(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
         """Return the losses of every row on a split, by seed."""
 
-    def analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
+    def find_analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
         """Return the analysis; None if there is none yet.
 
         Args:
@@ -73,7 +73,7 @@ class StudySource(Protocol):
             allow_incomplete: Analyze a study that is not complete.
         """
 
-    def events(self, study_id: int) -> list[EventRecord]:
+    def list_events(self, study_id: int) -> list[EventRecord]:
         """Return the events of a study so far, oldest first."""
 
     def follow_events(self, study_id: int, after: int = 0) -> Iterator[EventRecord]:
@@ -84,11 +84,11 @@ class StudySource(Protocol):
             after: Number of the last event that is known.
         """
 
-    def schema_revision(self) -> str | None:
+    def find_schema_revision(self) -> str | None:
         """Return the revision of the database schema; None if it is unknown."""
 
 
-def study_fields(study: StudyRecord) -> dict[str, object]:
+def study_list_fields(study: StudyRecord) -> dict[str, object]:
     """Return the fields of a study for a list."""
     return {
         "id": study.id,

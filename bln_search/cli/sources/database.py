@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from bln_search.cli.sources.base import ALL_STUDIES, FOLLOWED_STATES, StudyFilter, study_fields
+from bln_search.cli.sources.base import ALL_STUDIES, FOLLOWED_STATES, StudyFilter, study_list_fields
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.records import RowKey
-from bln_search.core.states import StudyState
+from bln_search.core.states import StudyState, displayed_trial_state
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.grouping import LossBySeed, losses_by_row
+from bln_search.ranking.grouping import LossBySeed, group_losses_by_row
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.storage.events import EventRecord
@@ -31,31 +31,35 @@ class LedgerSource:
 
     def list_studies(self, study_filter: StudyFilter = ALL_STUDIES) -> list[dict[str, object]]:
         """Return the fields of every study that passes the filter, newest first."""
-        studies = (study for study in self.ledger.studies.list_studies() if _passes_filter(study, study_filter))
-        return [study_fields(study) for study in islice(studies, study_filter.limit)]
+        studies = (study for study in self.ledger.studies.list_studies() if _study_passes_filter(study, study_filter))
+        return [study_list_fields(study) for study in islice(studies, study_filter.limit)]
 
-    def find(self, name_or_id: str) -> StudyRecord:
+    def get_study(self, name_or_id: str) -> StudyRecord:
         """Return the study with this number, or the newest with this name."""
-        return self.ledger.studies.find(name_or_id)
+        return self.ledger.studies.get_by_name_or_id(name_or_id)
 
-    def trials(self, study_id: int) -> list[TrialRecord]:
-        """Return the trials of a study."""
-        return self.ledger.trials.list_trials(study_id)
+    def list_trials(self, study_id: int) -> list[TrialRecord]:
+        """Return the trials of a study with their displayed states."""
+        study = self.ledger.studies.get(study_id)
+        return [
+            replace(trial, state=displayed_trial_state(trial.state, study.state))
+            for trial in self.ledger.trials.list_trials(study_id)
+        ]
 
-    def leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
+    def get_leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
         """Return the leaderboard."""
         board = self.ledger.results.rank_study(study.id, study.spec, on=on)
         return board if arm is None else replace(board, rows=tuple(row for row in board.rows if row.arm == arm))
 
-    def losses(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
+    def get_losses_by_row(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
         """Return the losses of every row on a split, by seed."""
-        return losses_by_row(self.ledger.results.list_ranking_inputs(study.id), split)
+        return group_losses_by_row(self.ledger.results.list_evaluations_for_ranking(study.id), split)
 
-    def analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
+    def find_analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
         """Return the analysis; compute it if it is not stored."""
         if study.state is not StudyState.COMPLETE and not allow_incomplete:
             return None
-        stored = self.ledger.analyses.find(study.id)
+        stored = self.ledger.analyses.find_current_analysis(study.id)
         if stored is not None:
             return stored.analysis
         try:
@@ -66,7 +70,7 @@ class LedgerSource:
             return None
         return compute_analysis(self.ledger, study.id, None, save=False)
 
-    def events(self, study_id: int) -> list[EventRecord]:
+    def list_events(self, study_id: int) -> list[EventRecord]:
         """Return the events of a study so far, oldest first."""
         return list(self.ledger.events.list_events(study_id))
 
@@ -86,12 +90,12 @@ class LedgerSource:
                 return
             time.sleep(_POLL_SECONDS)
 
-    def schema_revision(self) -> str | None:
+    def find_schema_revision(self) -> str | None:
         """Return the revision of the database schema."""
         return self.ledger.find_schema_revision()
 
 
-def _passes_filter(study: StudyRecord, study_filter: StudyFilter) -> bool:
+def _study_passes_filter(study: StudyRecord, study_filter: StudyFilter) -> bool:
     is_named = study_filter.name is None or study_filter.name in study.name
     is_owned = study_filter.owner in (None, study.owner)
     is_tagged = {*study_filter.tags} <= {*study.tags}

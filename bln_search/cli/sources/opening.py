@@ -15,7 +15,7 @@ from bln_search.cli.sources.service import ServiceSource
 from bln_search.core.errors import MissingPackageError, UnknownStudyError
 from bln_search.core.urls import redact_password
 from bln_search.settings import Settings, load_settings
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 
 if TYPE_CHECKING:
     from bln_search.client import Client
@@ -25,7 +25,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @contextmanager
-def open_source(database: str | None, server: str | None, token: str | None) -> Iterator[StudySource]:
+def open_study_source(database: str | None, server: str | None, token: str | None) -> Iterator[StudySource]:
     """Open the service if options or settings name one, otherwise the database."""
     with open_ledger_or_client(database, server, token) as opened:
         yield LedgerSource(opened) if isinstance(opened, Ledger) else ServiceSource(opened)
@@ -35,24 +35,24 @@ def open_source(database: str | None, server: str | None, token: str | None) -> 
 def open_ledger_or_client(database: str | None, server: str | None, token: str | None) -> Iterator[Ledger | Client]:
     """Open a client of the service if options or settings name one, otherwise the database."""
     settings = load_settings()
-    service = service_address(database, server, settings)
+    service = find_service_address(database, server, settings)
     if service is not None:
-        with open_client(service, token, settings) as client:
+        with open_service_client(service, token, settings) as client:
             yield client
         return
-    with closing(open_ledger(database or settings.database_url)) as ledger:
+    with closing(open_and_upgrade_ledger(database or settings.database_url)) as ledger:
         yield ledger
 
 
 @contextmanager
-def open_database(database: str | None, settings: Settings) -> Iterator[Ledger]:
+def open_database_without_service(database: str | None, settings: Settings) -> Iterator[Ledger]:
     """Open the database, for a command that no service can answer.
 
     Args:
         database: URL given on the command line; by default that of the settings.
         settings: If they name a service, the error of an unknown study says that it is not used.
     """
-    with closing(open_ledger(database or settings.database_url)) as ledger:
+    with closing(open_and_upgrade_ledger(database or settings.database_url)) as ledger:
         try:
             yield ledger
         except UnknownStudyError as error:
@@ -64,7 +64,7 @@ def open_database(database: str | None, settings: Settings) -> Iterator[Ledger]:
             ) from None
 
 
-def service_address(database: str | None, server: str | None, settings: Settings) -> str | None:
+def find_service_address(database: str | None, server: str | None, settings: Settings) -> str | None:
     """Return the address of the service; None for the database.
 
     Args:
@@ -80,7 +80,7 @@ def service_address(database: str | None, server: str | None, settings: Settings
     return server or (settings.server if database is None else None)
 
 
-def open_client(server: str | None, token: str | None, settings: Settings) -> Client:
+def open_service_client(server: str | None, token: str | None, settings: Settings) -> Client:
     """Return a client of a service.
 
     Args:

@@ -41,40 +41,42 @@ class ServiceSource:
             "owner": study_filter.owner,
             "tag": list(study_filter.tags) or None,
         }
-        return [_study_fields_of_json(study) for study in islice(self.client.studies(**filters), study_filter.limit)]
+        return [
+            _study_list_fields_from_json(study) for study in islice(self.client.studies(**filters), study_filter.limit)
+        ]
 
-    def find(self, name_or_id: str) -> StudyRecord:
+    def get_study(self, name_or_id: str) -> StudyRecord:
         """Return the study with this number, or your newest one with this name."""
-        return _study_of_json(self.client.study(name_or_id))
+        return _study_record_from_json(self.client.study(name_or_id))
 
-    def trials(self, study_id: int) -> list[TrialRecord]:
+    def list_trials(self, study_id: int) -> list[TrialRecord]:
         """Return the trials of a study."""
-        return [_trial_of_json(trial) for trial in self.client.trials(study_id)]
+        return [_trial_record_from_json(trial) for trial in self.client.trials(study_id)]
 
-    def leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
+    def get_leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
         """Return the leaderboard."""
         return self.client.leaderboard(study.id, arm=arm, on=None if on is None else on.value)
 
-    def losses(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
+    def get_losses_by_row(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
         """Return the losses of every row on a split, by seed."""
-        points = {trial.id: trial.point_json for trial in self.trials(study.id)}
+        points = {trial.id: trial.point_json for trial in self.list_trials(study.id)}
         losses: dict[RowKey, LossBySeed] = {}
         for evaluation in self.client.evaluations(study.id, split=split.value):
             is_clean = not evaluation.get("condition")  # earlier services have clean evaluations only
             if is_clean and evaluation["loss"] is not None:
-                key = _row_key_of_json(evaluation, points[evaluation["trial_id"]])
+                key = _row_key_from_json(evaluation, points[evaluation["trial_id"]])
                 losses.setdefault(key, {})[evaluation["seed"]] = evaluation["loss"]
         return losses
 
-    def analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
+    def find_analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
         """Return the analysis once a worker has computed it; workers analyze complete studies only."""
         if study.state is not StudyState.COMPLETE and not allow_incomplete:
             return None
         return self.client.analysis(study.id)
 
-    def events(self, study_id: int) -> list[EventRecord]:
+    def list_events(self, study_id: int) -> list[EventRecord]:
         """Return the events of a study so far, oldest first."""
-        return [_event_of_json(event) for event in self.client.list_events(study_id)]
+        return [_event_record_from_json(event) for event in self.client.list_events(study_id)]
 
     def follow_events(self, study_id: int, after: int = 0) -> Iterator[EventRecord]:
         """Yield the events with numbers above `after` and wait for new ones, until the study ends or waits for a user.
@@ -84,17 +86,17 @@ class ServiceSource:
             after: Number of the last event that is known.
         """
         for event in self.client.follow_events(study_id, after):
-            yield _event_of_json(event)
+            yield _event_record_from_json(event)
             state = _WAITING_STATES.get(event["kind"])
             if state is not None and self.client.study(study_id)["state"] == state:
                 return
 
-    def schema_revision(self) -> str | None:
+    def find_schema_revision(self) -> str | None:
         """Return None: the API does not return it."""
         return None
 
 
-def _row_key_of_json(evaluation: dict[str, Any], point: str) -> RowKey:
+def _row_key_from_json(evaluation: dict[str, Any], point: str) -> RowKey:
     estimate = evaluation["estimate"]
     return RowKey(
         evaluation["arm"],
@@ -105,12 +107,12 @@ def _row_key_of_json(evaluation: dict[str, Any], point: str) -> RowKey:
     )
 
 
-def _event_of_json(event: dict[str, Any]) -> EventRecord:
+def _event_record_from_json(event: dict[str, Any]) -> EventRecord:
     values = {field.name: event[field.name] for field in fields(EventRecord)}
     return EventRecord(**{**values, "at": datetime.fromisoformat(event["at"])})
 
 
-def _study_fields_of_json(study: dict[str, Any]) -> dict[str, object]:
+def _study_list_fields_from_json(study: dict[str, Any]) -> dict[str, object]:
     progress = study["progress"]
     return {
         "id": study["id"],
@@ -125,7 +127,7 @@ def _study_fields_of_json(study: dict[str, Any]) -> dict[str, object]:
     }
 
 
-def _study_of_json(study: dict[str, Any]) -> StudyRecord:
+def _study_record_from_json(study: dict[str, Any]) -> StudyRecord:
     progress = study["progress"]
     return StudyRecord(
         id=study["id"],
@@ -142,7 +144,7 @@ def _study_of_json(study: dict[str, Any]) -> StudyRecord:
     )
 
 
-def _trial_of_json(trial: dict[str, Any]) -> TrialRecord:
+def _trial_record_from_json(trial: dict[str, Any]) -> TrialRecord:
     checkpoint = trial["checkpoint"]
     names = ("file", "sha256", "epoch", "judged_under", "validation_loss", "provenance")
     return TrialRecord(

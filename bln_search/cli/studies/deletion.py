@@ -11,7 +11,7 @@ from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import errors, print_error
 from bln_search.cli.sources import open_ledger_or_client
-from bln_search.cli.studies.wording import study_label
+from bln_search.cli.studies.wording import format_study_label
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import Ledger
@@ -31,34 +31,34 @@ def delete(
     settings = load_settings()
     with open_ledger_or_client(database, server, token) as opened:
         if isinstance(opened, Ledger):
-            record = opened.studies.find(study)
-            label = study_label(record.id, record.name, record.owner)
-            _confirm(label, yes=yes)
+            record = opened.studies.get_by_name_or_id(study)
+            label = format_study_label(record.id, record.name, record.owner)
+            _confirm_deletion(label, yes=yes)
             is_other_database = database not in (None, settings.database_url)
-            _delete_of_database(opened, record.id, settings, is_other_database=is_other_database)
+            _delete_from_database(opened, record.id, settings, is_other_database=is_other_database)
         else:
             found = opened.study(study)
-            label = study_label(found["id"], found["name"], found["owner"])
-            _confirm(label, yes=yes)
+            label = format_study_label(found["id"], found["name"], found["owner"])
+            _confirm_deletion(label, yes=yes)
             opened.delete(found["id"])
     errors.print(f"{label} is deleted", markup=False, highlight=False)
 
 
-def _confirm(label: str, *, yes: bool) -> None:
+def _confirm_deletion(label: str, *, yes: bool) -> None:
     """Ask for confirmation. Raises Abort without one; exits with code 2 if nobody can be asked."""
     if yes:
         return
-    if not _can_ask():
+    if not _is_terminal_interactive():
         print_error(f"deleting {label} needs a confirmation: give --yes")
         raise typer.Exit(ExitCode.USAGE)
     typer.confirm(f"delete {label} with all its results?", abort=True)
 
 
-def _can_ask() -> bool:
+def _is_terminal_interactive() -> bool:
     return sys.stdin.isatty()
 
 
-def _delete_of_database(ledger: Ledger, study_id: int, settings: Settings, *, is_other_database: bool) -> None:
+def _delete_from_database(ledger: Ledger, study_id: int, settings: Settings, *, is_other_database: bool) -> None:
     """Delete a study and the checkpoint files that no other study needs.
 
     Args:
@@ -67,11 +67,11 @@ def _delete_of_database(ledger: Ledger, study_id: int, settings: Settings, *, is
         settings: Their checkpoint store belongs to their database.
         is_other_database: The database is not that of the settings: its checkpoint store is unknown.
     """
-    files = ledger.studies.delete(study_id)
+    files = ledger.studies.delete_and_list_unneeded_files(study_id)
     reason = "BLN_SEARCH_CHECKPOINTS may belong to another database" if is_other_database else None
     if reason is None:
         try:
-            ledger.garbage.remove_unreferenced(settings.checkpoint_store, files)
+            ledger.garbage.remove_unreferenced_files(settings.checkpoint_store, files)
         except (OSError, CheckpointStoreError) as error:
             reason = str(error)
     if files and reason is not None:

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import FormatOption, QuietOption, ServiceOption, TokenOption
-from bln_search.cli.output import Format, results
-from bln_search.cli.progress_lines import line_printer
+from bln_search.cli.output import RecordsFormat, results
+from bln_search.cli.progress_lines import make_progress_line_printer
 from bln_search.cli.records import print_record
-from bln_search.cli.sources import open_client
-from bln_search.cli.studies.wording import study_label
+from bln_search.cli.sources import open_service_client
+from bln_search.cli.studies.wording import format_study_label
 from bln_search.core.errors import ModelError
 from bln_search.settings import load_settings
 
@@ -37,7 +37,7 @@ def submit_results(
     ] = None,
     server: ServiceOption = None,
     token: TokenOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
 ) -> None:
     """Submit a saved ranked table of your own networks to a service, as a complete study.
@@ -61,9 +61,11 @@ def submit_results(
             if condition is None
             else ranked[condition].to_external_results(name, title=title)
         )
-    with open_client(server, token, load_settings()) as client:
+    with open_service_client(server, token, load_settings()) as client:
         accepted = client.submit_results(external)
     status = "submitted" if accepted["new"] else "already submitted"
-    line_printer(quiet=quiet)(f"{study_label(accepted['id'], accepted['name'], accepted['owner'])}: {status}")
+    make_progress_line_printer(quiet=quiet)(
+        f"{format_study_label(accepted['id'], accepted['name'], accepted['owner'])}: {status}"
+    )
     record = {field: accepted[field] for field in _SUBMITTED_FIELDS}
     print_record(record, output_format, lambda: results.print(str(accepted["id"]), highlight=False))

@@ -16,9 +16,9 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, print_line, results
+from bln_search.cli.output import RecordsFormat, print_line, results
 from bln_search.cli.records import print_records
-from bln_search.cli.sources import StudyFilter, open_source, study_fields
+from bln_search.cli.sources import StudyFilter, open_study_source, study_list_fields
 from bln_search.core.states import StudyState
 from bln_search.core.tags import normalize_tags
 from bln_search.specs.records import TrialRecord
@@ -64,11 +64,11 @@ def list_studies(
         list[str] | None, typer.Option("--tag", metavar="TAG", help="Only studies with this tag; repeatable.")
     ] = None,
     limit: LimitOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """List the studies of the database, or of a service, newest first."""
     study_filter = StudyFilter(tuple(state or ()), name, owner, normalize_tags(tags or ()), limit)
-    with open_source(database, server, token) as source:
+    with open_study_source(database, server, token) as source:
         records = source.list_studies(study_filter)
     print_records(records, _STUDY_COLUMNS, output_format, optional=_OPTIONAL_STUDY_COLUMNS)
 
@@ -78,21 +78,21 @@ def show(
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """Show a study: its trials, their states and checkpoints."""
-    with open_source(database, server, token) as source:
-        record = source.find(study)
-        trials = source.trials(record.id)
-    if output_format is Format.JSON:
+    with open_study_source(database, server, token) as source:
+        record = source.get_study(study)
+        trials = source.list_trials(record.id)
+    if output_format is RecordsFormat.JSON:
         document = {
-            **study_fields(record),
+            **study_list_fields(record),
             "spec": record.spec.model_dump(mode="json"),
-            "trial_list": [_trial_fields(trial) for trial in trials],
+            "trial_list": [_trial_to_json_fields(trial) for trial in trials],
         }
         results.print_json(json.dumps(document))
         return
-    if output_format is Format.TABLE:
+    if output_format is RecordsFormat.TABLE:
         owner = f"owner {record.owner}, " if record.owner else ""
         title = f"{record.name} (study {record.id}, {owner}{record.state}) {record.spec.title}".strip()
         print_line(title)
@@ -100,11 +100,11 @@ def show(
             print_line(f"tags: {', '.join(record.tags)}")
         if record.reason:
             print_line(f"reason: {record.reason}")
-    rows = [_trial_row(trial) for trial in trials]
+    rows = [_trial_to_table_row(trial) for trial in trials]
     print_records(rows, _TRIAL_COLUMNS, output_format, optional=_OPTIONAL_TRIAL_COLUMNS)
 
 
-def _trial_row(trial: TrialRecord) -> dict[str, object]:
+def _trial_to_table_row(trial: TrialRecord) -> dict[str, object]:
     """Return the fields of a trial for a table."""
     return {
         "trial": trial.id,
@@ -120,7 +120,7 @@ def _trial_row(trial: TrialRecord) -> dict[str, object]:
     }
 
 
-def _trial_fields(trial: TrialRecord) -> dict[str, object]:
+def _trial_to_json_fields(trial: TrialRecord) -> dict[str, object]:
     """Return the fields of a trial for JSON."""
     checkpoint = None if trial.checkpoint is None else asdict(trial.checkpoint)
     if checkpoint is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bln_search.cli.exit_codes import ExitCode, Interrupted
+from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
 from bln_search.cli.options import (
     FormatOption,
     QuietOption,
@@ -16,15 +16,15 @@ from bln_search.cli.options import (
     StudyFileArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, errors, results
-from bln_search.cli.progress_lines import line_printer
+from bln_search.cli.output import RecordsFormat, errors, results
+from bln_search.cli.progress_lines import make_progress_line_printer
 from bln_search.cli.records import print_record
-from bln_search.cli.sources import ServiceSource, open_client
-from bln_search.cli.studies.progress.display import EventProgress
-from bln_search.cli.studies.progress.events import EPOCH, TrialCache, event_line
-from bln_search.cli.studies.progress.remarks import print_failures
-from bln_search.cli.studies.results.leaderboard import print_leaderboard
-from bln_search.cli.studies.wording import state_text, study_label
+from bln_search.cli.sources import ServiceSource, open_service_client
+from bln_search.cli.studies.progress.display import ServiceEventProgress
+from bln_search.cli.studies.progress.events import EPOCH, StudyTrialCache, format_event_line
+from bln_search.cli.studies.progress.remarks import print_failed_trials
+from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
+from bln_search.cli.studies.wording import format_study_label, format_study_state
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study
@@ -41,15 +41,18 @@ def submit(
     wait: Annotated[
         bool, typer.Option("--wait", help="Follow the study to its end and print its ranked table.")
     ] = False,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
 ) -> None:
     """Submit a study to a service. A study that it has already is not created again."""
     study = load_study(file)
-    with open_client(server, token, load_settings()) as client:
+    with open_service_client(server, token, load_settings()) as client:
         accepted = client.submit(study)
         status = "submitted" if accepted["new"] else "already submitted"
-        line_printer(quiet=quiet)(f"{_label(accepted)}: {status}, {state_text(accepted['state'], accepted['request'])}")
+        make_progress_line_printer(quiet=quiet)(
+            f"{_study_label_from_json(accepted)}: {status}, "
+            f"{format_study_state(accepted['state'], accepted['request'])}"
+        )
         if wait:
             _watch_study(ServiceSource(client), accepted["id"], output_format, quiet=quiet)
         else:
@@ -61,45 +64,47 @@ def watch(
     study: StudyArgument,
     server: ServiceOption = None,
     token: TokenOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
 ) -> None:
     """Follow a study until it ends, or is paused or interrupted; then print its ranked table.
 
     Ctrl-C ends the command only: the study continues. The exit code is 5 if a trial has no result.
     """
-    with open_client(server, token, load_settings()) as client:
+    with open_service_client(server, token, load_settings()) as client:
         _watch_study(ServiceSource(client), client.study(study)["id"], output_format, quiet=quiet)
 
 
-def _watch_study(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
-    """Follow a study as `_follow_to_end`. Ctrl-C says that the study continues."""
+def _watch_study(source: ServiceSource, study_id: int, output_format: RecordsFormat, *, quiet: bool) -> None:
+    """Follow a study as `_follow_and_print_result`. Ctrl-C says that the study continues."""
     try:
-        _follow_to_end(source, study_id, output_format, quiet=quiet)
+        _follow_and_print_result(source, study_id, output_format, quiet=quiet)
     except KeyboardInterrupt:
         errors.print(
             f"stopped following; study {study_id} continues; `bln-search watch {study_id}` follows it again",
             highlight=False,
         )
-        raise Interrupted(ExitCode.INTERRUPTED) from None
+        raise InterruptedCommandExit(ExitCode.INTERRUPTED) from None
 
 
-def _follow_to_end(source: ServiceSource, study_id: int, output_format: Format, *, quiet: bool) -> None:
+def _follow_and_print_result(
+    source: ServiceSource, study_id: int, output_format: RecordsFormat, *, quiet: bool
+) -> None:
     """Print events until the study ends or waits for a user, then what `run` prints."""
-    print_line = line_printer(quiet=quiet)
-    labels, progress = TrialCache(source, study_id), EventProgress(source.find(str(study_id)))
+    print_line = make_progress_line_printer(quiet=quiet)
+    labels, progress = StudyTrialCache(source, study_id), ServiceEventProgress(source.get_study(str(study_id)))
     for event in source.follow_events(study_id):
         if event.kind != EPOCH:  # epochs are too frequent
-            print_line(event_line(event, labels))
-        line = progress.record_event(event)
+            print_line(format_event_line(event, labels))
+        line = progress.record_event_and_make_line_if_due(event)
         if line is not None:
             print_line(line)
-    final = source.find(str(study_id))
+    final = source.get_study(str(study_id))
     if final.state is StudyState.COMPLETE:  # every format has the groups and the recommendation
         _wait_for_analysis(source, study_id, print_line)
-    print_leaderboard(source, final, output_format)
+    print_or_write_leaderboard(source, final, output_format)
     if final.state is not StudyState.COMPLETE:
-        print_failures(source.trials(study_id))
+        print_failed_trials(source.list_trials(study_id))
         errors.print(f"study {study_id} is {final.state}: {final.reason or 'some trials did not finish'}", markup=False)
         raise typer.Exit(ExitCode.INCOMPLETE)
 
@@ -139,11 +144,15 @@ def retry(study: StudyArgument, server: ServiceOption = None, token: TokenOption
 
 def _control_study(method: str, study: str, server: str | None, token: str | None) -> None:
     """Call a method of the client that controls a study."""
-    with open_client(server, token, load_settings()) as client:
+    with open_service_client(server, token, load_settings()) as client:
         changed = getattr(client, method)(client.study(study)["id"])
-    errors.print(f"{_label(changed)} {state_text(changed['state'], changed['request'])}", markup=False, highlight=False)
+    errors.print(
+        f"{_study_label_from_json(changed)} {format_study_state(changed['state'], changed['request'])}",
+        markup=False,
+        highlight=False,
+    )
 
 
-def _label(study: Mapping[str, Any]) -> str:
+def _study_label_from_json(study: Mapping[str, Any]) -> str:
     """Return number, name and owner of a study of the service."""
-    return study_label(study["id"], study["name"], study["owner"])
+    return format_study_label(study["id"], study["name"], study["owner"])

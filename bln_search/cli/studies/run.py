@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 
 import typer
 
-from bln_search.cli.environment import check_ray_options, make_environment, make_executor
+from bln_search.cli.environment import check_ray_options_need_ray, make_execution_environment, make_executor
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
     DatabaseOption,
@@ -22,16 +22,16 @@ from bln_search.cli.options import (
     StudyFileArgument,
     WorkersOption,
 )
-from bln_search.cli.output import Format
-from bln_search.cli.progress_lines import line_printer
+from bln_search.cli.output import RecordsFormat
+from bln_search.cli.progress_lines import make_progress_line_printer
 from bln_search.cli.sources import LedgerSource
-from bln_search.cli.studies.progress.display import progress_watcher
-from bln_search.cli.studies.progress.remarks import print_failures, print_remarks
-from bln_search.cli.studies.results.leaderboard import print_leaderboard
+from bln_search.cli.studies.progress.display import choose_progress_watcher
+from bln_search.cli.studies.progress.remarks import print_data_set_remarks, print_failed_trials
+from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
 
 def run(
@@ -43,7 +43,7 @@ def run(
     executor: ExecutorOption = ExecutorName.LOCAL,
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
     details: DetailsOption = False,
 ) -> None:
@@ -51,26 +51,26 @@ def run(
 
     After an interruption the same command resumes, and finished trials are kept.
     """
-    check_ray_options(executor, ray_address, gpus_per_trial)
+    check_ray_options_need_ray(executor, ray_address, gpus_per_trial)
     study = load_study(file)
     settings = load_settings()
-    from bln_search.search.preflight import check_study
+    from bln_search.search.preflight import run_preflight_checks
     from bln_search.worker import run_study
-    from bln_search.worker.analysis import AnalysisOptions, get_or_create_analysis
+    from bln_search.worker.analysis import AnalysisLayerSearchOptions, get_or_compute_analysis
 
-    environment = make_environment(settings, data, device, elsewhere=executor is ExecutorName.RAY)
-    print_remarks(check_study(study, environment))
+    environment = make_execution_environment(settings, data, device, elsewhere=executor is ExecutorName.RAY)
+    print_data_set_remarks(run_preflight_checks(study, environment))
     with ExitStack() as stack:
         trial_executor = stack.enter_context(make_executor(executor, environment, workers, ray_address, gpus_per_trial))
-        ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
-        study_id = ledger.studies.accept(study)
-        ledger.checkpoints.claim_store(environment.checkpoints)
-        with progress_watcher(trial_executor.worker_count, quiet=quiet) as watcher:
+        ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
+        study_id = ledger.studies.store_study_once(study)
+        ledger.checkpoints.write_ownership_marker_of_database(environment.checkpoints)
+        with choose_progress_watcher(trial_executor.num_parallel_trials, quiet=quiet) as watcher:
             state = run_study(ledger, study_id, trial_executor, watcher)
         if state is StudyState.COMPLETE:
-            options = AnalysisOptions(line_printer(quiet=quiet), workers)
-            get_or_create_analysis(ledger, study_id, environment, options)
-        print_leaderboard(LedgerSource(ledger), ledger.studies.get(study_id), output_format, details=details)
+            options = AnalysisLayerSearchOptions(make_progress_line_printer(quiet=quiet), workers)
+            get_or_compute_analysis(ledger, study_id, environment, options)
+        print_or_write_leaderboard(LedgerSource(ledger), ledger.studies.get(study_id), output_format, details=details)
         if state is not StudyState.COMPLETE:
-            print_failures(ledger.trials.list_trials(study_id))
+            print_failed_trials(ledger.trials.list_trials(study_id))
             raise typer.Exit(ExitCode.INCOMPLETE)

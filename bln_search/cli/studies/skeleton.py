@@ -1,4 +1,4 @@
-"""Command `init`: write a study file to start from."""
+"""Command `write_study_skeleton`: write a study file to start from."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 import yaml
 
-from bln_search.cli.output import check_output_path, errors, write_file
-from bln_search.core.errors import OutputError
+from bln_search.cli.output import check_output_path_writable, errors, write_file_atomically
+from bln_search.core.errors import OutputFileError
 from bln_search.core.names import NAME_PATTERN
 
 _DEFAULT_NAME = "my_study"
@@ -28,7 +28,7 @@ model:
   name: mlp                    # mlp, lenet, nin, vgg16, resnet20, lstm and more
   widths: [128, 64]            # an option of this model
 arms:                          # normalization methods, each trained with every seed
-  - method: bln                # bn, ln, bln, mbn, brn or none
+  - method: bln                # bn, ln, bln, mbn, brn, wn, normprop, ap2 or none
   # - {{method: bn}}
   # - {{method: ln}}
 training:
@@ -56,20 +56,20 @@ ranking:
 """A study file with comments; `name` is inserted."""
 
 
-def init(
+def write_study_skeleton(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="File to write; an existing one is not overwritten.")
     ] = Path("study.yaml"),
 ) -> None:
     """Write a study file with comments to start from. It is valid as it is: it trains a small network on digits."""
     if output.exists():
-        raise OutputError(f"{output} exists already: choose another file with --output")
-    check_output_path(output)
-    write_file(output, SKELETON.format(name=_study_name(output)).encode())
+        raise OutputFileError(f"{output} exists already: choose another file with --output")
+    check_output_path_writable(output)
+    write_file_atomically(output, SKELETON.format(name=_study_name_from_path(output)).encode())
     errors.print(f"{output}: run it with `bln-search run {output}`", markup=False, highlight=False)
 
 
-def _study_name(path: Path) -> str:
+def _study_name_from_path(path: Path) -> str:
     """Return the name of the study: that of the file if it can be one and is text in YAML."""
     is_name = re.fullmatch(NAME_PATTERN, path.stem) is not None and yaml.safe_load(path.stem) == path.stem
     return path.stem if is_name else _DEFAULT_NAME

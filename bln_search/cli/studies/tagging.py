@@ -9,7 +9,7 @@ import typer
 from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import errors
 from bln_search.cli.sources import open_ledger_or_client
-from bln_search.cli.studies.wording import study_label
+from bln_search.cli.studies.wording import format_study_label
 from bln_search.core.tags import normalize_tags
 from bln_search.storage.ledger import Ledger
 
@@ -28,13 +28,13 @@ def tag(
     changes = {"add_tags": normalize_tags(tags or ()), "remove_tags": normalize_tags(remove or ())}
     with open_ledger_or_client(database, server, token) as opened:
         if isinstance(opened, Ledger):
-            record = opened.studies.find(study)
-            label = study_label(record.id, record.name, record.owner)
-            opened.queue.update(record.id, changes)
+            record = opened.studies.get_by_name_or_id(study)
+            label = format_study_label(record.id, record.name, record.owner)
+            opened.queue.update_study_metadata(record.id, changes)
             present = opened.studies.get(record.id).tags
         else:
             found = opened.study(study)
-            label = study_label(found["id"], found["name"], found["owner"])
+            label = format_study_label(found["id"], found["name"], found["owner"])
             present = opened.update_study(found["id"], **changes)["tags"] if tags or remove else found["tags"]
     errors.print(
         f"{label} has {'the tags ' + ', '.join(present) if present else 'no tags'}", markup=False, highlight=False

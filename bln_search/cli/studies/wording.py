@@ -13,12 +13,12 @@ _REQUEST_TEXTS: Mapping[str, str] = {
 }
 
 
-def study_label(study_id: int, name: str, owner: str) -> str:
+def format_study_label(study_id: int, name: str, owner: str) -> str:
     """Return number, name and owner of a study: `study 3 (quickstart, owner ada)`; without one for an empty owner."""
     return f"study {study_id} ({name}{f', owner {owner}' if owner else ''})"
 
 
-def state_text(state: str, request: str | None = None) -> str:
+def format_study_state(state: str, request: str | None = None) -> str:
     """Return what a study does, and what was requested of it: `is running, a pause is requested`."""
     text = _STATE_TEXTS.get(state, f"is {state}")
     return text if request is None else f"{text}, {_REQUEST_TEXTS[request]}"

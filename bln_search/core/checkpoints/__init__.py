@@ -6,9 +6,9 @@ from pathlib import Path
 
 from bln_search.core.checkpoints.bucket import BucketStore
 from bln_search.core.checkpoints.folder import FolderStore
-from bln_search.core.checkpoints.store import CheckpointStore, StoredFile
+from bln_search.core.checkpoints.store import CheckpointStore, StoredFileInfo
 
-__all__ = ["BucketStore", "CheckpointStore", "FolderStore", "StoredFile", "open_checkpoint_store"]
+__all__ = ["BucketStore", "CheckpointStore", "FolderStore", "StoredFileInfo", "open_checkpoint_store"]
 
 
 def open_checkpoint_store(location: Path | str) -> CheckpointStore:

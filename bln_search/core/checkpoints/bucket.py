@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bln_search.core.checkpoints.store import StoredFile, validate_file_name
+from bln_search.core.checkpoints.store import StoredFileInfo, validated_file_name
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.urls import redact_password
 
@@ -36,9 +36,9 @@ class BucketStore:
 
     def read(self, name: str) -> bytes:
         """The content of a file. Raises FileNotFoundError or CheckpointStoreError."""
-        validate_file_name(name)
-        with self._translate_errors("read"):
-            system, root = _open_url(self.url)
+        validated_file_name(name)
+        with self._raise_as_store_errors("read"):
+            system, root = _open_file_system_and_folder(self.url)
             content: bytes = system.cat_file(f"{root}/{name}")
         return content
 
@@ -47,77 +47,77 @@ class BucketStore:
 
         On file systems without atomic uploads the hash in the ledger reveals an incomplete file when it is read.
         """
-        validate_file_name(name)
+        validated_file_name(name)
         try:
-            with self._translate_errors("written to"):
-                system, root = _open_writable(self.url)
+            with self._raise_as_store_errors("written to"):
+                system, root = _open_and_create_folder(self.url)
                 system.pipe_file(f"{root}/{name}", content)
         except FileNotFoundError:
             raise CheckpointStoreError(f"{self} cannot be written to: it does not exist") from None
 
     def delete(self, name: str) -> None:
         """Delete a file if it exists. Raises CheckpointStoreError."""
-        validate_file_name(name)
+        validated_file_name(name)
         try:
-            with self._translate_errors("deleted from"):
-                system, root = _open_url(self.url)
+            with self._raise_as_store_errors("deleted from"):
+                system, root = _open_file_system_and_folder(self.url)
                 system.rm_file(f"{root}/{name}")
         except FileNotFoundError:
             pass
 
-    def has(self, name: str) -> bool:
+    def has_file(self, name: str) -> bool:
         """Is there a file of that name? Raises CheckpointStoreError."""
-        validate_file_name(name)
-        with self._translate_errors("read"):
-            system, root = _open_url(self.url)
+        validated_file_name(name)
+        with self._raise_as_store_errors("read"):
+            system, root = _open_file_system_and_folder(self.url)
             exists: bool = system.isfile(f"{root}/{name}")
         return exists
 
-    def find(self, name: str) -> StoredFile | None:
+    def find_file_info(self, name: str) -> StoredFileInfo | None:
         """Size and time of a file; None if it does not exist. Raises CheckpointStoreError."""
-        validate_file_name(name)
+        validated_file_name(name)
         try:
-            with self._translate_errors("read"):
-                system, root = _open_url(self.url)
+            with self._raise_as_store_errors("read"):
+                system, root = _open_file_system_and_folder(self.url)
                 entry: dict[str, Any] = system.info(f"{root}/{name}")
         except FileNotFoundError:
             return None
-        return _stored_file(entry) if entry["type"] == "file" else None
+        return _info_from_directory_entry(entry) if entry["type"] == "file" else None
 
     def upload_file(self, name: str, source: Path) -> None:
         """Copy the file `source` into the bucket by an atomic multipart upload. Raises CheckpointStoreError."""
-        validate_file_name(name)
+        validated_file_name(name)
         try:
-            with self._translate_errors("written to"):
-                system, root = _open_writable(self.url)
+            with self._raise_as_store_errors("written to"):
+                system, root = _open_and_create_folder(self.url)
                 system.put_file(str(source), f"{root}/{name}")
         except FileNotFoundError:
             raise CheckpointStoreError(f"{self} cannot be written to: it does not exist") from None
 
     def download_file(self, name: str, target: Path) -> None:
         """Copy a file to `target`. Raises FileNotFoundError or CheckpointStoreError."""
-        validate_file_name(name)
-        with self._translate_errors("read"):
-            system, root = _open_url(self.url)
+        validated_file_name(name)
+        with self._raise_as_store_errors("read"):
+            system, root = _open_file_system_and_folder(self.url)
             system.get_file(f"{root}/{name}", str(target))
 
-    def files(self) -> Iterator[StoredFile]:
+    def iter_files(self) -> Iterator[StoredFileInfo]:
         """Every file in the order of names. Raises CheckpointStoreError."""
         entries: list[dict[str, Any]] = []
         try:
-            with self._translate_errors("listed"):
-                system, root = _open_url(self.url)
+            with self._raise_as_store_errors("listed"):
+                system, root = _open_file_system_and_folder(self.url)
                 entries = system.ls(root, detail=True)
         except FileNotFoundError:  # nothing was written yet
             pass
         for entry in sorted(entries, key=lambda entry: str(entry["name"])):
             if entry["type"] == "file":
-                yield _stored_file(entry)
+                yield _info_from_directory_entry(entry)
 
-    def free_bytes(self) -> None:
+    def find_free_bytes(self) -> None:
         """None: fsspec does not report it."""
 
-    def check_access(self) -> None:
+    def check_read_and_write_access(self) -> None:
         """Raise CheckpointStoreError unless a file can be written, read and deleted."""
         name = f".check-{secrets.token_hex(8)}"
         self.write(name, _TEST_CONTENT)
@@ -130,7 +130,7 @@ class BucketStore:
             raise CheckpointStoreError(f"{self} returns another content than was written")
 
     @contextmanager
-    def _translate_errors(self, action: str) -> Iterator[None]:
+    def _raise_as_store_errors(self, action: str) -> Iterator[None]:
         """Translate the errors of every file system into CheckpointStoreError, except FileNotFoundError."""
         try:
             yield
@@ -144,11 +144,11 @@ class BucketStore:
             ) from error
 
 
-def _stored_file(entry: dict[str, Any]) -> StoredFile:
-    return StoredFile(entry["name"].rpartition("/")[2], int(entry["size"]), _written_at(entry))
+def _info_from_directory_entry(entry: dict[str, Any]) -> StoredFileInfo:
+    return StoredFileInfo(entry["name"].rpartition("/")[2], int(entry["size"]), _write_time_or_now(entry))
 
 
-def _written_at(entry: dict[str, Any]) -> datetime:
+def _write_time_or_now(entry: dict[str, Any]) -> datetime:
     """The time of the last write; the present time if it is unknown, so that the file counts as recent."""
     timestamp = next(
         (entry[key] for key in ("LastModified", "last_modified", "mtime", "created") if entry.get(key)), None
@@ -161,7 +161,7 @@ def _written_at(entry: dict[str, Any]) -> datetime:
 
 
 @lru_cache(maxsize=8)
-def _open_url(url: str) -> tuple[AbstractFileSystem, str]:
+def _open_file_system_and_folder(url: str) -> tuple[AbstractFileSystem, str]:
     """The file system of a URL, and the folder in it."""
     from fsspec.core import url_to_fs  # noqa: PLC0415 - most have a folder, and start faster without it
 
@@ -180,9 +180,9 @@ def _open_url(url: str) -> tuple[AbstractFileSystem, str]:
 
 
 @lru_cache(maxsize=8)
-def _open_writable(url: str) -> tuple[AbstractFileSystem, str]:
+def _open_and_create_folder(url: str) -> tuple[AbstractFileSystem, str]:
     """The same with the folder created. The bucket itself must exist, so that a misspelled one is an error."""
-    system, root = _open_url(url)
+    system, root = _open_file_system_and_folder(url)
     top = root[: len(root) - len(root.lstrip("/"))] + root.strip("/").partition("/")[0]
     if system.exists(top):
         system.makedirs(root, exist_ok=True)

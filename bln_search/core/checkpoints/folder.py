@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bln_search.core.checkpoints.store import StoredFile, validate_file_name
+from bln_search.core.checkpoints.store import StoredFileInfo, validated_file_name
 from bln_search.core.files.atomic import copy_atomically, write_atomically
-from bln_search.core.files.disk import disk_usage
+from bln_search.core.files.disk import measure_disk_usage
 
 
 @dataclass(frozen=True)
@@ -23,48 +23,48 @@ class FolderStore:
 
     def read(self, name: str) -> bytes:
         """The content of a file. Raises OSError."""
-        return (self.path / validate_file_name(name)).read_bytes()
+        return (self.path / validated_file_name(name)).read_bytes()
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file atomically. Raises StorageFullError or OSError."""
-        write_atomically(self.path / validate_file_name(name), content)
+        write_atomically(self.path / validated_file_name(name), content)
 
     def delete(self, name: str) -> None:
         """Delete a file if it exists. Raises OSError."""
-        (self.path / validate_file_name(name)).unlink(missing_ok=True)
+        (self.path / validated_file_name(name)).unlink(missing_ok=True)
 
-    def has(self, name: str) -> bool:
+    def has_file(self, name: str) -> bool:
         """Is there a file of that name?"""
-        return (self.path / validate_file_name(name)).is_file()
+        return (self.path / validated_file_name(name)).is_file()
 
-    def find(self, name: str) -> StoredFile | None:
+    def find_file_info(self, name: str) -> StoredFileInfo | None:
         """Size and time of a file; None if it does not exist."""
-        path = self.path / validate_file_name(name)
+        path = self.path / validated_file_name(name)
         try:
             status = path.stat()
         except FileNotFoundError:
             return None
         written_at = datetime.fromtimestamp(status.st_mtime, UTC)
-        return StoredFile(path.name, status.st_size, written_at) if path.is_file() else None
+        return StoredFileInfo(path.name, status.st_size, written_at) if path.is_file() else None
 
     def upload_file(self, name: str, source: Path) -> None:
         """Copy the file `source` into the folder atomically. Raises StorageFullError or OSError."""
-        copy_atomically(source, self.path / validate_file_name(name))
+        copy_atomically(source, self.path / validated_file_name(name))
 
     def download_file(self, name: str, target: Path) -> None:
         """Copy a file to `target`. Raises StorageFullError or OSError."""
-        copy_atomically(self.path / validate_file_name(name), target)
+        copy_atomically(self.path / validated_file_name(name), target)
 
-    def files(self) -> Iterator[StoredFile]:
+    def iter_files(self) -> Iterator[StoredFileInfo]:
         """Every file in the order of names."""
         for path in sorted(self.path.iterdir()) if self.path.is_dir() else ():
-            file = self.find(path.name)
+            file = self.find_file_info(path.name)
             if file is not None:  # otherwise a temporary file that its writer has renamed meanwhile
                 yield file
 
-    def free_bytes(self) -> int:
+    def find_free_bytes(self) -> int:
         """Free bytes of its disk."""
-        return disk_usage(self.path).free
+        return measure_disk_usage(self.path).free
 
-    def check_access(self) -> None:
+    def check_read_and_write_access(self) -> None:
         """Do nothing: writing reports the problems of a folder."""

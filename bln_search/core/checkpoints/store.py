@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class StoredFile:
+class StoredFileInfo:
     """A file of a store: its name, its size in bytes and the time of its last write."""
 
     name: str
@@ -33,10 +33,10 @@ class CheckpointStore(Protocol):
     def delete(self, name: str) -> None:
         """Delete a file if it exists. Raises OSError or CheckpointStoreError."""
 
-    def has(self, name: str) -> bool:
+    def has_file(self, name: str) -> bool:
         """Is there a file of that name?"""
 
-    def find(self, name: str) -> StoredFile | None:
+    def find_file_info(self, name: str) -> StoredFileInfo | None:
         """Size and time of a file; None if it does not exist."""
 
     def upload_file(self, name: str, source: Path) -> None:
@@ -45,17 +45,17 @@ class CheckpointStore(Protocol):
     def download_file(self, name: str, target: Path) -> None:
         """Copy a file to `target` without loading it into memory. Raises as `read` and `write`."""
 
-    def files(self) -> Iterator[StoredFile]:
+    def iter_files(self) -> Iterator[StoredFileInfo]:
         """Every file in the order of names. Names of incomplete files start with a dot."""
 
-    def free_bytes(self) -> int | None:
+    def find_free_bytes(self) -> int | None:
         """Free bytes; None if they are unknown."""
 
-    def check_access(self) -> None:
+    def check_read_and_write_access(self) -> None:
         """Raise CheckpointStoreError unless a file can be written, read and deleted."""
 
 
-def validate_file_name(name: str) -> str:
+def validated_file_name(name: str) -> str:
     """Return the name. Raises ValueError for a name with a path, which could lead out of the store."""
     if not name or "/" in name or "\\" in name or name in {".", ".."}:
         raise ValueError(f"{name!r} is not the name of a file in a store: give a name without a path")

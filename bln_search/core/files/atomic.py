@@ -18,7 +18,7 @@ DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """errno values of a write that exceeds the disk, the quota or the largest file size."""
 
 
-def file_sha256(path: Path) -> str:
+def compute_file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, which is read in chunks, because it may be larger than the memory."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -12,7 +12,7 @@ from bln_search.core.errors import ExportError, StorageFullError
 from bln_search.core.files.atomic import DISK_FULL_ERRNOS
 
 
-def check_replaceable(folder: Path, *, overwrite: bool, is_export: Callable[[Path], bool]) -> None:
+def check_export_folder_replaceable(folder: Path, *, overwrite: bool, is_export: Callable[[Path], bool]) -> None:
     """Raise ExportError unless an export may be written to `folder`: it is absent, empty, or an export to replace.
 
     Args:
@@ -57,7 +57,7 @@ def atomic_folder(folder: Path, check: Callable[[], None]) -> Iterator[Path]:
             staging.mkdir()
             yield staging
             check()
-            _move_into_place(staging, target, Path(temporary_folder) / "previous")
+            _replace_folder_or_restore(staging, target, Path(temporary_folder) / "previous")
     except OSError as error:
         if error.errno in DISK_FULL_ERRNOS:
             raise StorageFullError(
@@ -68,7 +68,7 @@ def atomic_folder(folder: Path, check: Callable[[], None]) -> Iterator[Path]:
         ) from None
 
 
-def _move_into_place(staging: Path, target: Path, previous: Path) -> None:
+def _replace_folder_or_restore(staging: Path, target: Path, previous: Path) -> None:
     """Move `staging` to the target. An existing target moves to `previous`, and back if the move fails."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target_exists = target.exists()

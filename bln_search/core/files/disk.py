@@ -15,13 +15,13 @@ class DiskUsage(NamedTuple):
     free: int
 
 
-def disk_usage(path: Path) -> DiskUsage:
+def measure_disk_usage(path: Path) -> DiskUsage:
     """The usage of the disk of a path that need not exist yet. Raises OSError."""
     usage = shutil.disk_usage(next(folder for folder in (path, *path.absolute().parents) if folder.exists()))
     return DiskUsage(usage.total, usage.free)
 
 
-def disk_space_problem(folders: Iterable[Path], least_free_bytes: int) -> str | None:
+def find_disk_space_problem(folders: Iterable[Path], least_free_bytes: int) -> str | None:
     """Why no further work may start: too little disk space is free, or its amount is unknown. None if there is enough.
 
     Args:
@@ -29,7 +29,7 @@ def disk_space_problem(folders: Iterable[Path], least_free_bytes: int) -> str | 
         least_free_bytes: Free space that each of them needs.
     """
     try:
-        free = min(disk_usage(folder).free for folder in folders)
+        free = min(measure_disk_usage(folder).free for folder in folders)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         return f"the free disk space for checkpoints and results cannot be determined ({reason})"

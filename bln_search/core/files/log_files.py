@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from bln_search.core.errors import OutputError
+from bln_search.core.errors import OutputFileError
 
 if sys.platform != "win32":
     import fcntl
@@ -19,7 +19,7 @@ _MAX_PROCESSES = 100
 
 
 @dataclass(frozen=True)
-class LogFile:
+class LogFileSettings:
     """A log file that is rotated.
 
     Attributes:
@@ -32,44 +32,44 @@ class LogFile:
     size: int
     older: int
 
-    def for_role(self, role: str) -> LogFile:
+    def with_role_in_file_name(self, role: str) -> LogFileSettings:
         """The file of another role beside this one: the workers' file of bln-search.log is bln-search.worker.log."""
         return replace(self, path=self.path.parent / f"{self.path.stem}.{role}{self.path.suffix}")
 
 
-def open_log_file(file: LogFile) -> logging.FileHandler:
+def open_first_unlocked_log_file(file: LogFileSettings) -> logging.FileHandler:
     """Open the file, or the first of NAME.2.EXT, NAME.3.EXT, … that no other process has open.
 
     Two processes must not share a file: each would rotate the file that the other writes to.
 
     Raises:
-        OutputError: No file can be written.
+        OutputFileError: No file can be written.
     """
     if not file.path.name:
-        raise OutputError(f"{str(file.path)!r} is not the name of a log file; give one with BLN_SEARCH_LOG_FILE")
+        raise OutputFileError(f"{str(file.path)!r} is not the name of a log file; give one with BLN_SEARCH_LOG_FILE")
     try:
         file.path.parent.mkdir(parents=True, exist_ok=True)
         for number in range(1, _MAX_PROCESSES + 1):
-            candidate = file if number == 1 else file.for_role(str(number))
-            lock = _lock_file(candidate.path.with_name(f".{candidate.path.name}.lock"))
+            candidate = file if number == 1 else file.with_role_in_file_name(str(number))
+            lock = _try_to_lock_file(candidate.path.with_name(f".{candidate.path.name}.lock"))
             if lock is not None:
-                return _open_locked(candidate, lock)
+                return _make_handler_of_locked_file(candidate, lock)
     except OSError as error:
-        raise OutputError(
+        raise OutputFileError(
             f"the log file {file.path} cannot be written ({error.strerror}); give another with BLN_SEARCH_LOG_FILE"
         ) from None
-    raise OutputError(f"{_MAX_PROCESSES} processes write beside {file.path}; give another with BLN_SEARCH_LOG_FILE")
+    raise OutputFileError(f"{_MAX_PROCESSES} processes write beside {file.path}; give another with BLN_SEARCH_LOG_FILE")
 
 
-def _open_locked(file: LogFile, lock: int) -> logging.FileHandler:
+def _make_handler_of_locked_file(file: LogFileSettings, lock: int) -> logging.FileHandler:
     try:
-        return _LockedFileHandler(file, lock)
+        return _LockedRotatingFileHandler(file, lock)
     except OSError:
         os.close(lock)
         raise
 
 
-def _lock_file(path: Path) -> int | None:
+def _try_to_lock_file(path: Path) -> int | None:
     """The descriptor of a locked file; the lock ends with the process. None if another process has the lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     if sys.platform != "win32":  # on Windows another process cannot rename an open file
@@ -83,10 +83,10 @@ def _lock_file(path: Path) -> int | None:
     return descriptor
 
 
-class _LockedFileHandler(RotatingFileHandler):
+class _LockedRotatingFileHandler(RotatingFileHandler):
     """A rotating file and its lock."""
 
-    def __init__(self, file: LogFile, lock: int) -> None:
+    def __init__(self, file: LogFileSettings, lock: int) -> None:
         super().__init__(file.path, maxBytes=file.size, backupCount=file.older, encoding="utf-8")
         self._lock_descriptor: int | None = lock
 

@@ -30,8 +30,8 @@ Kernel = NDArray[np.float64]
 
 def defocus_blur(images: Images, severity: int, _: Generators) -> Images:
     """Convolve with a smoothed disk."""
-    kernel = disk_kernel(*DEFOCUS_DISKS[severity - 1])
-    return _correlate(images, kernel)
+    kernel = make_disk_kernel(*DEFOCUS_DISKS[severity - 1])
+    return _correlate_with_mirrored_edges(images, kernel)
 
 
 def motion_blur(images: Images, severity: int, generators: Generators) -> Images:
@@ -39,12 +39,12 @@ def motion_blur(images: Images, severity: int, generators: Generators) -> Images
     length, deviation = MOTION_PATHS[severity - 1]
     blurred = np.empty_like(images)
     for index, generator in enumerate(generators):
-        kernel = motion_kernel(length, deviation, generator.uniform(-MAX_ANGLE, MAX_ANGLE))
-        blurred[index] = _correlate(images[index], kernel)
+        kernel = make_motion_kernel(length, deviation, generator.uniform(-MAX_ANGLE, MAX_ANGLE))
+        blurred[index] = _correlate_with_mirrored_edges(images[index], kernel)
     return blurred
 
 
-def _correlate(images: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
+def _correlate_with_mirrored_edges(images: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
     """Weighted sums over the neighbourhood of each pixel of images (..., H, W), mirrored without repeating the edge."""
     height, width = images.shape[-2:]
     reach = len(kernel) // 2
@@ -55,7 +55,7 @@ def _correlate(images: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float6
     return result
 
 
-def disk_kernel(radius: float, deviation: float) -> Kernel:
+def make_disk_kernel(radius: float, deviation: float) -> Kernel:
     """Return a disk, smoothed by a Gaussian over 3×3 pixels.
 
     Args:
@@ -66,11 +66,11 @@ def disk_kernel(radius: float, deviation: float) -> Kernel:
     offsets = np.arange(-reach, reach + 1)
     disk = (offsets[:, None] ** 2 + offsets**2 <= radius**2).astype(np.float64)
     weights = np.exp(-(np.arange(-1, 2) ** 2) / (2 * deviation**2))
-    smoothed = _correlate(np.pad(disk, 1), np.outer(weights, weights))[1:-1, 1:-1]
+    smoothed = _correlate_with_mirrored_edges(np.pad(disk, 1), np.outer(weights, weights))[1:-1, 1:-1]
     return np.asarray(smoothed / smoothed.sum())
 
 
-def motion_kernel(length: int, deviation: float, angle: float) -> Kernel:
+def make_motion_kernel(length: int, deviation: float, angle: float) -> Kernel:
     """Return the path of a motion that ends at the centre: a half Gaussian along a line.
 
     The weight at distance i is exp(-i²/(2·deviation²)) for i from 0 to 2·length. It is divided among the four nearest

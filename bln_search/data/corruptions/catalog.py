@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from bln_search.core.errors import DataError
-from bln_search.core.registry import corruption_problem, plugin_corruptions
+from bln_search.core.registry import find_corruption_problem, plugin_corruption_entry_points
 from bln_search.data.corruptions.blur import defocus_blur, motion_blur
 from bln_search.data.corruptions.digital import contrast, jpeg, pixelate
 from bln_search.data.corruptions.function import CorruptionFunction
@@ -28,19 +28,19 @@ CATALOG: Mapping[str, CorruptionFunction] = {
 """Built-in corruptions by name."""
 
 
-def find_corruption(name: str) -> CorruptionFunction:
+def get_corruption_function(name: str) -> CorruptionFunction:
     """Return the corruption of a name.
 
     Raises:
         DataError: There is no such corruption, or its package cannot be loaded.
     """
-    problem = corruption_problem(name)
+    problem = find_corruption_problem(name)
     if problem is not None:
         raise DataError(problem)
     if name in CATALOG:
         return CATALOG[name]
     try:
-        function = plugin_corruptions()[name].load()
+        function = plugin_corruption_entry_points()[name].load()
     except Exception as error:
         raise DataError(f"the corruption {name} of an installed package cannot be loaded: {error}") from error
     if not callable(function):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bln_search.core.corruption import Corruption
 from bln_search.core.errors import DataError
-from bln_search.data.corruptions.catalog import find_corruption
+from bln_search.data.corruptions.catalog import get_corruption_function
 from bln_search.data.corruptions.function import CorruptionFunction, Generators
 
 _SLICE_EXAMPLES = 512
@@ -36,26 +36,26 @@ def corrupt_images(
         DataError: The images have another type, shape or range.
         ValueError: The seed or an index is not a whole number of at least 0.
     """
-    checked = check_images(images)
+    checked = parse_images(images)
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed is a whole number of at least 0, not {seed!r}")
-    examples = _check_indices(indices, len(checked))
-    function = find_corruption(corruption.name)
+    examples = _parse_indices(indices, len(checked))
+    function = get_corruption_function(corruption.name)
     corrupted = np.empty(checked.shape, np.float32)
     for start in range(0, len(checked), _SLICE_EXAMPLES):
         rows = slice(start, start + _SLICE_EXAMPLES)
-        generators = example_generators(corruption.name, int(seed), examples[rows])
-        corrupted[rows] = _apply(function, checked[rows].astype(np.float64), corruption, generators)
+        generators = iter_generators_per_example(corruption.name, int(seed), examples[rows])
+        corrupted[rows] = _apply_checked_and_clipped(function, checked[rows].astype(np.float64), corruption, generators)
     return corrupted
 
 
-def example_generators(name: str, seed: int, indices: Sequence[int]) -> Generators:
+def iter_generators_per_example(name: str, seed: int, indices: Sequence[int]) -> Generators:
     """Yield the random generator of each example: the same for every severity, different for every corruption."""
     key = zlib.crc32(name.encode())
     return (np.random.default_rng((seed, key, index)) for index in indices)
 
 
-def check_images(images: ArrayLike) -> NDArray[np.floating]:
+def parse_images(images: ArrayLike) -> NDArray[np.floating]:
     """Return the images as an array.
 
     Raises:
@@ -84,7 +84,7 @@ def check_images(images: ArrayLike) -> NDArray[np.floating]:
     return array
 
 
-def _check_indices(indices: ArrayLike | None, examples: int) -> list[int]:
+def _parse_indices(indices: ArrayLike | None, examples: int) -> list[int]:
     """Example indices as whole numbers. Raises ValueError for others."""
     if indices is None:
         return list(range(examples))
@@ -94,7 +94,7 @@ def _check_indices(indices: ArrayLike | None, examples: int) -> list[int]:
     return [int(index) for index in array]
 
 
-def _apply(
+def _apply_checked_and_clipped(
     function: CorruptionFunction, images: NDArray[np.float64], corruption: Corruption, generators: Generators
 ) -> NDArray[np.float32]:
     """Corrupted images, clipped to 0 to 1. Raises DataError if a plugin returns anything else than images."""

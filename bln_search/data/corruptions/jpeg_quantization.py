@@ -57,23 +57,23 @@ def quantize_as_jpeg(images: Images, quality: int) -> Images:
         images: (N, C, H, W), values from 0 to 1.
         quality: From 1 to 100; 100 quantizes to whole coefficients.
     """
-    planes = to_luminance_chrominance(images * 255)
+    planes = rgb_to_luminance_chrominance(images * 255)
     planes[:, 0] -= 128  # the level shift; chrominance is centred at 0
-    tables = [quantization_table(LUMINANCE, quality), *[quantization_table(CHROMINANCE, quality)] * 2]
+    tables = [scale_quantization_table(LUMINANCE, quality), *[scale_quantization_table(CHROMINANCE, quality)] * 2]
     compressed = np.stack(
-        [_quantize(planes[:, channel], tables[channel]) for channel in range(images.shape[1])], axis=1
+        [_quantize_plane(planes[:, channel], tables[channel]) for channel in range(images.shape[1])], axis=1
     )
     compressed[:, 0] += 128
-    return to_colours(compressed) / 255
+    return luminance_chrominance_to_rgb(compressed) / 255
 
 
-def quantization_table(table: Matrix, quality: int) -> Matrix:
+def scale_quantization_table(table: Matrix, quality: int) -> Matrix:
     """Return the quantization table of a quality: divisors from 1 to 255."""
     scale = 5000 // quality if quality < 50 else 200 - 2 * quality
     return np.clip(np.floor((table * scale + 50) / 100), 1, 255)
 
 
-def cosine_basis() -> Matrix:
+def discrete_cosine_basis() -> Matrix:
     """Return the orthonormal basis of the discrete cosine transform: row u is cos((2x + 1)uπ/16), scaled."""
     positions = np.arange(BLOCK)
     basis = np.cos((2 * positions + 1) * positions[:, None] * np.pi / (2 * BLOCK)) * np.sqrt(2 / BLOCK)
@@ -81,7 +81,7 @@ def cosine_basis() -> Matrix:
     return np.asarray(basis)
 
 
-def to_luminance_chrominance(images: Images) -> Images:
+def rgb_to_luminance_chrominance(images: Images) -> Images:
     """Return Y, Cb and Cr of red, green and blue, chrominance around 0; a copy for images of one channel."""
     if images.shape[1] == 1:
         return images.copy()
@@ -90,8 +90,8 @@ def to_luminance_chrominance(images: Images) -> Images:
     return np.stack([luminance, (blue - luminance) / 1.772, (red - luminance) / 1.402], axis=1)
 
 
-def to_colours(planes: Images) -> Images:
-    """Return red, green and blue: the inverse of `to_luminance_chrominance`."""
+def luminance_chrominance_to_rgb(planes: Images) -> Images:
+    """Return red, green and blue: the inverse of `rgb_to_luminance_chrominance`."""
     if planes.shape[1] == 1:
         return planes
     luminance, blueness, redness = planes[:, 0], planes[:, 1], planes[:, 2]
@@ -100,13 +100,13 @@ def to_colours(planes: Images) -> Images:
     return np.stack([red, green, blue], axis=1)
 
 
-def _quantize(plane: NDArray[np.float64], table: Matrix) -> NDArray[np.float64]:
+def _quantize_plane(plane: NDArray[np.float64], table: Matrix) -> NDArray[np.float64]:
     """Quantize the coefficients of a plane (N, H, W) in blocks."""
     examples, height, width = plane.shape
     padded = np.pad(plane, ((0, 0), (0, -height % BLOCK), (0, -width % BLOCK)), mode="edge")
     _, tall, wide = padded.shape
     blocks = padded.reshape(examples, tall // BLOCK, BLOCK, wide // BLOCK, BLOCK).transpose(0, 1, 3, 2, 4)
-    basis = cosine_basis()
+    basis = discrete_cosine_basis()
     coefficients = np.round(basis @ blocks @ basis.T / table) * table
     restored = (basis.T @ coefficients @ basis).transpose(0, 1, 3, 2, 4).reshape(padded.shape)
     return np.asarray(restored[:, :height, :width])

@@ -25,11 +25,11 @@ def fog(images: Images, severity: int, generators: Generators) -> Images:
     Differences from CIFAR-10-C: its density is a diamond-square fractal, and an image keeps its own largest value.
     """
     amount, decay = FOG[severity - 1]
-    density = np.stack([fog_density(generator, images.shape[2:], decay) for generator in generators])
+    density = np.stack([draw_fog_density(generator, images.shape[2:], decay) for generator in generators])
     return (images + amount * density[:, None]) / (1 + amount)
 
 
-def fog_density(generator: np.random.Generator, shape: tuple[int, ...], decay: float) -> NDArray[np.float64]:
+def draw_fog_density(generator: np.random.Generator, shape: tuple[int, ...], decay: float) -> NDArray[np.float64]:
     """Return fractal noise from 0 to 1: octaves of uniform noise on ever finer grids, bilinearly interpolated.
 
     Args:

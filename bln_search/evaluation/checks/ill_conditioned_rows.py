@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
-from bln_search.evaluation.checks.numerical_comparison import loss_distance
+from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
 from bln_search.evaluation.inputs import Inputs, first_examples
 from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
 
@@ -22,7 +22,7 @@ Tables show four decimals; in well-conditioned networks the error is about 1e-6.
 """
 
 
-class IllConditionedRows:
+class IllConditionedRowDetector:
     """Finds ill-conditioned rows and computes their losses in double precision.
 
     A row may amplify rounding errors without bound: where a mini-batch has almost no deviation, or in deep networks
@@ -45,25 +45,29 @@ class IllConditionedRows:
         self.double = double if is_single and not _uses_half_precision(evaluator, inputs) else None
         self.rows: set[int] = set()
 
-    def compare_with_double(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
+    def find_rows_unlike_double(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
         """Return the rows whose losses (rows, n) on a mini-batch differ from double precision, with descriptions."""
         if self.double is None:
             return {}
         inputs, targets = batch
-        return self._different_rows(losses, self.double.fused_scores(BatchGroup(inputs, targets, 1, len(inputs)))[0])
+        return self._describe_different_rows(
+            losses, self.double.fused_scores(BatchGroup(inputs, targets, 1, len(inputs)))[0]
+        )
 
-    def compare_plain_with_double(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
-        """Do the same as `compare` with plain forward passes."""
+    def find_plain_rows_unlike_double(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
+        """Do the same as `find_rows_unlike_double` with plain forward passes."""
         if self.double is None:
             return {}
         repeated, _ = self.evaluator.plain_scores(0, batch)
-        if loss_distance(repeated, losses[0], ROUNDING_TOLERANCE) > 1:  # the network is random or stateful
+        if (
+            loss_distance_in_tolerances(repeated, losses[0], ROUNDING_TOLERANCE) > 1
+        ):  # the network is random or stateful
             self.double = None
             return {}
         exact = [self.double.plain_scores(row, batch)[0] for row in range(len(losses))]
-        return self._different_rows(losses, torch.stack(exact))
+        return self._describe_different_rows(losses, torch.stack(exact))
 
-    def add(self, rows: Mapping[int, str]) -> None:
+    def add_rows_with_warning(self, rows: Mapping[int, str]) -> None:
         """Add ill-conditioned rows with their descriptions. Warns (UserWarning) of new ones."""
         new = [description for row, description in rows.items() if row not in self.rows]
         self.rows.update(rows)
@@ -90,11 +94,11 @@ class IllConditionedRows:
             losses[rows], correct[rows] = exact[0].to(losses.dtype), exact[1]
         return losses, correct
 
-    def outputs_in_double(self, row: int, group: BatchGroup) -> Tensor | None:
+    def find_outputs_in_double(self, row: int, group: BatchGroup) -> Tensor | None:
         """Return outputs (n, ...) of an ill-conditioned row in double precision; None for any other row."""
         if row not in self.rows or self.double is None:
             return None
-        return self._in_working_precision(next(self.double.iterate_fused_outputs(group, [row]))[0])
+        return self._to_working_precision(next(self.double.iter_fused_outputs(group, [row]))[0])
 
     def plain_outputs_in_double(self, batch: MiniBatch) -> dict[int, Tensor]:
         """Return outputs (n, ...) of each ill-conditioned row by plain forward passes in double precision."""
@@ -102,14 +106,14 @@ class IllConditionedRows:
             return {}
         inputs, targets = batch
         return {
-            row: self._in_working_precision(self.double.plain_outputs(row, inputs)[: len(targets)]) for row in self.rows
+            row: self._to_working_precision(self.double.plain_outputs(row, inputs)[: len(targets)]) for row in self.rows
         }
 
-    def _in_working_precision(self, outputs: Tensor) -> Tensor:
+    def _to_working_precision(self, outputs: Tensor) -> Tensor:
         assert self.double is not None
         return outputs.to(self.double.dtype) if outputs.is_floating_point() else outputs
 
-    def _different_rows(self, losses: Tensor, exact: Tensor) -> dict[int, str]:
+    def _describe_different_rows(self, losses: Tensor, exact: Tensor) -> dict[int, str]:
         descriptions = {}
         for row, pair in enumerate(zip(losses.double(), exact.double(), strict=True)):
             is_finite = pair[0].isfinite() & pair[1].isfinite()

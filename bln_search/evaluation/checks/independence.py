@@ -11,15 +11,22 @@ from torch import Tensor, nn
 from bln_search.core.errors import BlnSearchError, ModelError
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.checks.numerical_comparison import (
-    epsilon_of,
     is_rounding_error,
-    loss_distance,
-    output_distance,
+    loss_distance_in_tolerances,
+    machine_epsilon_of_dtype,
+    output_distance_in_tolerances,
 )
-from bln_search.evaluation.inputs import Inputs, can_slice, concatenate, describe_inputs, have_same_shape, to_double
+from bln_search.evaluation.inputs import (
+    Inputs,
+    can_slice_examples,
+    concatenate_inputs,
+    convert_to_double,
+    describe_inputs,
+    have_same_shape,
+)
 from bln_search.evaluation.row_evaluator import RowEvaluator
-from bln_search.norms.network.layers import evaluation_mode, find_norms, network_configurations
-from bln_search.norms.precision import full_precision
+from bln_search.norms.network.layers import evaluation_mode, find_norms, list_configurations_of_layers
+from bln_search.norms.precision import disable_reduced_precision
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 PLAIN_EVALUATION_HINT = "evaluate with one_pass=False"
@@ -33,7 +40,7 @@ class BatchPair:
     second: MiniBatch
 
     @staticmethod
-    def of(first: MiniBatch, second: MiniBatch | None, examples: int | None = None) -> BatchPair:
+    def from_mini_batches(first: MiniBatch, second: MiniBatch | None, examples: int | None = None) -> BatchPair:
         """Pair two mini-batches; without a second one like the first, recombine examples of the first.
 
         Args:
@@ -53,21 +60,21 @@ class BatchPair:
         return self.first[0], self.second[0]
 
     @property
-    def group(self) -> BatchGroup:
+    def as_group(self) -> BatchGroup:
         """Both as a group; filler examples of the first get the target of another example."""
         inputs, targets = self.first
         missing = len(inputs) - len(targets)
         all_targets = torch.cat([targets, targets[:1].expand(missing, *targets.shape[1:]), self.second[1]])
-        return BatchGroup(concatenate(self.inputs), all_targets, groups=2, size=len(inputs))
+        return BatchGroup(concatenate_inputs(self.inputs), all_targets, groups=2, size=len(inputs))
 
     def in_double_precision(self) -> BatchPair:
         """Return both in double precision."""
-        return BatchPair(*((to_double(inputs), targets) for inputs, targets in (self.first, self.second)))
+        return BatchPair(*((convert_to_double(inputs), targets) for inputs, targets in (self.first, self.second)))
 
 
 def check_one_pass_inputs(inputs: Inputs) -> None:
     """Raise ModelError unless every tensor of `inputs` has the examples on its first axis."""
-    if can_slice(inputs):
+    if can_slice_examples(inputs):
         return
     raise ModelError(
         f"one pass over the data needs mini-batches of tensors that have the examples on their first axis; these have "
@@ -76,7 +83,7 @@ def check_one_pass_inputs(inputs: Inputs) -> None:
 
 
 @torch.no_grad()
-def check_independence(network: nn.Module, inputs: Inputs, other: Inputs | None = None) -> None:
+def check_example_independence(network: nn.Module, inputs: Inputs, other: Inputs | None = None) -> None:
     """Raise ModelError unless the one pass supports `network` and its other layers treat examples independently.
 
     Args:
@@ -86,16 +93,14 @@ def check_independence(network: nn.Module, inputs: Inputs, other: Inputs | None 
     """
     layers = find_norms(network)
     from_batch = next(
-        configuration
-        for configuration in network_configurations(layers)
-        if not (configuration.uses_population or configuration.uses_memory)
+        configuration for configuration in list_configurations_of_layers(layers) if configuration.uses_no_stored_value
     )
     row = InferenceRow(from_batch, None)
     targets = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device)
-    pair = BatchPair.of((inputs, targets), None if other is None else (other, targets))
-    with full_precision(), evaluation_mode(network):
+    pair = BatchPair.from_mini_batches((inputs, targets), None if other is None else (other, targets))
+    with disable_reduced_precision(), evaluation_mode(network):
         evaluator = RowEvaluator(network, [row], {layer: {} for layer in layers.values()})
-        double = evaluator.copy_in_double_precision(inputs)
+        double = evaluator.try_copy_in_double_precision(inputs)
         check_fused_passes(
             evaluator if double is None else double,
             pair if double is None else pair.in_double_precision(),
@@ -113,7 +118,7 @@ def check_fused_passes(evaluator: RowEvaluator, pair: BatchPair, *, scored: bool
         pair: two mini-batches.
         scored: compare the losses too, as a score may depend on more than one example.
     """
-    group = pair.group
+    group = pair.as_group
     rows = sorted({0, len(evaluator.rows) // 2, len(evaluator.rows) - 1})
     for row, outputs in zip(rows, _fused_outputs(evaluator, group, rows), strict=True):
         expected = torch.cat([evaluator.plain_outputs(row, x) for x in pair.inputs])
@@ -123,16 +128,16 @@ def check_fused_passes(evaluator: RowEvaluator, pair: BatchPair, *, scored: bool
                 f"passes {tuple(expected.shape)}: the shape of an output must not depend on the number of examples, as "
                 f"with squeeze(); {PLAIN_EVALUATION_HINT}"
             )
-        distance = output_distance(outputs, expected)
+        distance = output_distance_in_tolerances(outputs, expected)
         if distance > 1 and not is_rounding_error(distance, evaluator, row, pair.inputs):
             raise ModelError(describe_difference(evaluator, pair, row, _largest_difference(outputs, expected)))
         if scored and distance <= 1:
-            _check_score(evaluator, group, outputs)
+            _check_score_independence(evaluator, group, outputs)
 
 
 def _fused_outputs(evaluator: RowEvaluator, group: BatchGroup, rows: Sequence[int]) -> Tensor:
     try:
-        return torch.cat(list(evaluator.iterate_fused_outputs(group, rows)))
+        return torch.cat(list(evaluator.iter_fused_outputs(group, rows)))
     except BlnSearchError:
         raise
     except Exception as error:
@@ -142,11 +147,11 @@ def _fused_outputs(evaluator: RowEvaluator, group: BatchGroup, rows: Sequence[in
         ) from error
 
 
-def _check_score(evaluator: RowEvaluator, group: BatchGroup, outputs: Tensor) -> None:
+def _check_score_independence(evaluator: RowEvaluator, group: BatchGroup, outputs: Tensor) -> None:
     """Raise ModelError where the loss of an example depends on the examples that are scored with it."""
     together, _ = evaluator.score_outputs(outputs, group.targets)
     alone, _ = evaluator.score_outputs(outputs[: group.size], group.targets[: group.size])
-    if loss_distance(together[: group.size], alone, epsilon_of(alone.dtype) ** 0.5) > 1:
+    if loss_distance_in_tolerances(together[: group.size], alone, machine_epsilon_of_dtype(alone.dtype) ** 0.5) > 1:
         raise ModelError(
             "score= returns another loss for an example where examples of other configurations and mini-batches are "
             f"scored with it: let it treat each example independently, or {PLAIN_EVALUATION_HINT}"
@@ -158,21 +163,24 @@ def describe_difference(evaluator: RowEvaluator, pair: BatchPair, row: int, diff
     configuration = evaluator.rows[row].configuration
     return (
         f"with configuration {configuration} the one pass differs from a plain forward pass by {difference:.3g}: "
-        f"{_difference_cause(evaluator, pair, row)}; {PLAIN_EVALUATION_HINT}"
+        f"{_describe_probable_cause(evaluator, pair, row)}; {PLAIN_EVALUATION_HINT}"
     )
 
 
-def _difference_cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str:
+def _describe_probable_cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str:
     outputs, repeated = (evaluator.plain_outputs(row, pair.first[0]) for _ in range(2))
-    if output_distance(repeated, outputs) > 1:
+    if output_distance_in_tolerances(repeated, outputs) > 1:
         return (
             "this network gives different outputs for the same mini-batch when it is called again, because it counts "
             "its calls, draws numbers or changes a buffer in evaluation mode"
         )
-    fixed = _deterministic_row_index(evaluator.rows)
+    fixed = _find_deterministic_row_index(evaluator.rows)
     if fixed is not None:
         separate = torch.cat([evaluator.plain_outputs(fixed, x) for x in pair.inputs])
-        if output_distance(evaluator.plain_outputs(fixed, concatenate(pair.inputs)), separate) <= 1:
+        if (
+            output_distance_in_tolerances(evaluator.plain_outputs(fixed, concatenate_inputs(pair.inputs)), separate)
+            <= 1
+        ):
             return (
                 "its forward pass depends on values of several mini-batches or configurations at once, as in a branch "
                 "on the largest value or on the number of examples, or in an operation in place"
@@ -180,7 +188,7 @@ def _difference_cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str
     return "a layer of this network does not treat examples independently"
 
 
-def _deterministic_row_index(rows: Sequence[InferenceRow]) -> int | None:
+def _find_deterministic_row_index(rows: Sequence[InferenceRow]) -> int | None:
     return next((index for index, row in enumerate(rows) if row.configuration.is_deterministic), None)
 
 

@@ -19,7 +19,7 @@ _MAX_AMPLIFICATION = 64.0
 _TINY = 1e-300
 
 
-def output_distance(fused: Tensor, plain: Tensor) -> float:
+def output_distance_in_tolerances(fused: Tensor, plain: Tensor) -> float:
     """Return the largest difference of outputs (examples, ...) in units of the tolerance; at most 1 is equal.
 
     The tolerance of an element is √ε, ε of the coarser precision of the two, times the sum of its size and the median
@@ -31,15 +31,15 @@ def output_distance(fused: Tensor, plain: Tensor) -> float:
         fused: outputs of the fused pass.
         plain: outputs of plain forward passes.
     """
-    epsilon = max(epsilon_of(fused.dtype), epsilon_of(plain.dtype))
+    epsilon = max(machine_epsilon_of_dtype(fused.dtype), machine_epsilon_of_dtype(plain.dtype))
     fused, plain = _to_real_double(fused), _to_real_double(plain)
     size = plain.nan_to_num(0, 0, 0).abs()
     typical = size.sort(0).values[len(size) // 2]  # sorting is deterministic on a GPU, the median of torch is not
     tolerance = epsilon**0.5 * (size + typical) + 4 * epsilon * torch.where(fused == plain, 0.0, size).max()
-    return _largest_ratio(fused, plain, tolerance)
+    return _largest_difference_in_tolerances(fused, plain, tolerance)
 
 
-def epsilon_of(dtype: torch.dtype) -> float:
+def machine_epsilon_of_dtype(dtype: torch.dtype) -> float:
     """Return the machine epsilon of a dtype; for integers and booleans that of single precision."""
     return torch.finfo(dtype if dtype.is_floating_point or dtype.is_complex else torch.float32).eps
 
@@ -49,16 +49,16 @@ def _to_real_double(x: Tensor) -> Tensor:
     return torch.view_as_real(x.to(torch.complex128)) if x.is_complex() else x.double()
 
 
-def loss_distance(fused: Tensor, plain: Tensor, tolerance: float) -> float:
+def loss_distance_in_tolerances(fused: Tensor, plain: Tensor, tolerance: float) -> float:
     """Return the largest difference of losses in units of tolerance·(1 + |loss|); at most 1 is equal.
 
     Losses that are equal, both infinite or both NaN have distance 0.
     """
     fused, plain = fused.double(), plain.double()
-    return _largest_ratio(fused, plain, tolerance * (1 + plain.nan_to_num(0, 0, 0).abs()))
+    return _largest_difference_in_tolerances(fused, plain, tolerance * (1 + plain.nan_to_num(0, 0, 0).abs()))
 
 
-def _largest_ratio(values: Tensor, expected: Tensor, tolerance: Tensor) -> float:
+def _largest_difference_in_tolerances(values: Tensor, expected: Tensor, tolerance: Tensor) -> float:
     is_same = (values == expected) | (values.isnan() & expected.isnan())
     ratio = torch.where(is_same, 0.0, (values - expected).abs() / tolerance.clamp_min(_TINY))
     return float(ratio.nan_to_num(torch.inf, torch.inf).max()) if ratio.numel() else 0.0
@@ -86,14 +86,16 @@ def _rounding_distance(evaluator: RowEvaluator, row: int, inputs: Sequence[Input
         return 0.0
     generator = torch.Generator().manual_seed(0)
     exact, repeated = (torch.cat([evaluator.plain_outputs(row, x) for x in inputs]) for _ in range(2))
-    if output_distance(repeated, exact) > 1:  # the network is random or stateful: outputs differ without rounding
+    if (
+        output_distance_in_tolerances(repeated, exact) > 1
+    ):  # the network is random or stateful: outputs differ without rounding
         return 0.0
     distances = []
     for _ in range(_PERTURBATIONS):
         _round_weights(perturbed.network, evaluator.network, generator)
         rounded_inputs = [map_tensors(lambda x: _perturb_by_rounding(x, generator), part) for part in inputs]
         rounded = torch.cat([perturbed.plain_outputs(row, part) for part in rounded_inputs])
-        distances.append(output_distance(rounded, exact))
+        distances.append(output_distance_in_tolerances(rounded, exact))
     return median(distances)
 
 

@@ -12,8 +12,8 @@ from bln_search.core.errors import ModelError
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.checks.ill_conditioned_rows import ROUNDING_TOLERANCE
 from bln_search.evaluation.checks.independence import BatchPair, describe_difference
-from bln_search.evaluation.checks.numerical_comparison import is_rounding_error, loss_distance
-from bln_search.evaluation.inputs import to_double
+from bln_search.evaluation.checks.numerical_comparison import is_rounding_error, loss_distance_in_tolerances
+from bln_search.evaluation.inputs import convert_to_double
 from bln_search.evaluation.row_evaluator import RowEvaluator
 
 _FIRST = 8
@@ -41,7 +41,7 @@ class SpotChecks:
         self._order = self._generator.permutation(len(evaluator.rows))
         self._seen = self._checked = 0
 
-    def find_rounding_errors(self, group: BatchGroup, losses: Tensor) -> dict[int, str]:
+    def check_group_and_find_rounding_errors(self, group: BatchGroup, losses: Tensor) -> dict[int, str]:
         """Check a group with losses (rows, examples); return the rows with rounding errors, with their labels.
 
         Raises:
@@ -71,10 +71,10 @@ class SpotChecks:
         batch = group.inputs[start:end], group.targets[start:end]
         fused = losses[row, start : start + len(batch[1])]
         plain, _ = self.evaluator.plain_scores(row, batch)
-        if loss_distance(fused, plain, self.epsilon**0.5) <= 1:
+        if loss_distance_in_tolerances(fused, plain, self.epsilon**0.5) <= 1:
             return True
-        self._check_rounding(group, index, batch, row, fused, plain)
-        return loss_distance(fused, plain, ROUNDING_TOLERANCE) <= 1
+        self._check_rounding_explains_difference(group, index, batch, row, fused, plain)
+        return loss_distance_in_tolerances(fused, plain, ROUNDING_TOLERANCE) <= 1
 
     def _sampled_batch_indices(self, group: BatchGroup) -> Iterator[int]:
         for index in range(group.groups):
@@ -82,7 +82,7 @@ class SpotChecks:
             if self._seen <= _FIRST or self._generator.integers(_EVERY) == 0:
                 yield index
 
-    def _check_rounding(
+    def _check_rounding_explains_difference(
         self, group: BatchGroup, index: int, batch: MiniBatch, row: int, fused: Tensor, plain: Tensor
     ) -> None:
         """Raise ModelError unless rounding explains the difference."""
@@ -91,10 +91,10 @@ class SpotChecks:
             start = index * group.size
             evaluator, epsilon = self.double, torch.finfo(torch.float64).eps
             fused = evaluator.fused_scores(group)[0][row, start : start + len(batch[1])]
-            batch = to_double(batch[0]), batch[1]  # rounding errors of double precision are those of its inputs
+            batch = convert_to_double(batch[0]), batch[1]  # rounding errors of double precision are those of its inputs
             plain, _ = evaluator.plain_scores(row, batch)
-            if loss_distance(fused, plain, _DOUBLE_TOLERANCE) <= 1:
+            if loss_distance_in_tolerances(fused, plain, _DOUBLE_TOLERANCE) <= 1:
                 return
-        if not is_rounding_error(loss_distance(fused, plain, epsilon**0.5), evaluator, row, [batch[0]]):
+        if not is_rounding_error(loss_distance_in_tolerances(fused, plain, epsilon**0.5), evaluator, row, [batch[0]]):
             difference = float((fused.double() - plain.double()).abs().max())
-            raise ModelError(describe_difference(evaluator, BatchPair.of(batch, None), row, difference))
+            raise ModelError(describe_difference(evaluator, BatchPair.from_mini_batches(batch, None), row, difference))

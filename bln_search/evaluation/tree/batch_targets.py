@@ -25,15 +25,15 @@ class BatchTargets:
         """Return the targets once for each path."""
         return self.targets.repeat(paths, *[1] * (self.targets.ndim - 1))
 
-    def repeat_by_mini_batch(self, paths: int) -> Tensor:
+    def repeat_for_paths_by_mini_batch(self, paths: int) -> Tensor:
         """Return the targets once for each path, (paths·G, N)."""
         return self.targets.view(self.groups, self.size).repeat(paths, 1)
 
-    def reshape_by_path(self, values: Tensor) -> Tensor:
+    def reshape_scores_by_path(self, values: Tensor) -> Tensor:
         """Return (rows, N, paths·G) as (rows, paths, G, N)."""
         return values.view(len(values), self.size, -1, self.groups).permute(0, 2, 3, 1)
 
-    def select(self, values: Tensor, positions: Ids | None) -> Tensor:
+    def select_paths_without_fillers(self, values: Tensor, positions: Ids | None) -> Tensor:
         """Return the values of the paths at `positions` without filler examples: (paths, G, examples).
 
         Values (rows, paths, G, N) are returned unchanged where all paths and examples remain.

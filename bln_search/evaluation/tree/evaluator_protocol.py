@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.core.records import Outcomes
+from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.tree.configuration_space import ExcludedOptions, PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
-from bln_search.evaluation.tree.running_sums import LossSums
-from bln_search.evaluation.tree.space import ExcludedOptions, TreeOptions
+from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.norms.row_batching.row_tensor import Populations
 
@@ -22,7 +22,7 @@ from bln_search.norms.row_batching.row_tensor import Populations
 class PerLayerEvaluator(Protocol):
     """A network and the mini-batches on which its per-layer configurations are evaluated.
 
-    `TreeEvaluator` and `PlainEvaluator` implement it.
+    `TreePerLayerEvaluator` and `PlainPerLayerEvaluator` implement it.
 
     Attributes:
         network: the network.
@@ -39,7 +39,7 @@ class PerLayerEvaluator(Protocol):
     segmented: SegmentedNetwork
     batches: list[MiniBatch]
     populations: Populations
-    options: TreeOptions
+    options: PerLayerEvaluatorOptions
     space: ConfigurationSpace
     excluded: ExcludedOptions
     max_configurations: int
@@ -52,20 +52,20 @@ class PerLayerEvaluator(Protocol):
     def num_examples(self) -> int:
         """Number of examples with a target."""
 
-    def evaluate_all_configurations(
-        self, *, sums: LossSums | None = None, keep: Callable[[LossSums], None] | None = None
-    ) -> LossSums:
+    def sum_scores_of_all_configurations(
+        self, *, sums: RunningScoreSums | None = None, keep: Callable[[RunningScoreSums], None] | None = None
+    ) -> RunningScoreSums:
         """Return mean loss and accuracy of every configuration."""
 
     def check_against_plain_passes(self) -> None:
         """Raise ModelError where losses differ from those of plain forward passes."""
 
-    def loss_and_correct_sums(
+    def score_sums_by_batch(
         self, digits: Digits, batches: Sequence[int]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return sums of losses and numbers of correct answers, (configurations, mini-batches)."""
 
-    def per_example_outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
+    def evaluate_per_example(self, digits: Digits | Sequence[Sequence[int]]) -> list[ExampleOutcomes]:
         """Return per-example losses and correctness of each of these configurations."""
 
     def with_network(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:

@@ -13,24 +13,24 @@ from bln_search.core.errors import BlnSearchError, DataError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.inputs import describe_inputs
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
-from bln_search.evaluation.tree.plain_evaluator import PlainEvaluator
-from bln_search.evaluation.tree.space import TreeOptions
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.tree.plain_evaluator import PlainPerLayerEvaluator
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.norms.row_batching.row_tensor import Populations
 
 
-def make_evaluator(
+def make_per_layer_evaluator(
     network: nn.Module,
     batches: Sequence[MiniBatch],
     populations: Populations,
-    options: TreeOptions,
+    options: PerLayerEvaluatorOptions,
     *,
     folds: Sequence[int],
 ) -> PerLayerEvaluator:
-    """Return a `TreeEvaluator`, or a `PlainEvaluator`, with a warning (UserWarning), where the tree traversal fails.
+    """Return a `TreePerLayerEvaluator`; where tree traversal fails, warn and return a `PlainPerLayerEvaluator`.
 
     Args:
         network: the network.
@@ -46,9 +46,9 @@ def make_evaluator(
     try:
         return _try_tree_evaluator(network, batches, populations, options, folds)
     except NotTraceableError as error:
-        evaluator = PlainEvaluator(network, batches, populations, options, folds=folds)
-        evaluator.loss_and_correct_sums(
-            _corner_configurations(evaluator.space)[:1], [0]
+        evaluator = PlainPerLayerEvaluator(network, batches, populations, options, folds=folds)
+        evaluator.score_sums_by_batch(
+            _digits_of_corner_configurations(evaluator.space)[:1], [0]
         )  # an error of the network itself comes first
         warnings.warn(
             f"{error}. Its per-layer configurations are evaluated one by one with plain forward passes, which takes "
@@ -62,18 +62,18 @@ def _try_tree_evaluator(
     network: nn.Module,
     batches: Sequence[MiniBatch],
     populations: Populations,
-    options: TreeOptions,
+    options: PerLayerEvaluatorOptions,
     folds: Sequence[int],
-) -> TreeEvaluator:
-    """Return a `TreeEvaluator`; raise NotTraceableError where it fails on the first mini-batches for any reason."""
-    evaluator: TreeEvaluator | None = None
+) -> TreePerLayerEvaluator:
+    """Return a `TreePerLayerEvaluator`; raise NotTraceableError where it fails on the first mini-batches."""
+    evaluator: TreePerLayerEvaluator | None = None
     if not isinstance(batches[0][0] if batches else None, Tensor | None):
         raise NotTraceableError(
             f"mini-batches of several tensors, {describe_inputs(batches[0][0])}, cannot be evaluated layer by layer"
         )
     try:
-        evaluator = TreeEvaluator(network, batches, populations, options, folds=folds)
-        evaluator.loss_and_correct_sums(_corner_configurations(evaluator.space), range(min(2, len(batches))))
+        evaluator = TreePerLayerEvaluator(network, batches, populations, options, folds=folds)
+        evaluator.score_sums_by_batch(_digits_of_corner_configurations(evaluator.space), range(min(2, len(batches))))
     except (DataError, NotTraceableError, torch.OutOfMemoryError):
         raise
     except Exception as error:
@@ -85,9 +85,12 @@ def _try_tree_evaluator(
     return evaluator
 
 
-def _corner_configurations(space: ConfigurationSpace) -> Digits:
+def _digits_of_corner_configurations(space: ConfigurationSpace) -> Digits:
     """Return a few configurations that differ at the first layer and at later ones."""
-    first, last = np.zeros(len(space.radices), np.uint8), np.array(space.radices, np.uint8) - 1
+    first, last = (
+        np.zeros(len(space.num_options_per_choice), np.uint8),
+        np.array(space.num_options_per_choice, np.uint8) - 1,
+    )
     half = len(first) // 2
     mixed = [np.concatenate([head[:half], tail[half:]]) for head in (first, last) for tail in (first, last)]
     return np.stack(mixed).astype(np.uint8)

@@ -16,7 +16,7 @@ from torch import Tensor
 from bln_search.norms.row_batching.row_sum import ClassMajorRowSum
 
 
-def factored_cross_entropy(logits: ClassMajorRowSum, targets: Tensor) -> tuple[Tensor, Tensor] | None:
+def try_factored_cross_entropy(logits: ClassMajorRowSum, targets: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return losses and correctness (rows, N, G) for classes `targets` (G, N); None where this form is not applicable.
 
     It is not applicable in less than single precision, where exponentials overflow, where a target is not among the

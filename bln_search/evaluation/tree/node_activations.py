@@ -26,7 +26,7 @@ class NodeActivations:
     ids: Ids
     values: list[Any]
 
-    def slice(self, start: int, stop: int) -> NodeActivations:
+    def slice_nodes(self, start: int, stop: int) -> NodeActivations:
         """Return the nodes from `start` to before `stop`."""
         if start == 0 and stop >= len(self.ids):
             return self
@@ -45,7 +45,7 @@ class NodeActivations:
             self.ids, [value.clone() if is_example_tensor(value) else value for value in self.values]
         )
 
-    def select(self, positions: Ids) -> NodeActivations:
+    def select_nodes(self, positions: Ids) -> NodeActivations:
         """Return the nodes at these positions."""
         num_nodes = len(self.ids)
 

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.records import Outcomes
+from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.inputs import Inputs
 from bln_search.evaluation.scoring import score_examples
-from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, refuse_norms_in_recurrent_layers
-from bln_search.evaluation.tree.running_sums import LossSums
-from bln_search.evaluation.tree.space import TreeOptions, find_configuration_space
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_configuration_space
+from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, check_no_norms_in_recurrent_layers
+from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
 from bln_search.evaluation.tree.trie import Digits
-from bln_search.evaluation.tree.verification import configure_layers_in_context
-from bln_search.norms.network.layers import evaluation_mode, find_norms, use_mini_batch_statistics
+from bln_search.evaluation.tree.verification import use_per_layer_configuration
+from bln_search.norms.network.layers import evaluation_mode, find_norms, use_training_sources_in_evaluation
 from bln_search.norms.row_batching.row_tensor import Populations
 
 MAX_PLAIN_CONFIGURATIONS = 4_096
@@ -29,8 +29,8 @@ MAX_PLAIN_CONFIGURATIONS = 4_096
 _Scores = tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]
 
 
-class PlainEvaluator:
-    """Evaluates per-layer configurations one by one; see `TreeEvaluator` for the arguments.
+class PlainPerLayerEvaluator:
+    """Evaluates per-layer configurations one by one; see `TreePerLayerEvaluator` for the arguments.
 
     Scores are cached up to the memory limit. `segmented` has no segments, only the layers in the order in which a
     forward pass of the first mini-batch calls them.
@@ -43,16 +43,16 @@ class PlainEvaluator:
         network: nn.Module,
         batches: Sequence[MiniBatch],
         populations: Populations,
-        options: TreeOptions | None = None,
+        options: PerLayerEvaluatorOptions | None = None,
         *,
         folds: Sequence[int] | None = None,
     ) -> None:
         if not batches:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
-        self.network, self.populations, self.options = network, populations, options or TreeOptions()
+        self.network, self.populations, self.options = network, populations, options or PerLayerEvaluatorOptions()
         self.batches, self._folds = list(batches), list(folds or [0] * len(batches))
-        self.segmented = unsegmented_network(network, batches[0][0])
-        self.space, self.excluded = find_configuration_space(
+        self.segmented = list_norms_in_call_order(network, batches[0][0])
+        self.space, self.excluded = build_configuration_space(
             self.segmented,
             populations,
             self.options.estimate,
@@ -77,25 +77,28 @@ class PlainEvaluator:
     def check_against_plain_passes(self) -> None:
         """Do nothing: plain forward passes are the reference."""
 
-    def evaluate_all_configurations(
-        self, *, sums: LossSums | None = None, keep: Callable[[LossSums], None] | None = None
-    ) -> LossSums:
-        """Return mean loss and accuracy of every configuration, in the order of their indices; see `TreeEvaluator`.
+    def sum_scores_of_all_configurations(
+        self, *, sums: RunningScoreSums | None = None, keep: Callable[[RunningScoreSums], None] | None = None
+    ) -> RunningScoreSums:
+        """Return the sums of every configuration, in the order of their indices; see `TreePerLayerEvaluator`.
 
         Raises:
             ModelError: there are more than MAX_PLAIN_CONFIGURATIONS.
         """
-        if self.space.size > self.max_configurations:
+        if self.space.num_configurations > self.max_configurations:
             raise ModelError(
-                f"there are {self.space.size:,} per-layer configurations, more than the {self.max_configurations:,} "
-                "that are enumerated one by one: search them (coordinate, beam, tpe or racing), or tie layers together "
+                f"there are {self.space.num_configurations:,} per-layer configurations, more than the "
+                f"{self.max_configurations:,} that are enumerated one by one: "
+                "search them (coordinate, beam, tpe or racing), or tie layers together "
                 "in groups"
             )
-        digits = np.array([self.space.digits_at(index) for index in range(self.space.size)], np.uint8)
-        total = sums if sums is not None else LossSums.zeros(max(self._folds) + 1, len(digits))
+        digits = np.array(
+            [self.space.digits_at_index(index) for index in range(self.space.num_configurations)], np.uint8
+        )
+        total = sums if sums is not None else RunningScoreSums.zeros(max(self._folds) + 1, len(digits))
         total.total = len(self.batches)
         for batch in range(total.done, total.total):
-            losses, correct = self.loss_and_correct_sums(digits, [batch])
+            losses, correct = self.score_sums_by_batch(digits, [batch])
             total.losses[self._folds[batch]] += losses[:, 0]
             total.correct[self._folds[batch]] += correct[:, 0]
             total.examples[self._folds[batch]] += self.example_counts_by_batch[batch]
@@ -104,20 +107,20 @@ class PlainEvaluator:
                 keep(total)
         return total
 
-    def loss_and_correct_sums(
+    def score_sums_by_batch(
         self, digits: Digits, batches: Sequence[int]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return sums of losses and numbers of correct answers, (configurations, mini-batches), in the given orders."""
-        rows = [list(self._scores_of_batches(row, batches)) for row in np.asarray(digits, np.uint8)]
+        rows = [list(self._iter_scores_of_batches(row, batches)) for row in np.asarray(digits, np.uint8)]
         losses = [[losses.sum(dtype=np.float64) for losses, _ in row] for row in rows]
         return np.array(losses), np.array([[correct.sum() for _, correct in row] for row in rows], np.int64)
 
-    def per_example_outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
+    def evaluate_per_example(self, digits: Digits | Sequence[Sequence[int]]) -> list[ExampleOutcomes]:
         """Return per-example losses and correctness of each of these configurations, in the order of the data."""
         outcomes = []
         for row in np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)):
-            losses, correct = zip(*self._scores_of_batches(row, range(len(self.batches))), strict=True)
-            outcomes.append(Outcomes(np.concatenate(losses), np.concatenate(correct)))
+            losses, correct = zip(*self._iter_scores_of_batches(row, range(len(self.batches))), strict=True)
+            outcomes.append(ExampleOutcomes(np.concatenate(losses), np.concatenate(correct)))
         return outcomes
 
     def with_network(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:
@@ -125,18 +128,18 @@ class PlainEvaluator:
         return type(self)(network, batches, populations, self.options)
 
     @torch.no_grad()
-    def _scores_of_batches(self, row: Digits, batches: Sequence[int]) -> Iterator[_Scores]:
+    def _iter_scores_of_batches(self, row: Digits, batches: Sequence[int]) -> Iterator[_Scores]:
         """Yield losses and correctness of each of these mini-batches under one configuration."""
         key = row.tobytes()
         missing = {batch for batch in batches if (key, batch) not in self._cache}
         computed: dict[int, _Scores] = {}
         if missing:
-            configuration = self.space.configuration([int(digit) for digit in row])
+            configuration = self.space.configuration_of_digits([int(digit) for digit in row])
             with (
                 evaluation_mode(self.network),
-                configure_layers_in_context(self.segmented, configuration, self.populations, self.options.estimate),
+                use_per_layer_configuration(self.segmented, configuration, self.populations, self.options.estimate),
             ):
-                computed = {batch: self._forward_scores(batch) for batch in sorted(missing)}
+                computed = {batch: self._score_batch(batch) for batch in sorted(missing)}
         for batch in batches:
             scores = computed[batch] if batch in computed else self._cache[key, batch]
             self._add_to_cache((key, batch), scores)
@@ -148,7 +151,7 @@ class PlainEvaluator:
             self._cache[key] = scores
             self._cache_bytes += size
 
-    def _forward_scores(self, batch: int) -> _Scores:
+    def _score_batch(self, batch: int) -> _Scores:
         """Return losses and correctness of one mini-batch by a forward pass of the configured network."""
         inputs, targets = self.batches[batch]
         outputs = self.network(inputs.clone())
@@ -162,19 +165,19 @@ class PlainEvaluator:
 
 
 @torch.no_grad()
-def unsegmented_network(network: nn.Module, mini_batch: Inputs) -> SegmentedNetwork:
+def list_norms_in_call_order(network: nn.Module, mini_batch: Inputs) -> SegmentedNetwork:
     """Return the normalization layers of `network` in the order in which a forward pass calls them, without segments.
 
     Raises:
         ModelError: the forward pass calls none, or the network normalizes inside recurrent layers.
     """
-    refuse_norms_in_recurrent_layers(network)
+    check_no_norms_in_recurrent_layers(network)
     layers = find_norms(network)
     names = {layer: name for name, layer in layers.items()}
     called: list[str] = []
     hooks = [layer.register_forward_pre_hook(lambda layer, _: called.append(names[layer])) for layer in layers.values()]
     try:
-        with evaluation_mode(network), use_mini_batch_statistics(layers.values()):
+        with evaluation_mode(network), use_training_sources_in_evaluation(layers.values()):
             network(mini_batch.clone())
     finally:
         for hook in hooks:

@@ -17,27 +17,29 @@ from torch import Tensor
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.evaluation.batches import BatchGroup
-from bln_search.evaluation.inputs import single_tensor
-from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
+from bln_search.evaluation.inputs import require_single_tensor
+from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.batch_targets import BatchTargets
-from bln_search.evaluation.tree.factored_cross_entropy import factored_cross_entropy
+from bln_search.evaluation.tree.configuration_space import make_inference_row
+from bln_search.evaluation.tree.factored_cross_entropy import try_factored_cross_entropy
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, is_example_tensor
 from bln_search.evaluation.tree.graph.shape_values import resolve_shape_values, wrap_shape_values
-from bln_search.evaluation.tree.memory_plan import SegmentMemory
 from bln_search.evaluation.tree.node_activations import Ids, NodeActivations
-from bln_search.evaluation.tree.prefix_cache import CacheView
-from bln_search.evaluation.tree.space import make_row_spec
-from bln_search.evaluation.tree.trie import Trie
-from bln_search.norms.row_batching.dense_sum import DenseSumAfterLinear
+from bln_search.evaluation.tree.prefix_cache import GroupCacheView
+from bln_search.evaluation.tree.segment_memory import SegmentMemory
+from bln_search.evaluation.tree.trie import ConfigurationTrie
+from bln_search.norms.row_batching.dense_sum import DenseNormLinearOutput
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
     EnumerationPlan,
     LazyRowTensor,
     Populations,
     RowBatchedTensor,
-    tag_rows,
-    untag,
+    remove_row_tag,
+    tag_with_rows,
 )
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
+from bln_search.tasks.score import Score
 
 OnLosses = Callable[[Ids, Tensor, Tensor], None]
 """Called with ids of configurations (positions in the tree), their losses and their correctness. The last two axes are
@@ -49,9 +51,9 @@ class _TraversalContext:
     """What all steps of a traversal share: the targets, the configurations, the result function and the cache."""
 
     targets: BatchTargets
-    trie: Trie
+    trie: ConfigurationTrie
     on_losses: OnLosses
-    cache: CacheView | None
+    cache: GroupCacheView | None
 
 
 class TreeTraversal:
@@ -86,7 +88,9 @@ class TreeTraversal:
         self.chunk_bytes, self.path_bytes = chunk_bytes, path_bytes
         self._plans: dict[tuple[int, tuple[int, ...]], EnumerationPlan] = {}
 
-    def run(self, group: BatchGroup, trie: Trie, on_losses: OnLosses, cache: CacheView | None = None) -> None:
+    def evaluate_configurations(
+        self, group: BatchGroup, trie: ConfigurationTrie, on_losses: OnLosses, cache: GroupCacheView | None = None
+    ) -> None:
         """Evaluate all configurations of a tree on a group of mini-batches.
 
         Args:
@@ -101,7 +105,7 @@ class TreeTraversal:
             paths = NodeActivations(np.zeros(1, np.int64), start.copy_values())
             self._visit_subtree(start.segment, start.depth, paths, context)
             return
-        outputs = self.network.segments[0](single_tensor(group.inputs).clone())
+        outputs = self.network.segments[0](require_single_tensor(group.inputs).clone())
         values = wrap_shape_values(outputs, self.memory_plan.scales_with_batch[0], context.targets.examples)
         self._visit_subtree(1, 0, NodeActivations(np.zeros(1, np.int64), values), context)
 
@@ -109,16 +113,16 @@ class TreeTraversal:
         """Evaluate the subtrees of nodes at `depth` (the number of choices made) from `segment` on."""
         trie, groups = context.trie, context.targets.groups
         if context.cache is not None and len(paths.ids) == 1:
-            context.cache.put(segment, depth, trie, int(paths.ids[0]), paths.values)
+            context.cache.put_node(segment, depth, trie, int(paths.ids[0]), paths.values)
         choice = self.space.choice_index_per_layer[self.network.layer_of[segment - 1]]
         if choice < depth:  # the layer is tied to an earlier one or used again: each path already has its option
             for digit_paths, digit in self._split_paths_by_option(paths, depth, choice, trie):
                 for chunk in self._split_into_chunks(digit_paths, segment, 1, groups):
                     self._run_segment(segment, depth, depth, chunk, (digit,), context)
             return
-        options = self._options_after(paths, depth, trie)
+        options = self._options_of_children(paths, depth, trie)
         for chunk in self._split_into_chunks(paths, segment, len(options), groups):
-            rows = self._options_after(chunk, depth, trie)
+            rows = self._options_of_children(chunk, depth, trie)
             step = max(1, self.path_bytes // (groups * self.memory_plan.path_bytes[segment]))
             for start in range(0, len(rows), step):
                 is_last = start + step >= len(rows)
@@ -126,14 +130,14 @@ class TreeTraversal:
                 self._run_segment(segment, depth, depth + 1, chunk_paths, rows[start : start + step], context)
 
     def _split_paths_by_option(
-        self, paths: NodeActivations, depth: int, choice: int, trie: Trie
+        self, paths: NodeActivations, depth: int, choice: int, trie: ConfigurationTrie
     ) -> Iterator[tuple[NodeActivations, int]]:
         """Yield the paths of each option of an earlier choice, with that option."""
-        digits = trie.digits[trie.first_leaf_of_nodes[depth - 1][paths.ids], choice]
+        digits = trie.digits[trie.first_configuration_of_nodes[depth - 1][paths.ids], choice]
         for digit in np.unique(digits):
-            yield paths.select(np.flatnonzero(digits == digit)), int(digit)
+            yield paths.select_nodes(np.flatnonzero(digits == digit)), int(digit)
 
-    def _options_after(self, paths: NodeActivations, depth: int, trie: Trie) -> tuple[int, ...]:
+    def _options_of_children(self, paths: NodeActivations, depth: int, trie: ConfigurationTrie) -> tuple[int, ...]:
         """Return the options that occur as children of any of these nodes."""
         starts, stops = trie.children[depth][paths.ids], trie.children[depth][paths.ids + 1]
         if (stops - starts).max() == len(self.space.choices[depth].options):
@@ -146,7 +150,7 @@ class TreeTraversal:
     ) -> Iterator[NodeActivations]:
         step = max(1, self.chunk_bytes // max(1, rows * groups * self.memory_plan.path_bytes[segment]))
         for start in range(0, len(paths.ids), step):
-            yield paths.slice(start, start + step)
+            yield paths.slice_nodes(start, start + step)
 
     def _run_segment(
         self,
@@ -162,24 +166,24 @@ class TreeTraversal:
         layout = BatchLayout(self._enumeration_plan(segment, rows), len(paths.ids) * targets.groups, targets.size)
         examples = len(rows) * layout.examples_per_row
         values = [
-            tag_rows(value, layout, 1) if is_example_tensor(value) else value
+            tag_with_rows(value, layout, 1) if is_example_tensor(value) else value
             for value in resolve_shape_values(paths.values, examples)
         ]
         outputs = self.network.segments[segment](*values)
         ids, positions = paths.ids, None
         if next_depth > depth:
             num_options = len(self.space.choices[depth].options)
-            ids, positions = _find_children(context.trie, paths.ids, depth, rows, num_options)
+            ids, positions = _children_by_options(context.trie, paths.ids, depth, rows, num_options)
         if segment == len(self.network.layer_of):
             scores = self._score_outputs(outputs[0], targets, len(rows) * len(paths.ids))
-            context.on_losses(ids, *(targets.select(values, positions) for values in scores))
+            context.on_losses(ids, *(targets.select_paths_without_fillers(values, positions) for values in scores))
             return
         next_values = wrap_shape_values(outputs, self.memory_plan.scales_with_batch[segment], examples)
         next_paths = NodeActivations(
-            np.arange(len(rows) * len(paths.ids)), [_expand_rows(value, len(rows)) for value in next_values]
+            np.arange(len(rows) * len(paths.ids)), [_expand_output_to_rows(value, len(rows)) for value in next_values]
         )
         if positions is not None:
-            next_paths = next_paths.select(positions)
+            next_paths = next_paths.select_nodes(positions)
         self._visit_subtree(segment + 1, next_depth, NodeActivations(ids, next_paths.values), context)
 
     def _enumeration_plan(self, segment: int, rows: tuple[int, ...]) -> EnumerationPlan:
@@ -189,25 +193,25 @@ class TreeTraversal:
             choice = self.space.choices[self.space.choice_index_per_layer[layer]]
             position = choice.layers.index(layer)
             blend = self.network.layers[layer].blend
-            row_specs = tuple(make_row_spec(choice.options[row][position], self.estimate, blend) for row in rows)
+            row_specs = tuple(make_inference_row(choice.options[row][position], self.estimate, blend) for row in rows)
             self._plans[key] = EnumerationPlan(row_specs, self.populations)
         return self._plans[key]
 
     def _score_outputs(self, output: Any, targets: BatchTargets, paths: int) -> tuple[Tensor, Tensor]:
         """Return losses and correctness, (rows or 1, paths, G, N)."""
         factored = output.factored if isinstance(output, LazyRowTensor) and targets.are_classes else None
-        if self.score is cross_entropy and isinstance(factored, DenseSumAfterLinear):
-            logits = factored.class_major_row_sum()
+        if self.score is cross_entropy_and_correctness and isinstance(factored, DenseNormLinearOutput):
+            logits = factored.try_class_major_row_sum()
             scores = (
                 None
                 if logits is None
-                else factored_cross_entropy(logits, targets.repeat_by_mini_batch(paths // output.copies))
+                else try_factored_cross_entropy(logits, targets.repeat_for_paths_by_mini_batch(paths // output.copies))
             )
             if scores is not None:
-                return targets.reshape_by_path(scores[0]), targets.reshape_by_path(scores[1])
+                return targets.reshape_scores_by_path(scores[0]), targets.reshape_scores_by_path(scores[1])
         if not isinstance(output, Tensor):
             raise ModelError(f"the network returns {type(output).__name__}: wrap it so that it returns one tensor")
-        outputs = untag(output) if isinstance(output, RowBatchedTensor) else output
+        outputs = remove_row_tag(output) if isinstance(output, RowBatchedTensor) else output
         if outputs.shape[0] != paths * targets.examples:
             raise ModelError(
                 f"the network's output has {outputs.shape[0]} entries on its first axis for "
@@ -218,7 +222,9 @@ class TreeTraversal:
         return losses.view(shape), correct.view(shape)
 
 
-def _find_children(trie: Trie, ids: Ids, depth: int, rows: tuple[int, ...], num_options: int) -> tuple[Ids, Ids | None]:
+def _children_by_options(
+    trie: ConfigurationTrie, ids: Ids, depth: int, rows: tuple[int, ...], num_options: int
+) -> tuple[Ids, Ids | None]:
     """Return the children of nodes by the options `rows`, in the order (row, node), and their positions in that order.
 
     The positions are None where every node has all options as children.
@@ -242,11 +248,11 @@ def _find_children(trie: Trie, ids: Ids, depth: int, rows: tuple[int, ...], num_
     return children[order], None if len(children) == len(rows) * len(ids) else positions[order]
 
 
-def _expand_rows(value: Any, copies: int) -> Any:
+def _expand_output_to_rows(value: Any, copies: int) -> Any:
     """Return an output of a segment with one copy for each row."""
     if not isinstance(value, RowBatchedTensor):
         return value
-    data = untag(value)
+    data = remove_row_tag(value)
     if data.ndim == 0 or value.copies == copies:
         return data
     return data.unsqueeze(0).expand(copies, *data.shape).flatten(0, 1)

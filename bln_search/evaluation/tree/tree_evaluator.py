@@ -12,19 +12,25 @@ from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.core.records import Outcomes
+from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.batches import MiniBatch, group_adjacent_batches
 from bln_search.evaluation.chunking import retain_freed_memory
-from bln_search.evaluation.inputs import have_same_shape, single_tensor
+from bln_search.evaluation.inputs import have_same_shape, require_single_tensor
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_configuration_space
 from bln_search.evaluation.tree.graph.segments import split_at_norms
-from bln_search.evaluation.tree.memory_plan import chunk_size_in_bytes, measure_segment_memory
 from bln_search.evaluation.tree.node_activations import Ids
-from bln_search.evaluation.tree.prefix_cache import PrefixCache
-from bln_search.evaluation.tree.running_sums import LossSums
-from bln_search.evaluation.tree.space import TreeOptions, find_configuration_space
+from bln_search.evaluation.tree.prefix_cache import ActivationPrefixCache
+from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
+from bln_search.evaluation.tree.segment_memory import choose_chunk_bytes, measure_segment_memory
 from bln_search.evaluation.tree.traversal import OnLosses, TreeTraversal
-from bln_search.evaluation.tree.trie import Digits, Trie, build_trie, digits_of_all_configurations, unique_rows
-from bln_search.evaluation.tree.verification import check_against_plain
+from bln_search.evaluation.tree.trie import (
+    ConfigurationTrie,
+    Digits,
+    build_configuration_trie,
+    digits_of_all_configurations,
+    sorted_unique_configurations,
+)
+from bln_search.evaluation.tree.verification import compare_with_plain_passes
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import Populations
 
@@ -32,7 +38,7 @@ MAX_CONFIGURATIONS = 2**24
 """Size of the largest space that is enumerated: its sums alone take half a gigabyte with two folds."""
 
 
-class TreeEvaluator:
+class TreePerLayerEvaluator:
     """Evaluates per-layer configurations of a network by tree traversal.
 
     Args:
@@ -60,7 +66,7 @@ class TreeEvaluator:
         network: nn.Module,
         batches: Sequence[MiniBatch],
         populations: Populations,
-        options: TreeOptions | None = None,
+        options: PerLayerEvaluatorOptions | None = None,
         *,
         folds: Sequence[int] | None = None,
         space: ConfigurationSpace | None = None,
@@ -69,16 +75,16 @@ class TreeEvaluator:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
         if folds is not None and len(folds) != len(batches):
             raise DataError(f"there are {len(batches)} mini-batches and folds for {len(folds)}: give one for each")
-        self.network, self.populations, self.options = network, populations, options or TreeOptions()
+        self.network, self.populations, self.options = network, populations, options or PerLayerEvaluatorOptions()
         folds = folds if folds is not None else [0] * len(batches)
         self._order = sorted(range(len(batches)), key=folds.__getitem__)
         self.batches = [batches[index] for index in self._order]
         self._folds = [folds[index] for index in self._order]
-        example = single_tensor(batches[0][0])
+        example = require_single_tensor(batches[0][0])
         with evaluation_mode(network):
             self.segmented = split_at_norms(network)
             self._memory_plan = measure_segment_memory(self.segmented, example)
-        whole_space, self.excluded = find_configuration_space(
+        whole_space, self.excluded = build_configuration_space(
             self.segmented,
             populations,
             self.options.estimate,
@@ -88,9 +94,9 @@ class TreeEvaluator:
             others=self.options.others,
         )
         self.space = whole_space if space is None else space
-        self._chunk_bytes = chunk_size_in_bytes(self.options.memory_limit, example.device)
+        self._chunk_bytes = choose_chunk_bytes(self.options.memory_limit, example.device)
         self._is_checked = False
-        self._cache = PrefixCache(self.options.memory_limit)
+        self._cache = ActivationPrefixCache(self.options.memory_limit)
         self._traversal = TreeTraversal(
             self.segmented,
             self.space,
@@ -112,9 +118,9 @@ class TreeEvaluator:
         """Number of examples with a target."""
         return sum(len(targets) for _, targets in self.batches)
 
-    def evaluate_all_configurations(
-        self, *, sums: LossSums | None = None, keep: Callable[[LossSums], None] | None = None
-    ) -> LossSums:
+    def sum_scores_of_all_configurations(
+        self, *, sums: RunningScoreSums | None = None, keep: Callable[[RunningScoreSums], None] | None = None
+    ) -> RunningScoreSums:
         """Return mean loss and accuracy of every configuration, in the order of their indices.
 
         Args:
@@ -124,21 +130,22 @@ class TreeEvaluator:
         Raises:
             ModelError: there are more than MAX_CONFIGURATIONS, or losses differ from those of plain forward passes.
         """
-        if self.space.size > MAX_CONFIGURATIONS:
+        if self.space.num_configurations > MAX_CONFIGURATIONS:
             raise ModelError(
-                f"there are {self.space.size:,} per-layer configurations, more than the {MAX_CONFIGURATIONS:,} that "
-                "are enumerated: search them (beam, coordinate, tpe or racing), or tie layers together in groups"
+                f"there are {self.space.num_configurations:,} per-layer configurations, more than the "
+                f"{MAX_CONFIGURATIONS:,} that are enumerated: "
+                "search them (beam, coordinate, tpe or racing), or tie layers together in groups"
             )
         self.check_against_plain_passes()
-        trie = build_trie(digits_of_all_configurations(self.space))
-        total = sums if sums is not None else LossSums.zeros(max(self._folds) + 1, len(trie))
+        trie = build_configuration_trie(digits_of_all_configurations(self.space))
+        total = sums if sums is not None else RunningScoreSums.zeros(max(self._folds) + 1, len(trie))
         total.total = len(self.batches)
         retain_freed_memory()
         for fold in sorted(set(self._folds)):
             start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
-            for group in self._group_batches(range(max(start, total.done), stop)):
-                batch_sums = _BatchSums(len(trie), len(group), single_tensor(self.batches[0][0]).device)
-                self._run(trie, group, batch_sums)
+            for group in self._iter_groups_of_batches(range(max(start, total.done), stop)):
+                batch_sums = _BatchScoreSums(len(trie), len(group), require_single_tensor(self.batches[0][0]).device)
+                self._traverse_batches(trie, group, batch_sums)
                 total.losses[fold] += batch_sums.losses.sum(1).cpu().numpy()
                 total.correct[fold] += batch_sums.correct.sum(1).cpu().numpy()
                 total.examples[fold] += sum(len(self.batches[position][1]) for position in group)
@@ -150,10 +157,10 @@ class TreeEvaluator:
     def check_against_plain_passes(self) -> None:
         """Compare a few configurations with plain forward passes, once. Raises ModelError where they differ."""
         if not self._is_checked:
-            check_against_plain(self)
+            compare_with_plain_passes(self)
             self._is_checked = True
 
-    def loss_and_correct_sums(
+    def score_sums_by_batch(
         self, digits: Digits, batches: Sequence[int]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return sums of losses and numbers of correct answers of these configurations in each of these mini-batches.
@@ -161,31 +168,35 @@ class TreeEvaluator:
         Both are (configurations, mini-batches), in the given orders. Activations after prefixes that configurations
         share with earlier ones come from the cache.
         """
-        unique, inverse = unique_rows(np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)))
+        unique, inverse = sorted_unique_configurations(
+            np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices))
+        )
         positions = np.argsort(self._order)
         losses = np.empty((len(unique), len(batches)))
         correct = np.empty((len(unique), len(batches)), np.int64)
         start = 0
-        for group in self._group_batches([int(positions[batch]) for batch in batches]):
+        for group in self._iter_groups_of_batches([int(positions[batch]) for batch in batches]):
             columns = slice(start, start + len(group))
-            for part, rows in self._group_by_cached_prefix(unique, group):
-                batch_sums = _BatchSums(len(part), len(group), single_tensor(self.batches[0][0]).device)
-                self._run(build_trie(part), group, batch_sums, use_cache=True)
+            for part, rows in self._iter_by_cached_prefix(unique, group):
+                batch_sums = _BatchScoreSums(len(part), len(group), require_single_tensor(self.batches[0][0]).device)
+                self._traverse_batches(build_configuration_trie(part), group, batch_sums, use_cache=True)
                 losses[rows, columns] = batch_sums.losses.cpu().numpy()
                 correct[rows, columns] = batch_sums.correct.cpu().numpy()
             start += len(group)
         return losses[inverse], correct[inverse]
 
-    def per_example_outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
+    def evaluate_per_example(self, digits: Digits | Sequence[Sequence[int]]) -> list[ExampleOutcomes]:
         """Return per-example losses and correctness of each of these configurations, in the order of the data."""
-        unique, inverse = unique_rows(np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)))
+        unique, inverse = sorted_unique_configurations(
+            np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices))
+        )
         scores = _ExampleScores(len(unique), self.num_examples, next(self.network.parameters()).dtype)
-        trie = build_trie(unique)
-        for group in self._group_batches(range(len(self.batches))):
-            self._run(trie, group, scores)
+        trie = build_configuration_trie(unique)
+        for group in self._iter_groups_of_batches(range(len(self.batches))):
+            self._traverse_batches(trie, group, scores)
             scores.start += sum(len(self.batches[position][1]) for position in group)
         order = self._positions_in_data_order()
-        return [Outcomes(scores.losses[row, order], scores.correct[row, order]) for row in inverse]
+        return [ExampleOutcomes(scores.losses[row, order], scores.correct[row, order]) for row in inverse]
 
     def with_network(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:
         """Return an evaluator of another network, mini-batches and populations with the same options."""
@@ -201,15 +212,19 @@ class TreeEvaluator:
         )
 
     @torch.no_grad()
-    def _run(self, trie: Trie, positions: Sequence[int], on_losses: OnLosses, *, use_cache: bool = False) -> None:
+    def _traverse_batches(
+        self, trie: ConfigurationTrie, positions: Sequence[int], on_losses: OnLosses, *, use_cache: bool = False
+    ) -> None:
         batches = [self.batches[position] for position in positions]
         (group,) = group_adjacent_batches(batches, len(batches))
         with evaluation_mode(self.network):
-            self._traversal.run(group, trie, on_losses, self._cache.view(tuple(positions)) if use_cache else None)
+            self._traversal.evaluate_configurations(
+                group, trie, on_losses, self._cache.view_of_group(tuple(positions)) if use_cache else None
+            )
 
-    def _group_batches(self, positions: Sequence[int]) -> Iterator[list[int]]:
+    def _iter_groups_of_batches(self, positions: Sequence[int]) -> Iterator[list[int]]:
         """Yield adjacent mini-batches of one shape that are evaluated together; one with filler examples is alone."""
-        most_options = max(self.space.radices)  # the first layers may be fixed
+        most_options = max(self.space.num_options_per_choice)  # the first layers may be fixed
         max_size = max(1, self._chunk_bytes // (self._memory_plan.path_bytes[1] * most_options))
         group: list[int] = []
         for position in positions:
@@ -226,21 +241,21 @@ class TreeEvaluator:
         if group:
             yield group
 
-    def _group_by_cached_prefix(
+    def _iter_by_cached_prefix(
         self, digits: Digits, group: Sequence[int]
     ) -> Iterator[tuple[Digits, NDArray[np.int64]]]:
         """Yield configurations grouped by their longest cached prefix, with their positions in `digits`."""
-        cache = self._cache.view(tuple(group))
+        cache = self._cache.view_of_group(tuple(group))
         parts: dict[tuple[int, ...], list[int]] = {}
         for position, row in enumerate(digits):
             prefix = tuple(int(digit) for digit in row)
-            depth = next((depth for depth in range(len(row), 0, -1) if cache.has(prefix[:depth])), 0)
+            depth = next((depth for depth in range(len(row), 0, -1) if cache.has_prefix(prefix[:depth])), 0)
             parts.setdefault(prefix[:depth], []).append(position)
         for rows in parts.values():
             yield digits[rows], np.asarray(rows)
 
 
-class _BatchSums:
+class _BatchScoreSums:
     """Sums of losses and numbers of correct answers of each mini-batch of a group, (configurations, mini-batches)."""
 
     def __init__(self, configurations: int, batches: int, device: torch.device) -> None:

@@ -12,16 +12,16 @@ from torch import Tensor
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.checks.numerical_comparison import loss_distance
-from bln_search.evaluation.inputs import single_tensor, to_double
-from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
+from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
+from bln_search.evaluation.inputs import convert_to_double, require_single_tensor
+from bln_search.evaluation.row_evaluator import try_copy_network_in_double_precision
 from bln_search.evaluation.scoring import score_examples
+from bln_search.evaluation.tree.configuration_space import make_inference_row
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
-from bln_search.evaluation.tree.space import make_row_spec
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import Populations
-from bln_search.norms.statistics import select_population
+from bln_search.norms.statistics import select_layer_population
 
 _DRAWN_CONFIGURATIONS = 3
 _DOUBLE_TOLERANCE = 1e-8
@@ -30,38 +30,38 @@ _SINGLE_TOLERANCE = 2e-3
 
 
 @contextmanager
-def configure_layers_in_context(
+def use_per_layer_configuration(
     network: SegmentedNetwork,
     configuration: PerLayerConfiguration,
     populations: Populations,
     estimate: str | None,
 ) -> Iterator[None]:
     """Configure each layer by `configuration` in this context."""
-    saved = {layer: layer.layer_state() for layer in network.layers}
+    saved = {layer: layer.configured_state() for layer in network.layers}
     try:
         for layer, code in zip(network.layers, configuration.configurations, strict=True):
-            row = make_row_spec(code, estimate, layer.blend)
-            layer.configure(code, select_population(code, row.estimate, populations.get(layer, {})))
+            row = make_inference_row(code, estimate, layer.blend)
+            layer.configure(code, select_layer_population(code, row.estimate, populations.get(layer, {})))
         yield
     finally:
         for layer, state in saved.items():
-            layer.restore(state)
+            layer.restore_configured_state(state)
 
 
 @torch.no_grad()
-def plain_pass_losses(
+def compute_plain_pass_losses(
     evaluator: PerLayerEvaluator, configuration: PerLayerConfiguration, batches: Iterable[MiniBatch]
 ) -> Tensor:
     """Return per-example losses of one configuration by plain forward passes."""
     network, options = evaluator.network, evaluator.options
     with (
         evaluation_mode(network),
-        configure_layers_in_context(evaluator.segmented, configuration, evaluator.populations, options.estimate),
+        use_per_layer_configuration(evaluator.segmented, configuration, evaluator.populations, options.estimate),
     ):
         return torch.cat([score_examples(options.score, network(x.clone())[: len(y)], y)[0] for x, y in batches])
 
 
-def check_against_plain(evaluator: PerLayerEvaluator) -> None:
+def compare_with_plain_passes(evaluator: PerLayerEvaluator) -> None:
     """Compare some configurations with plain forward passes of the first two mini-batches.
 
     Where they differ in single precision, a copy in double precision decides: rounding errors grow in a network whose
@@ -71,39 +71,45 @@ def check_against_plain(evaluator: PerLayerEvaluator) -> None:
         ModelError: the losses differ in double precision too.
     """
     batches = evaluator.batches[:2]
-    difference = _describe_difference(evaluator.with_network(evaluator.network, batches, evaluator.populations))
+    difference = _find_difference(evaluator.with_network(evaluator.network, batches, evaluator.populations))
     if difference is None:
         return
-    is_double = single_tensor(batches[0][0]).dtype == torch.float64
-    precise = None if is_double else copy_network_in_double_precision(evaluator.network, evaluator.populations)
+    is_double = require_single_tensor(batches[0][0]).dtype == torch.float64
+    precise = None if is_double else try_copy_network_in_double_precision(evaluator.network, evaluator.populations)
     if precise is not None:
         with suppress(Exception):  # a network may fail in double precision; the single-precision difference then counts
-            double_batches = [(to_double(inputs), targets) for inputs, targets in batches]
-            if _describe_difference(evaluator.with_network(precise[0], double_batches, precise[1])) is None:
+            double_batches = [(convert_to_double(inputs), targets) for inputs, targets in batches]
+            if _find_difference(evaluator.with_network(precise[0], double_batches, precise[1])) is None:
                 return
     raise ModelError(difference)
 
 
-def _checked_digits(space: ConfigurationSpace) -> list[tuple[int, ...]]:
+def _choose_digits_to_check(space: ConfigurationSpace) -> list[tuple[int, ...]]:
     """Return the first and the last configuration, one of which uses population means, and some drawn ones."""
     generator = np.random.default_rng(0)
-    drawn = [tuple(int(generator.integers(radix)) for radix in space.radices) for _ in range(_DRAWN_CONFIGURATIONS)]
-    ends = [tuple(0 for _ in space.radices), tuple(radix - 1 for radix in space.radices)]
+    drawn = [
+        tuple(int(generator.integers(radix)) for radix in space.num_options_per_choice)
+        for _ in range(_DRAWN_CONFIGURATIONS)
+    ]
+    ends = [tuple(0 for _ in space.num_options_per_choice), tuple(radix - 1 for radix in space.num_options_per_choice)]
     return list(dict.fromkeys([*ends, *drawn]))
 
 
-def _describe_difference(evaluator: PerLayerEvaluator) -> str | None:
+def _find_difference(evaluator: PerLayerEvaluator) -> str | None:
     """Return how the evaluator's losses differ from those of plain forward passes; None where they agree."""
-    digits = _checked_digits(evaluator.space)
-    for row, outcomes in zip(digits, evaluator.per_example_outcomes(digits), strict=True):
-        plain = plain_pass_losses(evaluator, evaluator.space.configuration(row), evaluator.batches).cpu()
+    digits = _choose_digits_to_check(evaluator.space)
+    for row, outcomes in zip(digits, evaluator.evaluate_per_example(digits), strict=True):
+        plain = compute_plain_pass_losses(
+            evaluator, evaluator.space.configuration_of_digits(row), evaluator.batches
+        ).cpu()
         losses = torch.from_numpy(outcomes.losses)
         tolerance = _DOUBLE_TOLERANCE if plain.dtype == torch.float64 else _SINGLE_TOLERANCE
-        if loss_distance(losses, plain, tolerance) > 1:
+        if loss_distance_in_tolerances(losses, plain, tolerance) > 1:
             largest = (losses.double() - plain.double()).abs().nan_to_num(0.0, torch.inf).max()
             return (
-                f"with configuration {evaluator.space.configuration(row)} losses of the tree traversal differ from "
-                f"those of plain forward passes by up to {float(largest):.3g}: a layer of this network does not treat "
+                f"with configuration {evaluator.space.configuration_of_digits(row)} losses of the tree traversal "
+                f"differ from those of plain forward passes "
+                f"by up to {float(largest):.3g}: a layer of this network does not treat "
                 "examples independently"
             )
     return None

@@ -11,12 +11,12 @@ import torch
 from bln_search.core.errors import BlnSearchError, CheckpointStoreError, DataUnavailableError, StorageFullError
 from bln_search.core.files.atomic import DISK_FULL_ERRNOS
 from bln_search.core.states import FailureClass
-from bln_search.execution.messages import Message, PruneDecision, Task, TaskFailed
+from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrialTask
 
-NextTask = Callable[[], Task | None]
+NextTask = Callable[[], TrialTask | None]
 """Called when another trial can start; None if there is no trial to start now."""
 
-OnMessage = Callable[[Task, Message], PruneDecision]
+OnMessage = Callable[[TrialTask, Message], PruneDecision]
 """Called with every message of a trial in order; the decision applies to an epoch of a prunable trial."""
 
 OnTick = Callable[[list[int]], None]
@@ -33,11 +33,11 @@ class Executor(Protocol):
     def run(self, next_task: NextTask, on_message: OnMessage, on_tick: OnTick, trials: int = 1) -> None:
         """Run every task of `next_task`. trials: the approximate number of trials."""
 
-    def worker_count(self, trials: int) -> int:
+    def num_parallel_trials(self, trials: int) -> int:
         """Largest number of trials that `run` runs in parallel. trials: the approximate number of trials."""
 
 
-def classify_failure(error: Exception) -> TaskFailed:
+def task_failed_from_error(error: Exception) -> TaskFailed:
     """The failure that an exception of a trial stands for.
 
     Out of memory is retried with a lower memory limit. Infrastructure failures (files, connections, an accelerator) are
@@ -48,7 +48,7 @@ def classify_failure(error: Exception) -> TaskFailed:
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or _is_out_of_memory(error):
         return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
     if isinstance(error, CheckpointStoreError | DataUnavailableError):
-        return _resource_failure(error)
+        return _task_failed_from_resource_error(error)
     disk_full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in DISK_FULL_ERRNOS)
     if isinstance(error, BlnSearchError):
         return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=disk_full)
@@ -59,7 +59,7 @@ def classify_failure(error: Exception) -> TaskFailed:
     return TaskFailed(FailureClass.USER_ERROR, reason)
 
 
-def _resource_failure(error: CheckpointStoreError | DataUnavailableError) -> TaskFailed:
+def _task_failed_from_resource_error(error: CheckpointStoreError | DataUnavailableError) -> TaskFailed:
     """The failure of a trial whose data set or checkpoint store is not available."""
     if isinstance(error, DataUnavailableError):
         return TaskFailed(FailureClass.INFRASTRUCTURE, f"on {socket.gethostname()}: {error}", data_missing=True)

@@ -14,10 +14,10 @@ _CGROUP_ROOT = Path("/sys/fs/cgroup")
 def num_available_cores() -> int:
     """Cores that this process may use: its CPU affinity, bounded by the CPU quota of its control groups."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(count, cgroup_cpu_quota(_own_cgroup(), _CGROUP_ROOT) or count)
+    return min(count, find_cgroup_cpu_quota(_cgroup_of_this_process(), _CGROUP_ROOT) or count)
 
 
-def cgroup_cpu_quota(group: str, root: Path) -> int | None:
+def find_cgroup_cpu_quota(group: str, root: Path) -> int | None:
     """Cores that a control group (version 2) and its parents may use, rounded up; None without a quota.
 
     Args:
@@ -36,7 +36,7 @@ def cgroup_cpu_quota(group: str, root: Path) -> int | None:
     return max(1, min(quotas)) if quotas else None
 
 
-def _own_cgroup() -> str:
+def _cgroup_of_this_process() -> str:
     """The control group of this process, relative to the root; inside a container usually the root itself."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
@@ -45,13 +45,13 @@ def _own_cgroup() -> str:
     return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
 
 
-def devices_for(device: str) -> list[str]:
+def list_worker_devices(device: str) -> list[str]:
     """The devices of worker processes: every GPU that torch sees for `cuda`, otherwise `device` itself."""
     count = torch.cuda.device_count() if device == "cuda" else 0
     return [f"cuda:{index}" for index in range(count)] if count > 1 else [device]
 
 
-def choose_workers_per_device(device: str, trials: int, available: int) -> int:
+def choose_num_processes_per_device(device: str, trials: int, available: int) -> int:
     """The number of processes on one device: 1 on a GPU, otherwise one for each of `available` cores.
 
     With fewer than twice as many trials as cores every trial gets a process: three trials on two cores end earlier side

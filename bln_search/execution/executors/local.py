@@ -15,19 +15,23 @@ from typing import Any
 from bln_search.core.states import FailureClass
 from bln_search.evaluation.chunking import release_freed_memory
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.base import NextTask, OnMessage, OnTick, classify_failure
-from bln_search.execution.executors.cpu_limits import choose_workers_per_device, devices_for, num_available_cores
+from bln_search.execution.executors.base import NextTask, OnMessage, OnTick, task_failed_from_error
+from bln_search.execution.executors.cpu_limits import (
+    choose_num_processes_per_device,
+    list_worker_devices,
+    num_available_cores,
+)
 from bln_search.execution.executors.lost_processes import LostProcessCounter
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EpochDone,
     Message,
     PruneDecision,
-    Task,
     TaskFailed,
     TrainingPruned,
+    TrialTask,
 )
-from bln_search.execution.trial import run_task
+from bln_search.execution.trial import run_trial_task
 
 _METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _CONTEXT = multiprocessing.get_context(_METHOD)
@@ -42,11 +46,11 @@ _TICK_SECONDS = 0.5
 
 
 @dataclass
-class _Worker:
+class _WorkerProcess:
     process: BaseProcess
     connection: Connection
     device: str
-    task: Task | None = None
+    task: TrialTask | None = None
     ready: bool = False
 
 
@@ -73,18 +77,18 @@ class LocalExecutor:
         the trial's fault.
 
         Raises:
-            LostProcessError: Several processes in a row were lost and no trial is running.
+            TrialProcessLostError: Several processes in a row were lost and no trial is running.
         """
         self.losses = LostProcessCounter()
-        self.devices = devices_for(self.environment.device)
-        self.workers = self.worker_count(trials)
-        live: list[_Worker] = []
+        self.devices = list_worker_devices(self.environment.device)
+        self.workers = self.num_parallel_trials(trials)
+        live: list[_WorkerProcess] = []
         try:
             while True:
-                no_task_left = self._assign_tasks(live, next_task, on_message)
+                no_task_left = self._assign_tasks_to_idle_workers(live, next_task, on_message)
                 busy = [worker for worker in live if worker.task is not None]
                 if not busy:
-                    self.losses.raise_if_exhausted()
+                    self.losses.check_number_of_losses()
                     if no_task_left:
                         return
                 sources = [worker.connection for worker in busy] + [worker.process.sentinel for worker in busy]
@@ -93,30 +97,34 @@ class LocalExecutor:
                     self._receive_messages(worker, on_message)
                 on_tick([worker.task.token for worker in live if worker.task is not None])
         finally:
-            _end_processes(live)
+            _end_worker_processes(live)
 
-    def worker_count(self, trials: int) -> int:
+    def num_parallel_trials(self, trials: int) -> int:
         """Number of worker processes for this number of trials."""
         if self.requested_workers is not None:
             return self.requested_workers
         device = self.environment.device
         side_by_side = max(1, num_available_cores() // self.environment.threads)
-        return len(devices_for(device)) * choose_workers_per_device(device, trials, side_by_side)
+        return len(list_worker_devices(device)) * choose_num_processes_per_device(device, trials, side_by_side)
 
-    def _assign_tasks(self, live: list[_Worker], next_task: NextTask, on_message: OnMessage) -> bool:
+    def _assign_tasks_to_idle_workers(
+        self, live: list[_WorkerProcess], next_task: NextTask, on_message: OnMessage
+    ) -> bool:
         """Assign a trial to every process that can take one; returns whether `next_task` has none left."""
-        _remove_ended(live)
+        _remove_ended_workers(live)
         idle = [worker for worker in live if worker.task is None]
-        while idle or (len(live) < self.workers and not self.losses.is_pausing and not self.losses.is_exhausted):
+        while idle or (
+            len(live) < self.workers and not self.losses.is_start_delayed and not self.losses.has_too_many_losses
+        ):
             task = next_task()
             if task is None:
                 return True
             if task.alone:  # idle processes occupy memory that the trial needs
-                _end_processes(idle)
-                _remove_ended(live)
+                _end_worker_processes(idle)
+                _remove_ended_workers(live)
                 idle = []
             try:
-                worker = idle.pop() if idle else self._start(live)
+                worker = idle.pop() if idle else self._start_worker_process(live)
             except (OSError, EOFError, MemoryError) as error:
                 reason = f"no process for the trial could be started: {type(error).__name__}: {error}"
                 self._report_lost_process(
@@ -128,11 +136,11 @@ class LocalExecutor:
                 worker.connection.send(worker.task)
         return False
 
-    def _report_lost_process(self, task: Task, message: TaskFailed, on_message: OnMessage) -> None:
-        self.losses.record(message.reason)
+    def _report_lost_process(self, task: TrialTask, message: TaskFailed, on_message: OnMessage) -> None:
+        self.losses.record_loss(message.reason)
         on_message(task, message)
 
-    def _start(self, live: list[_Worker]) -> _Worker:
+    def _start_worker_process(self, live: list[_WorkerProcess]) -> _WorkerProcess:
         """Start a process. Raises OSError, EOFError or MemoryError if the machine or the forkserver fails.
 
         multiprocessing replaces a forkserver that has ended at the next start.
@@ -142,7 +150,7 @@ class LocalExecutor:
         driver_end, worker_end = _CONTEXT.Pipe()
         occupied = [worker.device for worker in live]
         device = min(self.devices, key=occupied.count)
-        process = _make_process(
+        process = _make_forkserver_process(
             target=_worker_main, args=(worker_end, replace(self.environment, device=device)), daemon=True
         )
         try:
@@ -152,14 +160,14 @@ class LocalExecutor:
             raise
         finally:
             worker_end.close()
-        worker = _Worker(process, driver_end, device)
+        worker = _WorkerProcess(process, driver_end, device)
         live.append(worker)
         return worker
 
-    def _receive_messages(self, worker: _Worker, on_message: OnMessage) -> None:
+    def _receive_messages(self, worker: _WorkerProcess, on_message: OnMessage) -> None:
         """Report every message of a busy worker, and its end."""
         while worker.task is not None:
-            message = _next_message(worker)
+            message = _find_next_message(worker)
             if message is None:
                 return
             task = worker.task
@@ -167,19 +175,19 @@ class LocalExecutor:
                 worker.task = None
             if isinstance(message, TaskFailed) and message.process_unusable:
                 worker.process.kill()
-                worker.process.join()  # so that _remove_ended sees it before the next trial
+                worker.process.join()  # so that _remove_ended_workers sees it before the next trial
             if isinstance(message, TaskFailed) and message.process_lost:
                 self._report_lost_process(task, message, on_message)
                 return
             if isinstance(message, TERMINAL_MESSAGES):
-                self.losses.reset()
+                self.losses.reset_after_completed_trial()
             decision = on_message(task, message)
             if isinstance(message, EpochDone) and task.prunable:
                 with suppress(OSError):  # the process has just ended; the next iteration reports it
                     worker.connection.send(decision)
 
 
-def _next_message(worker: _Worker) -> Message | None:
+def _find_next_message(worker: _WorkerProcess) -> Message | None:
     """The next message of a worker, None if there is none; a worker that ended yields a TaskFailed.
 
     A process that ended before it was ready, or that runs on without the forkserver that reports its end, is lost.
@@ -203,7 +211,7 @@ def _next_message(worker: _Worker) -> Message | None:
     return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=is_orphan or not worker.ready)
 
 
-def _remove_ended(live: list[_Worker]) -> None:
+def _remove_ended_workers(live: list[_WorkerProcess]) -> None:
     """Remove ended processes. A process without its forkserver ends when its connection is closed."""
     for worker in list(live):
         if worker.task is None and not worker.process.is_alive():
@@ -212,13 +220,13 @@ def _remove_ended(live: list[_Worker]) -> None:
             worker.process.close()
 
 
-def _make_process(**arguments: Any) -> BaseProcess:
+def _make_forkserver_process(**arguments: Any) -> BaseProcess:
     context: Any = _CONTEXT
     process: BaseProcess = context.Process(**arguments)
     return process
 
 
-def _end_processes(live: list[_Worker]) -> None:
+def _end_worker_processes(live: list[_WorkerProcess]) -> None:
     """End every process: idle ones by closing their connection, busy ones by SIGKILL."""
     for worker in live:
         if worker.task is not None:
@@ -236,19 +244,19 @@ def _worker_main(connection: Connection, environment: ExecutionEnvironment) -> N
         connection.send(_READY)
     while True:
         try:
-            task: Task = connection.recv()
+            task: TrialTask = connection.recv()
         except EOFError:
             return
         try:
-            _run_prunable_task(task, environment, connection)
+            _run_task_and_send_messages(task, environment, connection)
         except Exception as error:  # noqa: BLE001 - every failure becomes a message
-            connection.send(classify_failure(error))
+            connection.send(task_failed_from_error(error))
         release_freed_memory()
 
 
-def _run_prunable_task(task: Task, environment: ExecutionEnvironment, connection: Connection) -> None:
+def _run_task_and_send_messages(task: TrialTask, environment: ExecutionEnvironment, connection: Connection) -> None:
     """Run one task; a prunable one waits for a PruneDecision after each epoch."""
-    steps = run_task(task, environment, connection.send)
+    steps = run_trial_task(task, environment, connection.send)
     for record in steps:
         if record is not None and task.prunable and connection.recv() is PruneDecision.STOP:
             steps.close()

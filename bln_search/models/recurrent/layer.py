@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.models.recurrent.loop import run_lstm
-from bln_search.norms.row_batching.row_tensor import RowBatchedTensor, tag_rows, untag
+from bln_search.models.recurrent.lstm_recurrence import run_lstm
+from bln_search.norms.row_batching.row_tensor import RowBatchedTensor, remove_row_tag, tag_with_rows
 
 
 class RecurrentLayer(nn.Module):
@@ -43,9 +43,9 @@ class RecurrentLayer(nn.Module):
         self.weight_input = nn.Parameter(torch.empty(self.num_gates * units, inputs))
         self.weight_hidden = nn.Parameter(torch.empty(self.num_gates * units, units))
         self.bias = nn.Parameter(torch.empty(self.num_gates * units)) if bias else None
-        self.initialize(None)
+        self.initialize_weights_and_bias(None)
 
-    def initialize(self, generator: torch.Generator | None) -> None:
+    def initialize_weights_and_bias(self, generator: torch.Generator | None) -> None:
         """Draw Glorot uniform input weights and orthogonal recurrent weights; set the bias to zero."""
         nn.init.xavier_uniform_(self.weight_input, generator=generator)
         nn.init.orthogonal_(self.weight_hidden, generator=generator)
@@ -63,7 +63,7 @@ class RecurrentLayer(nn.Module):
             return x
         return x * F.dropout(x.new_ones(x.shape[0], 1, x.shape[2]), self.dropout)
 
-    def draw_recurrent_mask(self, x: Tensor) -> Tensor | None:
+    def draw_recurrent_dropout_mask(self, x: Tensor) -> Tensor | None:
         """Return the dropout mask (N, units) of h_{t-1}, the same at every step; None without dropout."""
         if not (self.training and self.recurrent_dropout):
             return None
@@ -89,21 +89,23 @@ class LSTM(RecurrentLayer):
 
     num_gates = 4
 
-    def initialize(self, generator: torch.Generator | None) -> None:
+    def initialize_weights_and_bias(self, generator: torch.Generator | None) -> None:
         """Initialize as every recurrent layer, with an open forget gate."""
-        super().initialize(generator)
+        super().initialize_weights_and_bias(generator)
         set_forget_gate_bias(self.bias, self.units)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return all hidden states (N, T, units); for an input with a row tag, those of all rows."""
         self.check_input(x)
-        mask = self.draw_recurrent_mask(x)
+        mask = self.draw_recurrent_dropout_mask(x)
         projected = F.linear(self.apply_input_dropout(x), self.weight_input, self.bias)
         if isinstance(projected, RowBatchedTensor):
-            return tag_rows(self._run(untag(projected), mask), projected.batch_layout, projected.copies)
-        return self._run(projected, mask)
+            return tag_with_rows(
+                self._run_recurrence(remove_row_tag(projected), mask), projected.batch_layout, projected.copies
+            )
+        return self._run_recurrence(projected, mask)
 
-    def _run(self, projected: Tensor, mask: Tensor | None) -> Tensor:
+    def _run_recurrence(self, projected: Tensor, mask: Tensor | None) -> Tensor:
         weight = self.weight_hidden.to(projected.dtype)  # under autocast the product has another dtype
         mask = None if mask is None else mask.to(projected.dtype)
         return run_lstm(projected.transpose(0, 1), weight, mask).transpose(0, 1)

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.models.convolutional import make_linear_block
-from bln_search.models.recurrent.cells import NormalizedGRU, NormalizedLSTM, NormalizedRNN
-from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
-from bln_search.models.recurrent.stepwise import GRU, RNN
+from bln_search.data.texts import PADDING
+from bln_search.models.lenet import make_linear_block
+from bln_search.models.recurrent.placement import NORMS_AFTER_LAYERS, make_recurrent_layer_factory
 from bln_search.models.recurrent.time_step_norms import Norm
-from bln_search.norms.no_normalization import without_redundant_bias
+from bln_search.norms.no_normalization import drop_biases_after_biased_layers
 
 _DEFAULT_DROPOUT = 0.2
-
-
-class _CellLayerClasses(NamedTuple):
-    """The two layers of a kind of recurrent cell: without and with normalization inside."""
-
-    plain: type[RecurrentLayer]
-    normalized: Callable[..., RecurrentLayer]
-
-
-_CELLS = {
-    "lstm": _CellLayerClasses(LSTM, NormalizedLSTM),
-    "gru": _CellLayerClasses(GRU, NormalizedGRU),
-    "rnn": _CellLayerClasses(RNN, NormalizedRNN),
-}
-_NORM_PLACEMENTS = ("layers", "cells")
 
 
 class RecurrentNetwork(nn.Module):
@@ -56,13 +38,19 @@ class RecurrentNetwork(nn.Module):
         recurrent_dropout: probability of dropping a unit of a hidden state.
         cell: of the recurrent layers: `lstm`, `gru` or `rnn`.
         normalize: `layers` for the normalization layers named above; `cells` for normalization at every time step
-            inside the recurrent layers instead.
+            inside the recurrent layers instead; `cell_output` for that of the output of LSTM cells only;
+            `cells_and_layers` for both.
         gain: initial value of γ inside cells; None for 1.
+        longer_sequences: for norms inside cells, at time steps after those of `input_shape`: `refuse`, or
+            `last_time_step` for the statistics of the last one (see `TimeStepNorms`); None for `refuse`.
+        mask_padding: whether the state stays as it is where a token is padding (token id 0), and statistics inside
+            cells are of the other examples only. None for False.
         dense_weights: initial weights of the dense layers: `glorot` (uniform, Keras's default) or `orthogonal` (as in
             LeNet).
+        per_token: whether the dense layers are applied to every state of the last recurrent layer.
 
     Input: token ids (N, T) where `vocabulary` is given; otherwise sequences (N, T, D), or images (N, C, H, W), whose H
-    rows are the time steps. Output (N, classes), logits.
+    rows are the time steps. Output (N, classes), logits; with `per_token` (N, T, classes).
     Source: Ziaee & Çano 2022, section 4.2, Figure 5; sizes from the authors' notebook. Cells: Ba, Kiros & Hinton 2016.
     """
 
@@ -81,6 +69,9 @@ class RecurrentNetwork(nn.Module):
         normalize: str = "layers",
         gain: float | None = None,
         dense_weights: str = "glorot",
+        longer_sequences: str | None = None,
+        mask_padding: bool | None = None,  # noqa: FBT001
+        per_token: bool = False,  # noqa: FBT001, FBT002
     ) -> None:
         super().__init__()
         if dense_weights not in ("glorot", "orthogonal"):
@@ -88,54 +79,43 @@ class RecurrentNetwork(nn.Module):
         self.glorot = dense_weights == "glorot"
         if not widths or min(widths) < 1:
             raise ModelError(f"a recurrent network needs at least one layer of at least one unit, not {list(widths)}")
-        steps, features = _sequence_shape(input_shape, is_text=vocabulary is not None)
+        steps, features = _steps_and_measurements(input_shape, is_text=vocabulary is not None)
         self.embedding = None if vocabulary is None else nn.Embedding(vocabulary, embedding)
         self.takes_images = len(input_shape) == 3
-        make_layer = _recurrent_layer_factory(cell, normalize, norm, steps, gain)
-        outer_norm: Norm = norm if normalize == "layers" else _make_identity
+        if mask_padding and (normalize in NORMS_AFTER_LAYERS or vocabulary is None):
+            raise ModelError(
+                "mask_padding needs token ids, and normalization inside cells alone: set normalize to cells or "
+                "cell_output, or remove mask_padding"
+            )
+        self.mask_padding = bool(mask_padding)
+        make_layer = make_recurrent_layer_factory(cell, normalize, norm, steps, gain, longer_sequences)
+        outer_norm: Norm = norm if normalize in NORMS_AFTER_LAYERS else _make_identity
         sizes = [features if vocabulary is None else embedding, *widths]
         self.layers = nn.ModuleList(
             make_layer(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout)
             for inputs, units in pairwise(sizes)
         )
-        self.norms = without_redundant_bias(nn.ModuleList(outer_norm(width) for width in widths))
+        self.norms = drop_biases_after_biased_layers(nn.ModuleList(outer_norm(width) for width in widths))
         outputs = 1 if classes == 2 else classes
         self.classifier = nn.Sequential(
             *make_linear_block(sizes[-1], dense, outer_norm, nn.Tanh), nn.Linear(dense, outputs)
         )
         self.has_one_output = classes == 2
+        self.per_token = per_token
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits (N, classes)."""
+        """Return the logits (N, classes), or (N, T, classes)."""
+        masks = (x != PADDING,) if self.mask_padding else ()
         if self.embedding is not None:
             x = self.embedding(x)
         elif self.takes_images:
             x = x.transpose(1, 2).flatten(2)
         last = len(self.layers) - 1
         for index, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-            x = layer(x)
-            x = norm(x[:, -1] if index == last else x)
+            x = layer(x, *masks)
+            x = norm(x if index < last or self.per_token else x[:, -1])
         logits: Tensor = self.classifier(x)
         return F.pad(logits, (1, 0)) if self.has_one_output else logits
-
-
-def _recurrent_layer_factory(
-    cell: str, normalize: str, norm: Norm, steps: int, gain: float | None
-) -> Callable[..., RecurrentLayer]:
-    """Return a function that makes a recurrent layer.
-
-    Raises:
-        ModelError: there is no such cell or placement of normalization, or `gain` has no effect.
-    """
-    if cell not in _CELLS:
-        raise ModelError(f"there is no recurrent cell {cell!r}: choose one of {', '.join(_CELLS)}")
-    if normalize not in _NORM_PLACEMENTS:
-        raise ModelError(f"normalize must be `layers` or `cells`, not {normalize!r}")
-    if normalize == "cells":
-        return partial(_CELLS[cell].normalized, norm=norm, steps=steps, gain=1.0 if gain is None else gain)
-    if gain is not None:
-        raise ModelError("gain is an option of normalization inside cells: set normalize to cells, or remove gain")
-    return _CELLS[cell].plain
 
 
 def _make_identity(_features: int) -> nn.Module:
@@ -143,7 +123,7 @@ def _make_identity(_features: int) -> nn.Module:
     return nn.Identity()
 
 
-def _sequence_shape(input_shape: tuple[int, ...], *, is_text: bool) -> tuple[int, int]:
+def _steps_and_measurements(input_shape: tuple[int, ...], *, is_text: bool) -> tuple[int, int]:
     """Return the number of time steps, and of measurements in each (0 for texts).
 
     Raises:

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.models.recurrent.layer import RecurrentLayer
+from bln_search.models.recurrent.time_step_norms import TimeStepNorms
+
+
+class TimeStep(NamedTuple):
+    """A time step of a mini-batch.
+
+    Attributes:
+        step: counted from 0.
+        present: (N,), whether each example has a value at this step; None where all examples have values at all steps.
+    """
+
+    step: int
+    present: Tensor | None = None
 
 
 class StepwiseLayer(RecurrentLayer):
@@ -22,7 +36,7 @@ class StepwiseLayer(RecurrentLayer):
 
     @abstractmethod
     def step(
-        self, input_part: Tensor, hidden_part: Tensor, state: tuple[Tensor, ...], time_step: int
+        self, input_part: Tensor, hidden_part: Tensor, state: tuple[Tensor, ...], time_step: TimeStep
     ) -> tuple[Tensor, ...]:
         """Return the state after a step.
 
@@ -30,25 +44,52 @@ class StepwiseLayer(RecurrentLayer):
             input_part: W_x x_t, with the bias if there is one, (N, num_gates·units).
             hidden_part: W_h h_{t-1}, (N, num_gates·units).
             state: after the previous step.
-            time_step: t, counted from 0.
+            time_step: t, and the examples that have a value there.
         """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return all hidden states (N, T, units)."""
+    def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        """Return all hidden states (N, T, units).
+
+        Args:
+            x: inputs (N, T, inputs).
+            present: (N, T), whether x_t is a value, not padding. Where it is padding the state stays as it is, and the
+                example is in no statistic of that step. None where nothing is padding.
+
+        Raises:
+            ModelError: a layer inside has no statistics for a step of the sequence.
+        """
         self.check_input(x)
-        mask = self.draw_recurrent_mask(x)
-        input_parts = self.project_inputs(self.apply_input_dropout(x))
+        for norms in self.children():
+            if isinstance(norms, TimeStepNorms):
+                norms.check_steps(x.shape[1], x)
+        mask = self.draw_recurrent_dropout_mask(x)
+        input_parts = self.project_inputs(self.apply_input_dropout(x)).unbind(1)
+        present_by_step = [None] * len(input_parts) if present is None else present.unbind(1)
         state = (x.new_zeros(x.shape[0], self.units),) * self.num_states
         hidden_states: list[Tensor] = []
-        for time_step, input_part in enumerate(input_parts.unbind(1)):
+        for time_step, input_part in zip(
+            map(TimeStep, range(len(input_parts)), present_by_step), input_parts, strict=True
+        ):
             hidden = state[0] if mask is None else state[0] * mask
-            state = self.step(input_part, F.linear(hidden, self.weight_hidden), state, time_step)
+            state = _keep_state_of_absent_examples(
+                state, self.step(input_part, F.linear(hidden, self.weight_hidden), state, time_step), time_step
+            )
             hidden_states.append(state[0])
         return torch.stack(hidden_states, 1)
 
     def project_inputs(self, x: Tensor) -> Tensor:
         """Return W_x x_t + b of every step, (N, T, num_gates·units)."""
         return F.linear(x, self.weight_input, self.bias)
+
+
+def _keep_state_of_absent_examples(
+    before: tuple[Tensor, ...], after: tuple[Tensor, ...], time_step: TimeStep
+) -> tuple[Tensor, ...]:
+    """Return the state after a step, with that before the step for examples without a value."""
+    if time_step.present is None:
+        return after
+    present = time_step.present.unsqueeze(1)
+    return tuple(torch.where(present, new, old) for new, old in zip(after, before, strict=True))
 
 
 class RNN(StepwiseLayer):
@@ -64,16 +105,16 @@ class RNN(StepwiseLayer):
         input_part: Tensor,
         hidden_part: Tensor,
         state: tuple[Tensor, ...],  # noqa: ARG002 - h_{t-1} is used only in its product with W_h
-        time_step: int,
+        time_step: TimeStep,
     ) -> tuple[Tensor, ...]:
         """Return h_t."""
-        return (torch.tanh(self.preactivation(input_part, hidden_part, time_step)),)
+        return (torch.tanh(self.sum_inputs(input_part, hidden_part, time_step)),)
 
-    def preactivation(
+    def sum_inputs(
         self,
         input_part: Tensor,
         hidden_part: Tensor,
-        time_step: int,  # noqa: ARG002 - only a norm depends on the step
+        time_step: TimeStep,  # noqa: ARG002 - only a norm depends on the step
     ) -> Tensor:
         """Return the summed inputs a_t (N, units)."""
         return input_part + hidden_part
@@ -92,7 +133,7 @@ class GRU(StepwiseLayer):
     num_gates = 3
 
     def step(
-        self, input_part: Tensor, hidden_part: Tensor, state: tuple[Tensor, ...], time_step: int
+        self, input_part: Tensor, hidden_part: Tensor, state: tuple[Tensor, ...], time_step: TimeStep
     ) -> tuple[Tensor, ...]:
         """Return h_t."""
         gates, input_candidate, hidden_candidate = self.gates_and_candidate_terms(input_part, hidden_part, time_step)
@@ -104,7 +145,7 @@ class GRU(StepwiseLayer):
         self,
         input_part: Tensor,
         hidden_part: Tensor,
-        time_step: int,  # noqa: ARG002 - only a norm depends on the step
+        time_step: TimeStep,  # noqa: ARG002 - only a norm depends on the step
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return z_t and r_t (N, 2·units), W x_t and U h_{t-1} (N, units)."""
         input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_gates(input_part, hidden_part)

@@ -24,11 +24,11 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic
 from bln_search.core.errors import ModelError
-from bln_search.norms.axes import find_axes
-from bln_search.norms.layer import Normalization
+from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic
+from bln_search.norms.axes import determine_input_axes
 from bln_search.norms.network.layers import find_norms
+from bln_search.norms.normalization import Normalization
 from bln_search.norms.unequal_epsilon import UnequalEpsilon
 
 
@@ -86,19 +86,19 @@ class ShiftStep(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x + β, of the shape of `x`."""
-        axes = find_axes(x.ndim, self.feature_axis, pools_positions=True)
+        axes = determine_input_axes(x.ndim, self.feature_axis, pools_positions=True)
         return x + self.shift.view(axes.broadcast_shape(len(self.shift)))
 
 
-def folding_obstacle(layer: Normalization) -> str | None:
+def find_folding_obstacle(layer: Normalization) -> str | None:
     """Return why `layer` in its configuration is not one affine step; None where it is one."""
-    sources = {statistic: layer.configuration.source(statistic) for statistic in layer.method.statistics}
+    sources = {statistic: layer.configuration.source_of(statistic) for statistic in layer.method.statistics}
     from_batch = [statistic.value for statistic, source in sources.items() if source.reads_mini_batch]
     if from_batch:
         return f"configuration {layer.configuration} takes {', '.join(from_batch)} from the mini-batch"
     for statistic, source in sources.items():
-        value = layer.configured_value(statistic)
-        if value is None or not layer.is_configured(statistic, source):
+        value = layer.find_configured_value(statistic)
+        if value is None or not layer.has_configured_value_from(statistic, source):
             return f"configuration {layer.configuration} uses a population value of {statistic} that the layer lacks"
         if value.shape[0] != 1:
             return f"the population of {statistic} has one value for each of {value.shape[0]} slots of a mini-batch"
@@ -116,9 +116,9 @@ def make_affine_step(layer: Normalization) -> nn.Module:
     A layer without normalization becomes a shift by its bias, or the identity where it has none.
 
     Raises:
-        ModelError: the layer is not one affine step; `folding_obstacle` tells in advance.
+        ModelError: the layer is not one affine step; `find_folding_obstacle` tells in advance.
     """
-    reason = folding_obstacle(layer)
+    reason = find_folding_obstacle(layer)
     if reason is not None:
         raise ModelError(f"this {layer.method} layer cannot be folded into one affine step: {reason}")
     if not layer.method.statistics:
@@ -131,17 +131,17 @@ def make_affine_step(layer: Normalization) -> nn.Module:
     for branch_weight, (is_present, (mean_statistic, deviation_statistic)) in zip(branch_weights, pairs, strict=True):
         if is_present:
             mean, scale = (
-                _configured_in_double(layer, mean_statistic),
-                branch_weight / _configured_in_double(layer, deviation_statistic),
+                _configured_value_in_double(layer, mean_statistic),
+                branch_weight / _configured_value_in_double(layer, deviation_statistic),
             )
             total_scale, total_centre, ndim = total_scale + scale, total_centre + mean * scale, mean.ndim
-    shape = layer.parameter_shape(ndim)
+    shape = layer.broadcast_parameter_shape(ndim)
     gamma, beta = (value.detach().double().view(shape) for value in (layer.weight, layer.bias))
     scale_and_shift = gamma * total_scale, beta - gamma * total_centre
     return AffineStep(*(value.to(layer.weight.dtype) for value in scale_and_shift))
 
 
-def fold_network(network: nn.Module) -> nn.Module:
+def copy_with_affine_steps(network: nn.Module) -> nn.Module:
     """Return a copy of `network` with affine steps in place of its normalization layers, for evaluation.
 
     Raises:
@@ -161,7 +161,7 @@ def fold_network(network: nn.Module) -> nn.Module:
     return folded
 
 
-def _configured_in_double(layer: Normalization, statistic: Statistic) -> Tensor:
-    value = layer.configured_value(statistic)
+def _configured_value_in_double(layer: Normalization, statistic: Statistic) -> Tensor:
+    value = layer.find_configured_value(statistic)
     assert value is not None
     return value.detach().double()

@@ -9,19 +9,18 @@ from torch import nn
 
 from bln_search.core.configuration import (
     InferenceConfiguration,
-    Method,
-    Source,
-    Statistic,
     all_configurations,
-    mini_batch_configuration,
+    mini_batch_configuration_of,
+    training_configuration_of,
 )
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.norms.base import NormalizationBase
-from bln_search.norms.layer import Normalization
+from bln_search.core.method import Method, Statistic, StatisticSource
 from bln_search.norms.moment_collection import LayerMoments
+from bln_search.norms.normalization import Normalization
+from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import InferenceRow, LayerPopulations
-from bln_search.norms.statistics import layer_configuration, select_population
+from bln_search.norms.statistics import configuration_of_layer_in_row, select_layer_population
 
 MomentsByEstimate = Mapping[str, Mapping[str, LayerMoments]]
 """For each population, by name, the moments of each layer, by the layer's name in its network."""
@@ -38,29 +37,40 @@ def find_norms(network: nn.Module) -> dict[str, Normalization]:
     return layers
 
 
-def network_method(layers: Mapping[str, Normalization]) -> Method:
+def method_covering_all_layers(layers: Mapping[str, Normalization]) -> Method:
     """Return the method whose configurations cover all layers: their common one, else BN (BN and BRN) or BLN.
 
     Layers without normalization (`none`) have no choice and do not count beside others.
 
     Raises:
-        ModelError: the network mixes MBN with another method; only some layers could use source M.
+        ModelError: the network mixes a method that has sources of its own with another one.
     """
     methods = {layer.method for layer in layers.values()}
     methods = methods - {Method.NONE} or methods
     if len(methods) == 1:
         return methods.pop()
-    if Method.MBN in methods:
-        raise ModelError("this network mixes MBN with other normalization layers: use MBN for all of them or for none")
+    own = next((method for method in Method if method in methods and method.method_specific_sources), None)
+    if own is not None:
+        raise ModelError(
+            f"this network mixes {own} with other normalization layers: use {own} for all of them or for none"
+        )
     return Method.BN if methods == {Method.BN, Method.BRN} else Method.BLN
 
 
-def network_configurations(layers: Mapping[str, Normalization]) -> tuple[InferenceConfiguration, ...]:
-    """Return every distinct configuration of the layers of a network."""
-    return all_configurations(network_method(layers))
+def list_configurations_of_layers(
+    layers: Mapping[str, Normalization], *, from_weights: bool = False
+) -> tuple[InferenceConfiguration, ...]:
+    """Return every distinct configuration of the layers of a network, with the sources that they enumerate.
+
+    Args:
+        layers: of the network, by name.
+        from_weights: also source A of BN and BLN.
+    """
+    sources = {source: None for layer in layers.values() for source in layer.memory_sources}
+    return all_configurations(method_covering_all_layers(layers), tuple(sources), from_weights=from_weights)
 
 
-def network_populations(
+def compute_populations_of_layers(
     layers: Mapping[str, Normalization], moments: MomentsByEstimate, correction: Correction, *, per_slot: bool
 ) -> dict[NormalizationBase, LayerPopulations]:
     """Compute the population values of each layer under each estimate.
@@ -77,7 +87,7 @@ def network_populations(
     return {
         layer: {
             estimate: layer.compute_population(
-                moments_of_layers[name], correction_for(estimate, correction), per_slot=per_slot
+                moments_of_layers[name], correction_for_estimate(estimate, correction), per_slot=per_slot
             )
             for estimate, moments_of_layers in moments.items()
             if name in moments_of_layers
@@ -87,12 +97,13 @@ def network_populations(
     }
 
 
-def correction_for(estimate: str, correction: Correction) -> Correction:
-    """Return the correction for an estimate: always `total` for the memory (MBN paper, Eq. 6)."""
-    return Correction.TOTAL if estimate == PopulationEstimate.MEMORY else correction
+def correction_for_estimate(estimate: str, correction: Correction) -> Correction:
+    """Return the correction for an estimate: always `total` for those that a letter names, such as MBN's memory."""
+    is_named_by_letter = any(estimate == named for named in PopulationEstimate if named.has_own_source_letter)
+    return Correction.TOTAL if is_named_by_letter else correction
 
 
-def layer_estimates(
+def estimates_from_training_history(
     layers: Mapping[str, Normalization], reached: Container[str] | None = None
 ) -> dict[str, dict[str, LayerMoments]]:
     """Return the estimates from the layers' own history of training.
@@ -104,7 +115,7 @@ def layer_estimates(
         reached: names of the layers that the network uses in evaluation mode; None for all.
     """
     used = {name: layer for name, layer in layers.items() if reached is None or name in reached}
-    histories = {name: layer.history_estimates() for name, layer in used.items()}
+    histories = {name: layer.estimates_from_history() for name, layer in used.items()}
     complete: dict[str, dict[str, LayerMoments]] = {}
     for estimate in PopulationEstimate:
         moments = {name: history[estimate] for name, history in histories.items() if estimate in history}
@@ -113,7 +124,7 @@ def layer_estimates(
     return complete
 
 
-def row_matching_original_outputs(layers: Mapping[str, Normalization], reached: Container[str]) -> InferenceRow | None:
+def find_row_of_original_outputs(layers: Mapping[str, Normalization], reached: Container[str]) -> InferenceRow | None:
     """Return the row in which a converted network gives the outputs of the original one.
 
     The row uses running statistics where a layer has them, else the mini-batch. None where a layer was trained further,
@@ -126,20 +137,20 @@ def row_matching_original_outputs(layers: Mapping[str, Normalization], reached: 
     used = [layer for name, layer in layers.items() if name in reached]
     if not used or not all(layer.matches_replaced_layer for layer in used):
         return None
-    from_batch = mini_batch_configuration(network_method(layers))
+    from_batch = mini_batch_configuration_of(method_covering_all_layers(layers))
     if not any(layer.configuration.uses_population for layer in used):
         return InferenceRow(from_batch, None)
-    running = {statistic for layer in used for statistic in statistics_from_population(layer.configuration)}
+    running = {statistic for layer in used for statistic in statistics_read_from_population(layer.configuration)}
     letters = [
-        str(Source.POPULATION) if statistic in running else letter
+        str(StatisticSource.POPULATION) if statistic in running else letter
         for statistic, letter in zip(Statistic, from_batch.code, strict=True)
     ]
     return InferenceRow(InferenceConfiguration("".join(letters)), PopulationEstimate.MOVING)
 
 
-def statistics_from_population(configuration: InferenceConfiguration) -> set[Statistic]:
+def statistics_read_from_population(configuration: InferenceConfiguration) -> set[Statistic]:
     """Return the statistics that come from the population, alone or blended."""
-    return {statistic for statistic, source in configuration.sources.items() if source.reads_population}
+    return {statistic for statistic, source in configuration.source_by_statistic.items() if source.reads_population}
 
 
 @contextmanager
@@ -168,7 +179,7 @@ def set_history_recording(layers: Iterable[Normalization], enabled: bool) -> Ite
 
 
 @contextmanager
-def training_as_configured(layers: Iterable[Normalization]) -> Iterator[None]:
+def use_configured_sources_in_training(layers: Iterable[Normalization]) -> Iterator[None]:
     """In this context each layer takes its statistics in training mode as its configuration says."""
     layers = list(layers)
     for layer in layers:
@@ -191,26 +202,26 @@ def refresh_populations(
 
     Args:
         layers: of the network, by name.
-        moments: of each layer under the estimate `frozen`, for sources T and B, and `memory`, for M.
+        moments: of each layer under the estimate `frozen`, for sources T and B, and under those that letters name.
         correction: of the population variance.
         per_slot: keep one feature value for each slot of the mini-batch.
 
     Raises:
         ModelError: a configuration has no value under the new population.
     """
-    populations = network_populations(layers, moments, correction, per_slot=per_slot)
+    populations = compute_populations_of_layers(layers, moments, correction, per_slot=per_slot)
     for layer, estimates in populations.items():
-        configuration = layer_configuration(layer.configuration, PopulationEstimate.FROZEN, estimates)
-        population = select_population(configuration, PopulationEstimate.FROZEN, estimates)
+        configuration = configuration_of_layer_in_row(layer.configuration, PopulationEstimate.FROZEN, estimates)
+        population = select_layer_population(configuration, PopulationEstimate.FROZEN, estimates)
         layer.configure(configuration, population, layer.blend)
 
 
 @contextmanager
-def use_mini_batch_statistics(layers: Iterable[Normalization]) -> Iterator[None]:
-    """Take all statistics from the mini-batch in this context, as in training."""
+def use_training_sources_in_evaluation(layers: Iterable[Normalization]) -> Iterator[None]:
+    """Take all statistics as in training in this context: from the mini-batch, or from the weights (source A)."""
     saved = {layer: layer.configuration for layer in layers}
     for layer in saved:
-        layer.configuration = mini_batch_configuration(layer.method)
+        layer.configuration = training_configuration_of(layer.method)
     try:
         yield
     finally:

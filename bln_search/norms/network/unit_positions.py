@@ -20,20 +20,20 @@ def set_unit_positions(network: nn.Module, example: Tensor) -> None:
         example: an input (N, ...).
     """
     layers = [module for module in network.modules() if isinstance(module, FeatureStatisticsLayer)]
-    layers = [layer for layer in layers if layer.can_take_positions]
+    layers = [layer for layer in layers if layer.can_set_parameter_positions]
     if not layers:
         return
     with ExitStack() as stack:
         for layer in layers:
-            stack.enter_context(layer.register_forward_pre_hook(_set_positions))
+            stack.enter_context(layer.register_forward_pre_hook(_set_affine_shape_pre_hook))
         stack.enter_context(evaluation_mode(network))
         stack.enter_context(torch.no_grad())
         network(example)
 
 
-def _set_positions(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+def _set_affine_shape_pre_hook(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
     assert isinstance(layer, FeatureStatisticsLayer)
     x: Tensor = inputs[0]
-    if layer.needs_positions(x):
-        feature = layer.axes(x.ndim).feature
-        layer.set_positions(tuple(x.shape[axis] for axis in range(1, x.ndim) if axis != feature))
+    if layer.lacks_parameter_positions_for(x):
+        feature = layer.input_axes(x.ndim).feature
+        layer.set_parameter_positions(tuple(x.shape[axis] for axis in range(1, x.ndim) if axis != feature))

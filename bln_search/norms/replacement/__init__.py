@@ -5,9 +5,9 @@ from bln_search.norms.replacement.libraries import KEPT
 from bln_search.norms.replacement.registry import (
     NotReplacedReason,
     class_path,
+    find_registered_class,
     register_norm_layer,
-    registered_class,
-    replace_layer,
+    replace_layer_or_explain,
 )
 from bln_search.norms.replacement.wrappers import MergedAxesNorm, NormWithActivation
 
@@ -20,7 +20,7 @@ __all__ = [
     "NotReplacedReason",
     "ReplaceFunction",
     "class_path",
+    "find_registered_class",
     "register_norm_layer",
-    "registered_class",
-    "replace_layer",
+    "replace_layer_or_explain",
 ]

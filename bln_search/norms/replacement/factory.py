@@ -9,12 +9,12 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from bln_search.core.configuration import FEATURE_STATISTICS, Method
 from bln_search.core.enums import NormalizedAxes, Semantics
 from bln_search.core.errors import ModelError
+from bln_search.core.method import FEATURE_STATISTICS, Method
 from bln_search.norms.instance import InstanceNorm
-from bln_search.norms.layer import Normalization
 from bln_search.norms.methods import BN, make_norm
+from bln_search.norms.normalization import Normalization
 from bln_search.norms.replacement.wrappers import MergedAxesNorm
 
 OTHER_STATISTICS = "its statistics have no counterpart in BatchNorm or LayerNorm"
@@ -91,11 +91,11 @@ class NormFactory:
             "bn",
             layer.num_features,  # type: ignore[arg-type]
             epsilon=layer.eps,  # type: ignore[arg-type]
-            weight=_tensor(layer, "weight"),
-            bias=_tensor(layer, "bias"),
+            weight=_get_tensor_attribute(layer, "weight"),
+            bias=_get_tensor_attribute(layer, "bias"),
             feature_axis=1,
-            running_mean=_tensor(layer, "running_mean"),
-            running_var=_tensor(layer, "running_var"),
+            running_mean=_get_tensor_attribute(layer, "running_mean"),
+            running_var=_get_tensor_attribute(layer, "running_var"),
         )
 
     def layer_norm(self, layer: nn.Module, *, feature_axis: int = -1) -> nn.Module:
@@ -115,8 +115,8 @@ class NormFactory:
             "ln",
             prod(shape),
             epsilon=layer.eps,  # type: ignore[arg-type]
-            weight=_tensor(layer, "weight"),
-            bias=_tensor(layer, "bias"),
+            weight=_get_tensor_attribute(layer, "weight"),
+            bias=_get_tensor_attribute(layer, "bias"),
             feature_axis=feature_axis,
         )
         return norm if len(shape) == 1 else MergedAxesNorm(norm, shape)
@@ -134,8 +134,8 @@ class NormFactory:
             "ln",
             layer.num_channels,  # type: ignore[arg-type]
             epsilon=layer.eps,  # type: ignore[arg-type]
-            weight=_tensor(layer, "weight"),
-            bias=_tensor(layer, "bias"),
+            weight=_get_tensor_attribute(layer, "weight"),
+            bias=_get_tensor_attribute(layer, "bias"),
             feature_axis=1,
             axes=NormalizedAxes.LAYER,
         )
@@ -147,11 +147,11 @@ class NormFactory:
             The new layer; or the reason why the layer stays: it has no running statistics, or `convert` was not called
             with `method="same"`.
         """
-        mean, variance = _tensor(layer, "running_mean"), _tensor(layer, "running_var")
+        mean, variance = _get_tensor_attribute(layer, "running_mean"), _get_tensor_attribute(layer, "running_var")
         if mean is None or variance is None or self.method is not None:
             return OTHER_STATISTICS
         norm = InstanceNorm(layer.num_features, epsilon=layer.eps, batch_size=self.batch_size)  # type: ignore[arg-type]
-        self._set_parameters(norm, _tensor(layer, "weight"), _tensor(layer, "bias"), mean)
+        self._set_parameters(norm, _get_tensor_attribute(layer, "weight"), _get_tensor_attribute(layer, "bias"), mean)
         norm.set_running_statistics(mean, variance)
         norm.replaces_torch_layer = True
         return norm.train(self.training)
@@ -185,6 +185,6 @@ Raises ModelError, with the reason, if this layer cannot be replaced.
 """
 
 
-def _tensor(layer: nn.Module, name: str) -> Tensor | None:
+def _get_tensor_attribute(layer: nn.Module, name: str) -> Tensor | None:
     value: Tensor | None = getattr(layer, name)
     return value

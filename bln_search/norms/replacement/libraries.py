@@ -44,7 +44,7 @@ def replace_layer_norm_act_2d(layer: nn.Module, factory: NormFactory) -> nn.Modu
     return NormWithActivation(factory.layer_norm(layer, feature_axis=1), layer.drop, layer.act)  # type: ignore[arg-type]
 
 
-def replace_layer_norm_of_format(layer: nn.Module, factory: NormFactory) -> nn.Module:
+def replace_layer_norm_by_data_format(layer: nn.Module, factory: NormFactory) -> nn.Module:
     """Replace layer normalization over axis 1 or the last one, as `data_format` of the layer says."""
     return factory.layer_norm(layer, feature_axis=1 if layer.data_format == "channels_first" else -1)
 
@@ -59,7 +59,7 @@ def replace_instance_norm(layer: nn.Module, factory: NormFactory) -> nn.Module |
     return factory.instance_norm(layer)
 
 
-def replace_wrapped_batch_norm(layer: nn.Module, factory: NormFactory) -> nn.Module:
+def replace_graph_batch_norm(layer: nn.Module, factory: NormFactory) -> nn.Module:
     """Replace batch normalization over the nodes of a mini-batch of graphs, which holds a layer of torch.
 
     With `allow_single_element` the old layer uses its running statistics for a single node in training mode; the new
@@ -106,7 +106,7 @@ BUILT_IN: Mapping[str, ReplaceFunction] = {
     "torch.nn.InstanceNorm1d": replace_instance_norm,
     "torch.nn.InstanceNorm2d": replace_instance_norm,
     "torch.nn.InstanceNorm3d": replace_instance_norm,
-    "torch_geometric.nn.norm.batch_norm.BatchNorm": replace_wrapped_batch_norm,
+    "torch_geometric.nn.norm.batch_norm.BatchNorm": replace_graph_batch_norm,
     "torch_geometric.nn.norm.layer_norm.LayerNorm": replace_node_norm,
     "torchvision.models.convnext.LayerNorm2d": replace_layer_norm_2d,
     "timm.layers.norm.LayerNorm": replace_layer_norm,
@@ -120,9 +120,9 @@ BUILT_IN: Mapping[str, ReplaceFunction] = {
     "timm.layers.norm_act.LayerNormActFp32": replace_layer_norm_act,
     "timm.layers.norm_act.LayerNormAct2d": replace_layer_norm_act_2d,
     "timm.layers.norm_act.LayerNormAct2dFp32": replace_layer_norm_act_2d,
-    "transformers.models.convnext.modeling_convnext.ConvNextLayerNorm": replace_layer_norm_of_format,
-    "transformers.models.convnextv2.modeling_convnextv2.ConvNextV2LayerNorm": replace_layer_norm_of_format,
+    "transformers.models.convnext.modeling_convnext.ConvNextLayerNorm": replace_layer_norm_by_data_format,
+    "transformers.models.convnextv2.modeling_convnextv2.ConvNextV2LayerNorm": replace_layer_norm_by_data_format,
     "transformers.models.dinov3_convnext.modeling_dinov3_convnext.DINOv3ConvNextLayerNorm": (
-        replace_layer_norm_of_format
+        replace_layer_norm_by_data_format
     ),
 }

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.registry import plugin_norm_layers
-from bln_search.norms.layer import Normalization
+from bln_search.core.registry import plugin_norm_layer_entry_points
+from bln_search.norms.normalization import Normalization
 from bln_search.norms.replacement.factory import OTHER_STATISTICS, NormFactory, ReplaceFunction
 from bln_search.norms.replacement.libraries import BUILT_IN
 
@@ -60,7 +60,7 @@ def register_norm_layer(layer_class: type[nn.Module] | str, replace: ReplaceFunc
     _REGISTERED[path] = replace
 
 
-def registered_class(layer: nn.Module) -> type[nn.Module] | None:
+def find_registered_class(layer: nn.Module) -> type[nn.Module] | None:
     """Return the nearest class of a layer, itself or a base class, that is registered; None where there is none."""
     return next((kind for kind in type(layer).__mro__ if _is_registered(class_path(kind))), None)
 
@@ -78,13 +78,13 @@ class NotReplacedReason:
     has_counterpart: bool = True
 
 
-def replace_layer(layer: nn.Module, factory: NormFactory) -> nn.Module | NotReplacedReason:
+def replace_layer_or_explain(layer: nn.Module, factory: NormFactory) -> nn.Module | NotReplacedReason:
     """Return the replacement of a layer, or the reason why it cannot be replaced.
 
     Raises:
         ModelError: The registered function failed, or its package cannot be loaded.
     """
-    kind = registered_class(layer)
+    kind = find_registered_class(layer)
     if kind is None:
         return NotReplacedReason("no replacement is registered for it")
     if getattr(layer.forward, "__func__", None) is not kind.forward:
@@ -96,7 +96,7 @@ def replace_layer(layer: nn.Module, factory: NormFactory) -> nn.Module | NotRepl
         )
     path = class_path(kind)
     try:
-        replacement = _load_function(path)(layer, factory)
+        replacement = _load_replace_function(path)(layer, factory)
     except ModelError as error:
         return NotReplacedReason(str(error))
     except Exception as error:
@@ -114,12 +114,12 @@ def replace_layer(layer: nn.Module, factory: NormFactory) -> nn.Module | NotRepl
 
 
 def _is_registered(path: str) -> bool:
-    return path in BUILT_IN or path in _REGISTERED or path in plugin_norm_layers()
+    return path in BUILT_IN or path in _REGISTERED or path in plugin_norm_layer_entry_points()
 
 
-def _load_function(path: str) -> ReplaceFunction:
+def _load_replace_function(path: str) -> ReplaceFunction:
     """Return the function of a registered class. Raises an error of its package where that cannot be loaded."""
     function = BUILT_IN.get(path) or _REGISTERED.get(path)
     if function is None:
-        function = plugin_norm_layers()[path].load()
+        function = plugin_norm_layer_entry_points()[path].load()
     return function

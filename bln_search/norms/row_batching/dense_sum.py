@@ -19,19 +19,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bln_search.norms.base import NormalizationBase
-from bln_search.norms.row_batching.row_sources import EstimateOrBatch, LayerSources
+from bln_search.norms.normalization_base import NormalizationBase
+from bln_search.norms.row_batching.row_sources import EstimateOrBatch, LayerSourcesByRow
 from bln_search.norms.row_batching.row_sum import ClassMajorRowSum, RowSum
-from bln_search.norms.row_batching.scale_offset_variants import BatchMoments, ScaleOffsetVariants
+from bln_search.norms.row_batching.scale_offset_variants import MiniBatchStatistics, ScaleOffsetVariants
 
 
 @dataclass(frozen=True)
-class DenseSum:
+class DenseNormOutput:
     """The outputs of a layer over x (G, N, D) in all rows of a plan, computed once the next operation is known."""
 
     layer: NormalizationBase
     x: Tensor
-    sources: LayerSources
+    sources: LayerSourcesByRow
     num_rows: int
 
     @property
@@ -49,38 +49,42 @@ class DenseSum:
         """Of the output."""
         return self.x.device
 
-    def apply(
+    def try_apply(
         self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> DenseSum | DenseSumAfterLinear | None:
+    ) -> DenseNormOutput | DenseNormLinearOutput | None:
         """Return the outputs after a linear layer; None where `func` is not one."""
         if func in (torch.flatten, Tensor.flatten) and not kwargs and tuple(args) in ((1,), (1, -1), (1, 1)):
             return self
         if func is F.linear:
-            return DenseSumAfterLinear(self, *args, **kwargs)
+            return DenseNormLinearOutput(self, *args, **kwargs)
         return None
 
     def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, D)."""
-        return self.row_sum().materialize()
+        return self.to_row_sum().materialize()
 
-    def row_sum(self) -> RowSum:
+    def to_row_sum(self) -> RowSum:
         """Return the variants of each pair."""
         gamma, beta = self.layer.weight, self.layer.bias
-        variants = self.variants()
+        variants = self.compute_pair_variants()
         batch, feature = [beta.view(1, 1, -1)], None
         if variants.batch is not None:
             batch = [
-                torch.addcmul(beta, variants.batch.centred(mean), gamma * variants.batch.scales[scale])
+                torch.addcmul(beta, variants.batch.centred_by_source(mean), gamma * variants.batch.scales[scale])
                 for (scale, _), mean in zip(variants.batch.variants, variants.batch.means, strict=True)
             ]
         if variants.feature is not None:
-            bases = {mean: variants.feature.centred(mean) * gamma for mean in dict.fromkeys(variants.feature.means)}
-            feature = _scaled_variants(variants.feature, bases)
+            bases = {
+                mean: variants.feature.centred_by_source(mean) * gamma for mean in dict.fromkeys(variants.feature.means)
+            }
+            feature = _scale_feature_variants(variants.feature, bases)
         return RowSum(tuple(batch), feature, variants.rows, self.x.shape[0], self.x.shape[1], self.feature_shape)
 
-    def variants(self, *, samples_first: bool = False) -> DenseVariants:
+    def compute_pair_variants(self, *, samples_first: bool = False) -> DensePairVariants:
         """Return scales and offsets of both pairs, with axes (G, N, D), or (N, G, D) with samples first."""
-        moments_over = _moments_samples_first(self.x) if samples_first else _moments_groups_first(self.x)
+        moments_over = (
+            _sample_major_moments_function(self.x) if samples_first else _group_major_moments_function(self.x)
+        )
         batch_weight, feature_weight = self.layer.branch_weights(self.layer.batch_size or self.x.shape[1])
         formula_variant = self.layer.formula_variant
         batch = feature = None
@@ -91,11 +95,11 @@ class DenseSum:
         zeros = [0] * self.num_rows
         row_batch = zeros if batch is None else batch.row_variant
         row_feature = zeros if feature is None else feature.row_variant
-        return DenseVariants(batch, feature, tuple(zip(row_batch, row_feature, strict=True)))
+        return DensePairVariants(batch, feature, tuple(zip(row_batch, row_feature, strict=True)))
 
 
 @dataclass(frozen=True)
-class DenseVariants:
+class DensePairVariants:
     """Variants of both pairs.
 
     Attributes:
@@ -110,10 +114,10 @@ class DenseVariants:
 
 
 @dataclass(frozen=True)
-class DenseSumAfterLinear:
-    """A `DenseSum` with a linear layer after it; K outputs."""
+class DenseNormLinearOutput:
+    """A `DenseNormOutput` with a linear layer after it; K outputs."""
 
-    dense: DenseSum
+    dense: DenseNormOutput
     weight: Tensor
     bias: Tensor | None = None
 
@@ -132,32 +136,34 @@ class DenseSumAfterLinear:
         """Of the output."""
         return self.dense.device
 
-    def apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def try_apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Return None: no further operation is applied to the terms."""
         return
 
     def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, K)."""
-        return self.row_sum().materialize()
+        return self.to_row_sum().materialize()
 
-    def row_sum(self) -> RowSum:
+    def to_row_sum(self) -> RowSum:
         """Return the variants of each pair, (G, N, K)."""
-        variants = self.dense.variants()
+        variants = self.dense.compute_pair_variants()
         batch, feature = self._variant_outputs(variants, classes_first=False)
         return RowSum(
             tuple(batch), feature, variants.rows, self.dense.x.shape[0], self.dense.x.shape[1], self.feature_shape
         )
 
-    def class_major_row_sum(self) -> ClassMajorRowSum | None:
+    def try_class_major_row_sum(self) -> ClassMajorRowSum | None:
         """Return the variants of each pair, (K, N, G); None where there is no feature pair."""
         if self.dense.sources.feature is None:
             return None
-        variants = self.dense.variants(samples_first=True)
+        variants = self.dense.compute_pair_variants(samples_first=True)
         batch, feature = self._variant_outputs(variants, classes_first=True)
         assert feature is not None
         return ClassMajorRowSum(tuple(output.expand_as(feature[0]) for output in batch), feature, variants.rows)
 
-    def _variant_outputs(self, variants: DenseVariants, *, classes_first: bool) -> tuple[list[Tensor], Tensor | None]:
+    def _variant_outputs(
+        self, variants: DensePairVariants, *, classes_first: bool
+    ) -> tuple[list[Tensor], Tensor | None]:
         """Return the outputs of the batch variants and of the feature variants, the K outputs first or last."""
         linear = _linear_classes_first if classes_first else F.linear
         weight = self.weight * self.dense.layer.weight
@@ -169,9 +175,10 @@ class DenseSumAfterLinear:
             return [output + constant for output in batch], None
         if variants.batch is None:
             bases = {
-                mean: linear(variants.feature.centred(mean), weight) for mean in dict.fromkeys(variants.feature.means)
+                mean: linear(variants.feature.centred_by_source(mean), weight)
+                for mean in dict.fromkeys(variants.feature.means)
             }
-            feature = _scaled_variants(variants.feature, bases, constant, classes_first=classes_first)
+            feature = _scale_feature_variants(variants.feature, bases, constant, classes_first=classes_first)
             return [torch.zeros_like(feature[0])], feature
         batch, product = self._batch_outputs(variants.batch, weight, classes_first=classes_first, needs_product=True)
         assert product is not None
@@ -179,9 +186,9 @@ class DenseSumAfterLinear:
         weight_sums = weight_sums.view(-1, 1, 1) if classes_first else weight_sums
         bases = {}
         for mean in dict.fromkeys(variants.feature.means):
-            value = variants.feature.mean(mean)
+            value = variants.feature.mean_from_source(mean)
             bases[mean] = torch.addcmul(product, weight_sums, value.squeeze(-1) if classes_first else value, value=-1)
-        return batch, _scaled_variants(variants.feature, bases, constant, classes_first=classes_first)
+        return batch, _scale_feature_variants(variants.feature, bases, constant, classes_first=classes_first)
 
     def _batch_outputs(
         self, pair: ScaleOffsetVariants, weight: Tensor, *, classes_first: bool, needs_product: bool
@@ -200,19 +207,19 @@ class DenseSumAfterLinear:
         scaled_outputs: list[Tensor] = []
         for scale, is_constant, centre in zip(pair.scales, pair.is_constant, pair.centres, strict=True):
             if not is_constant:
-                scaled_outputs.append(linear(pair.centred(centre) * scale, weight))
+                scaled_outputs.append(linear(pair.centred_by_source(centre) * scale, weight))
             elif needs_product and product is None:
-                both = linear(pair.centred(centre), torch.cat([weight * scale.view(1, -1), weight]))
+                both = linear(pair.centred_by_source(centre), torch.cat([weight * scale.view(1, -1), weight]))
                 output, product = torch.split(both, len(weight), outputs_axis)
-                product = product + linear(pair.mean(centre), weight)
+                product = product + linear(pair.mean_from_source(centre), weight)
                 scaled_outputs.append(output)
             else:
-                scaled_outputs.append(linear(pair.centred(centre), weight * scale.view(1, -1)))
+                scaled_outputs.append(linear(pair.centred_by_source(centre), weight * scale.view(1, -1)))
         if needs_product and product is None:
-            product = linear(pair.centred(None), weight).add_(linear(pair.mean(None), weight))
+            product = linear(pair.centred_by_source(None), weight).add_(linear(pair.mean_from_source(None), weight))
         outputs = []
         for scale_index, offset in pair.variants:
-            shift = pair.shift(offset)
+            shift = pair.find_shift_of_variant(offset)
             output = scaled_outputs[scale_index]
             outputs.append(output if shift is None else output + linear(shift * pair.scales[scale_index], weight))
         return outputs, product
@@ -223,7 +230,7 @@ def _linear_classes_first(x: Tensor, weight: Tensor) -> Tensor:
     return torch.mm(weight, x.reshape(-1, x.shape[2]).t()).view(len(weight), *x.shape[:2])
 
 
-def _scaled_variants(
+def _scale_feature_variants(
     pair: ScaleOffsetVariants,
     bases: Mapping[EstimateOrBatch, Tensor],
     constant: Tensor | None = None,
@@ -249,31 +256,31 @@ def _scaled_variants(
     return out
 
 
-def _moments_groups_first(x: Tensor) -> Callable[[int], BatchMoments]:
-    return lambda axis: BatchMoments.of(x, (axis,))
+def _group_major_moments_function(x: Tensor) -> Callable[[int], MiniBatchStatistics]:
+    return lambda axis: MiniBatchStatistics.compute(x, (axis,))
 
 
-def _moments_samples_first(x: Tensor) -> Callable[[int], BatchMoments]:
+def _sample_major_moments_function(x: Tensor) -> Callable[[int], MiniBatchStatistics]:
     """Return a function that computes moments of x (G, N, D), axes (N, G, D), over samples (1) or features (2)."""
 
-    def moments_over(axis: int) -> BatchMoments:
+    def moments_over(axis: int) -> MiniBatchStatistics:
         if axis == 2:
-            return _feature_moments(x)
+            return _sample_major_feature_moments(x)
         samples_first = x.transpose(0, 1)
         mean = x.mean(1, keepdim=True).transpose(0, 1)
         centred = torch.sub(samples_first, mean, out=x.new_empty(samples_first.shape))
         variance = (centred * centred).mean(0, keepdim=True)
-        return BatchMoments(samples_first, (0,), mean, centred, variance, x.shape[1], samples_first=True)
+        return MiniBatchStatistics(samples_first, (0,), mean, centred, variance, x.shape[1], samples_first=True)
 
     return moments_over
 
 
-def _feature_moments(x: Tensor) -> BatchMoments:
+def _sample_major_feature_moments(x: Tensor) -> MiniBatchStatistics:
     """Return moments of x (G, N, D) over its features, axes (N, G, 1 or D)."""
     mean = x.mean(2, keepdim=True)
     centred = x - mean
     variance = torch.linalg.vector_norm(centred, dim=2, keepdim=True).square_().div_(x.shape[2])
     mean, variance = (value.transpose(0, 1).contiguous() for value in (mean, variance))
-    return BatchMoments(
+    return MiniBatchStatistics(
         x.transpose(0, 1), (2,), mean, centred.transpose(0, 1), variance, x.shape[1], samples_first=True
     )

@@ -67,19 +67,19 @@ class FactoredSum:
         """Common to all terms."""
         return self.offset_batch.device
 
-    def apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FactoredSum | None:
+    def try_apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FactoredSum | None:
         """Return the sum after a linear operation; None where `func` cannot be applied term by term."""
         if self.gamma is None:
             return None
         if func in (torch.flatten, Tensor.flatten):
-            return self._apply_flatten(args, kwargs)
+            return self._try_flatten(args, kwargs)
         if func is F.linear:
-            return self._apply_linear(*args, **kwargs)
+            return self._try_linear(*args, **kwargs)
         if func in (F.conv2d, torch.conv2d) and self.unflattened is None:
-            return self._apply_conv2d(*args, **kwargs)
+            return self._try_conv2d(*args, **kwargs)
         return None
 
-    def _apply_flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> FactoredSum | None:
+    def _try_flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> FactoredSum | None:
         start = args[0] if args else kwargs.get("start_dim", 0)
         end = args[1] if len(args) > 1 else kwargs.get("end_dim", -1)
         if start != 1 or end not in (-1, len(self.feature_shape)) or self.unflattened is not None:
@@ -89,7 +89,7 @@ class FactoredSum:
             length *= extent
         return replace(self, feature_shape=(length,), unflattened=self.feature_shape)
 
-    def _apply_linear(self, weight: Tensor, bias: Tensor | None = None) -> FactoredSum | None:
+    def _try_linear(self, weight: Tensor, bias: Tensor | None = None) -> FactoredSum | None:
         assert self.gamma is not None
         if self.unflattened is None and self.feature_axis != len(self.feature_shape) - 1:
             return None  # the operation contracts an axis other than the feature axis
@@ -101,15 +101,15 @@ class FactoredSum:
         folded = (weight.view(-1, *shape) * gamma).sum(axis + 1, keepdim=True).flatten(1)
         is_flattened = self.unflattened is not None
 
-        def with_features(term: Tensor) -> Tensor:
+        def linear_of_expanded_term(term: Tensor) -> Tensor:
             return F.linear(term.flatten(1) if is_flattened else term, weight)
 
-        def without_features(term: Tensor) -> Tensor:
+        def linear_of_unexpanded_term(term: Tensor) -> Tensor:
             return F.linear(term.flatten(1) if is_flattened else term, folded)
 
-        return self._apply_to_terms(with_features, without_features, bias)
+        return self._apply_to_terms(linear_of_expanded_term, linear_of_unexpanded_term, bias)
 
-    def _apply_conv2d(
+    def _try_conv2d(
         self,
         weight: Tensor,
         bias: Tensor | None = None,
@@ -125,13 +125,15 @@ class FactoredSum:
             return None  # with one γ for each unit the term without features depends on the position
         folded = (weight * self.gamma).sum(1, keepdim=True)
 
-        def with_features(term: Tensor) -> Tensor:
+        def convolution_of_expanded_term(term: Tensor) -> Tensor:
             return torch.conv2d(term, weight, None, stride, padding, dilation)
 
-        def without_features(term: Tensor) -> Tensor:
+        def convolution_of_unexpanded_term(term: Tensor) -> Tensor:
             return torch.conv2d(term, folded, None, stride, padding, dilation)
 
-        return self._apply_to_terms(with_features, without_features, None if bias is None else bias.view(-1, 1, 1))
+        return self._apply_to_terms(
+            convolution_of_expanded_term, convolution_of_unexpanded_term, None if bias is None else bias.view(-1, 1, 1)
+        )
 
     def _apply_to_terms(
         self,
@@ -166,9 +168,9 @@ class FactoredSum:
 
     def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, *features)."""
-        return self.row_sum().materialize().view(-1, *self.feature_shape)
+        return self.to_row_sum().materialize().view(-1, *self.feature_shape)
 
-    def row_sum(self) -> RowSum:
+    def to_row_sum(self) -> RowSum:
         """Return the variants of each pair, in the shape before a flatten, if any."""
         shape = self.unflattened or self.feature_shape
         batch = tuple(self._batch_variant(scaled, offset) for scaled, offset in self.batch_variants)

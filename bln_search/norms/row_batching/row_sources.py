@@ -4,27 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from bln_search.core.blend import Blend, parse_estimate
-from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS, Source, Statistic
-from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.norms.base import NormalizationBase
+from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic, StatisticSource
+from bln_search.norms.mixture import MemoryMeanAndWeight, StoredBatchMixture
+from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import EnumerationPlan
 from bln_search.norms.statistics import PopulationPair
 
-EstimateOrBatch = str | None
-"""Source of a value: the name of a population, a blend (`target@0.1`), or None for the mini-batch."""
 
-Blends = Mapping[int, Blend]
-"""Weights of the population, by the index of the row; rows without a blended value are absent."""
+class StoredOrMixedSource(NamedTuple):
+    """A stored value, alone or mixed with that of the mini-batch.
+
+    Attributes:
+        name: of the population.
+        mixture: how it is mixed; None where it is used alone.
+    """
+
+    name: str
+    mixture: StoredBatchMixture | None = None
+
+
+EstimateOrBatch = StoredOrMixedSource | None
+"""Source of a value; None for the mini-batch."""
+
+Mixtures = Mapping[int, StoredBatchMixture]
+"""How values are mixed, by the index of the row; rows without a mixed value are absent."""
 
 
 @dataclass(frozen=True)
-class PairSources:
+class PairSourcesByRow:
     """Sources of one pair of statistics (mean, deviation) in every row.
 
     Attributes:
@@ -36,8 +49,9 @@ class PairSources:
         deviation: the population deviation of each row, like `mean`.
         deviation_from_population: whether each row uses the population deviation, like `mean_from_population`.
         finite_means: the populations whose means are all finite; x may be centred around these for other rows too.
-        blended_means: the rows whose mean is blended; `mean` has the population's part.
-        blended_deviations: the rows whose deviation is blended; `deviation` has the population's part.
+        mixed_means: the rows whose mean is mixed; `mean` has the population's part.
+        mixed_deviations: the rows whose deviation is mixed; `deviation` has the population's part.
+        prior_mean: mean around which the distance of the mini-batch counts in mixed deviations; None where none does.
     """
 
     sources: tuple[tuple[EstimateOrBatch, EstimateOrBatch], ...]
@@ -47,19 +61,20 @@ class PairSources:
     deviation: Tensor | None
     deviation_from_population: Tensor | None
     finite_means: frozenset[str]
-    blended_means: Blends
-    blended_deviations: Blends
+    mixed_means: Mixtures
+    mixed_deviations: Mixtures
+    prior_mean: Tensor | None = None
 
 
 @dataclass(frozen=True)
-class LayerSources:
+class LayerSourcesByRow:
     """Sources of the batch pair and the feature pair of a layer; None for a pair that the method does not have."""
 
-    batch: PairSources | None
-    feature: PairSources | None
+    batch: PairSourcesByRow | None
+    feature: PairSourcesByRow | None
 
 
-def resolve_sources(layer: NormalizationBase, plan: EnumerationPlan, like: Tensor) -> LayerSources:
+def resolve_layer_sources_by_row(layer: NormalizationBase, plan: EnumerationPlan, like: Tensor) -> LayerSourcesByRow:
     """Resolve the sources of a layer in every row.
 
     Args:
@@ -74,41 +89,45 @@ def resolve_sources(layer: NormalizationBase, plan: EnumerationPlan, like: Tenso
     for population in populations.values():
         for pair in (population.batch, population.feature):
             if pair is not None:
-                layer.check_positions(pair.mean, like.shape)
+                layer.check_population_positions(pair.mean, like.shape)
     batch = feature = None
     if layer.has_batch_statistics:
         pairs = {name: value.batch for name, value in populations.items() if value.batch is not None}
-        batch = _pair_sources(plan, BATCH_STATISTICS, pairs, like)
+        priors = {name: value.prior for name, value in populations.items()}
+        batch = _resolve_pair_sources(layer, plan, BATCH_STATISTICS, pairs, priors, like)
     if layer.has_feature_statistics:
         pairs = {name: value.feature for name, value in populations.items() if value.feature is not None}
-        feature = _pair_sources(plan, FEATURE_STATISTICS, pairs, like)
-    return LayerSources(batch, feature)
+        feature = _resolve_pair_sources(layer, plan, FEATURE_STATISTICS, pairs, {}, like)
+    return LayerSourcesByRow(batch, feature)
 
 
-def _pair_sources(
+def _resolve_pair_sources(
+    layer: NormalizationBase,
     plan: EnumerationPlan,
     statistics: tuple[Statistic, Statistic],
     pairs: dict[str, PopulationPair],
+    priors: Mapping[str, MemoryMeanAndWeight | None],
     like: Tensor,
-) -> PairSources:
-    def resolve(row_index: int, statistic: Statistic) -> EstimateOrBatch:
+) -> PairSourcesByRow:
+    def resolve_row_source(row_index: int, statistic: Statistic) -> EstimateOrBatch:
         row = plan.rows[row_index]
-        source = row.configuration.source(statistic)
-        if source is Source.ABSENT:
+        source = row.configuration.source_of(statistic)
+        if source is StatisticSource.ABSENT:
             raise ModelError(
                 f"configuration {row.configuration} names no source of {statistic}, which a layer of this network needs"
             )
-        if source is Source.MEMORY:
-            return PopulationEstimate.MEMORY
+        if source.fixed_estimate is not None:
+            prior = priors.get(source.fixed_estimate)
+            return StoredOrMixedSource(source.fixed_estimate, layer.find_mixture(source, None, prior))
         if not source.reads_population:
             return None
         if row.population_name is None:
             raise ModelError(f"configuration {row.configuration} uses population values, but the row names no estimate")
-        if source is Source.BLEND and row.blend is None:
+        if source is StatisticSource.BLEND and row.blend is None:
             raise ModelError(f"configuration {row.configuration} blends values, but {row.estimate} names no weight")
         if row.population_name not in pairs:
             return None
-        return row.estimate if source is Source.BLEND else row.population_name
+        return StoredOrMixedSource(row.population_name, layer.find_mixture(source, row.blend, None))
 
     populations = {
         name: PopulationPair(
@@ -117,15 +136,16 @@ def _pair_sources(
         )
         for name, pair in pairs.items()
     }
-    sources = tuple((resolve(i, statistics[0]), resolve(i, statistics[1])) for i in range(len(plan.rows)))
-    means = [None if mean is None else populations[parse_estimate(mean)[0]].mean for mean, _ in sources]
-    deviations = [
-        None if deviation is None else populations[parse_estimate(deviation)[0]].deviation for _, deviation in sources
-    ]
+    sources = tuple(
+        (resolve_row_source(i, statistics[0]), resolve_row_source(i, statistics[1])) for i in range(len(plan.rows))
+    )
+    means = [None if mean is None else populations[mean.name].mean for mean, _ in sources]
+    deviations = [None if deviation is None else populations[deviation.name].deviation for _, deviation in sources]
+    prior = next((prior for prior in priors.values() if prior is not None), None)
     mean, mean_from_population = _stack_rows(means)
     deviation, deviation_from_population = _stack_rows(deviations)
     finite_means = frozenset(name for name, pair in populations.items() if bool(pair.mean.isfinite().all()))
-    return PairSources(
+    return PairSourcesByRow(
         sources=sources,
         populations=populations,
         mean=mean,
@@ -133,8 +153,9 @@ def _pair_sources(
         deviation=deviation,
         deviation_from_population=deviation_from_population,
         finite_means=finite_means,
-        blended_means=_find_blends([mean for mean, _ in sources]),
-        blended_deviations=_find_blends([deviation for _, deviation in sources]),
+        mixed_means=_find_mixtures([mean for mean, _ in sources]),
+        mixed_deviations=_find_mixtures([deviation for _, deviation in sources]),
+        prior_mean=None if prior is None else _reshape_to_broadcast(prior.mean, like),
     )
 
 
@@ -143,17 +164,23 @@ def _reshape_to_broadcast(value: Tensor, like: Tensor) -> Tensor:
     return value.to(like.device, like.dtype).view(*value.shape, *[1] * (like.ndim - value.ndim))
 
 
-def _find_blends(sources: Sequence[EstimateOrBatch]) -> Blends:
-    """Return the weights of the blended values among the sources of all rows."""
-    parsed = {index: parse_estimate(source)[1] for index, source in enumerate(sources) if source is not None}
-    return {index: blend for index, blend in parsed.items() if blend is not None}
+def _find_mixtures(sources: Sequence[EstimateOrBatch]) -> Mixtures:
+    """Return the mixtures among the sources of all rows."""
+    mixtures = {index: source.mixture for index, source in enumerate(sources) if source is not None}
+    return {index: mixture for index, mixture in mixtures.items() if mixture is not None}
 
 
 def _stack_rows(values: list[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
-    """Stack the values of all rows with an axis for mini-batches, ones for None; return them and a mask of values."""
+    """Stack the values of all rows with an axis for mini-batches, ones for None; return them and a mask of values.
+
+    A value for the whole mini-batch is repeated where others have one value for each of its slots.
+    """
     present = [value for value in values if value is not None]
     if not present:
         return None, None
     filled = [torch.ones_like(present[0]) if value is None else value for value in values]
     mask = torch.tensor([value is not None for value in values], device=present[0].device)
-    return torch.stack(filled).unsqueeze(1), mask.view(-1, *[1] * (present[0].ndim + 1))
+    shape = max((value.shape for value in filled), key=torch.Size.numel)
+    return torch.stack([value.expand(shape) for value in filled]).unsqueeze(1), mask.view(
+        -1, *[1] * (present[0].ndim + 1)
+    )

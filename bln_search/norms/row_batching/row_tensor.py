@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from bln_search.core.blend import Blend, parse_estimate
+from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
-from bln_search.norms.base import NormalizationBase
+from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.statistics import LayerPopulation
 
 LayerPopulations = Mapping[str, LayerPopulation]
@@ -42,12 +42,12 @@ class InferenceRow:
     @property
     def population_name(self) -> str | None:
         """Name of the population; None where no statistic reads one."""
-        return None if self.estimate is None else parse_estimate(self.estimate)[0]
+        return None if self.estimate is None else parse_estimate_label(self.estimate)[0]
 
     @property
-    def blend(self) -> Blend | None:
+    def blend(self) -> PopulationWeight | None:
         """Weight of the population in blended statistics; None where it is not blended."""
-        return None if self.estimate is None else parse_estimate(self.estimate)[1]
+        return None if self.estimate is None else parse_estimate_label(self.estimate)[1]
 
     @property
     def label(self) -> str:
@@ -62,7 +62,7 @@ class EnumerationPlan:
     Attributes:
         rows: the rows.
         populations: population values of each layer under each estimate.
-        layer_sources: cache of `LayerSources` for each layer, shared by all mini-batches.
+        layer_sources: cache of `LayerSourcesByRow` for each layer, shared by all mini-batches.
     """
 
     rows: tuple[InferenceRow, ...]
@@ -146,7 +146,9 @@ class FactoredOutput(Protocol):
     def device(self) -> torch.device:
         """The device of the sum."""
 
-    def apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FactoredOutput | None:
+    def try_apply(
+        self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> FactoredOutput | None:
         """Apply `func` to the terms of the sum; None where the sum must be computed first."""
 
     def materialize(self) -> Tensor:
@@ -160,7 +162,7 @@ class LazyRowTensor(RowBatchedTensor):
     value: RowBatchedTensor | None
 
     @staticmethod
-    def of(factored: FactoredOutput, layout: BatchLayout) -> LazyRowTensor:
+    def from_factored_output(factored: FactoredOutput, layout: BatchLayout) -> LazyRowTensor:
         """Make a tensor of the shape and dtype of the sum without storage."""
         copies = len(layout.plan.rows)
         shape = (copies * layout.examples_per_row, *factored.feature_shape)
@@ -181,19 +183,19 @@ class LazyRowTensor(RowBatchedTensor):
         """Compute the sum on the first call and release its terms."""
         if self.value is None:
             assert self.factored is not None
-            self.value = tag_rows(self.factored.materialize(), self.batch_layout, self.copies)
+            self.value = tag_with_rows(self.factored.materialize(), self.batch_layout, self.copies)
             self.factored = None
         return self.value
 
 
-def tag_rows(data: Tensor, layout: BatchLayout, copies: int) -> RowBatchedTensor:
+def tag_with_rows(data: Tensor, layout: BatchLayout, copies: int) -> RowBatchedTensor:
     """Return `data` with a row tag."""
     tagged = data.as_subclass(RowBatchedTensor)
     tagged.batch_layout, tagged.copies = layout, copies
     return tagged
 
 
-def untag(tensor: RowBatchedTensor) -> Tensor:
+def remove_row_tag(tensor: RowBatchedTensor) -> Tensor:
     """Return the data without the row tag."""
     if isinstance(tensor, LazyRowTensor):
         tensor = tensor.materialize()
@@ -219,8 +221,8 @@ def _apply_to_factors(func: Callable[..., Any], args: Sequence[Any], kwargs: Map
     """Apply a linear operation after the first normalization layer term by term; return None where that fails."""
     if not args or not isinstance(args[0], LazyRowTensor) or args[0].factored is None:
         return None
-    factored = args[0].factored.apply(func, args[1:], kwargs)
-    return None if factored is None else LazyRowTensor.of(factored, args[0].batch_layout)
+    factored = args[0].factored.try_apply(func, args[1:], kwargs)
+    return None if factored is None else LazyRowTensor.from_factored_output(factored, args[0].batch_layout)
 
 
 def _writes_in_place(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:
@@ -279,7 +281,7 @@ def _tag_result(result: Any, layout: BatchLayout, copies: int) -> Any:
         return (
             result
             if isinstance(result, RowBatchedTensor) and hasattr(result, "batch_layout")
-            else tag_rows(result, layout, copies)
+            else tag_with_rows(result, layout, copies)
         )
     if isinstance(result, list | tuple):
         return _rebuild_sequence(result, [_tag_result(item, layout, copies) for item in result])

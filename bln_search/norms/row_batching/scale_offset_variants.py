@@ -10,16 +10,16 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from bln_search.core.blend import parse_estimate
 from bln_search.norms.formula_variant import FormulaVariant
-from bln_search.norms.row_batching.row_sources import EstimateOrBatch, PairSources
-from bln_search.norms.statistics import centred_moments
+from bln_search.norms.mixture import StoredBatchMixture
+from bln_search.norms.row_batching.row_sources import EstimateOrBatch, PairSourcesByRow
+from bln_search.norms.statistics import mean_centred_and_variance
 
 _T = TypeVar("_T", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class BatchMoments:
+class MiniBatchStatistics:
     """Mini-batches and their statistics over `axes`.
 
     Attributes:
@@ -40,17 +40,26 @@ class BatchMoments:
     slots: int
     samples_first: bool = False
 
+    @property
+    def num_values_per_mean(self) -> int:
+        """Number of values that one mean averages."""
+        return self.x.numel() // self.mean.numel()
+
+    def stored_share_in(self, mixture: StoredBatchMixture) -> float:
+        """Return the share of the stored value in a mixture."""
+        return mixture.stored_share(self.slots, self.num_values_per_mean)
+
     @staticmethod
-    def of(groups: Tensor, axes: tuple[int, ...]) -> BatchMoments:
+    def compute(groups: Tensor, axes: tuple[int, ...]) -> MiniBatchStatistics:
         """Compute the statistics of an input (G, N, ...) over `axes`."""
-        return BatchMoments(groups, axes, *centred_moments(groups, axes), groups.shape[1])
+        return MiniBatchStatistics(groups, axes, *mean_centred_and_variance(groups, axes), groups.shape[1])
 
     @property
-    def count(self) -> int:
+    def num_values_per_statistic(self) -> int:
         """The number of values of a statistic."""
         return prod(self.x.shape[axis] for axis in self.axes)
 
-    def broadcast_population(self, value: Tensor) -> Tensor:
+    def shape_population_value(self, value: Tensor) -> Tensor:
         """Return a population value (slots or 1, ...), cut to the mini-batch size, in the shape of these statistics."""
         value = value[: self.slots]
         return value.unsqueeze(1) if self.samples_first else value
@@ -79,19 +88,20 @@ class ScaleOffsetVariants:
     """
 
     def __init__(
-        self, formula_variant: FormulaVariant, moments: BatchMoments, sources: PairSources, weight: float
+        self, formula_variant: FormulaVariant, moments: MiniBatchStatistics, sources: PairSourcesByRow, weight: float
     ) -> None:
         self._moments, self._formula_variant, self._populations = moments, formula_variant, sources.populations
+        self._prior_mean = sources.prior_mean
         self._centred: dict[EstimateOrBatch, Tensor] = {None: moments.centred}
         keys = [
-            _DeviationKey.of(mean, deviation, around_selected_mean=formula_variant.around_selected_mean)
+            _DeviationKey.from_sources(mean, deviation, around_selected_mean=formula_variant.around_selected_mean)
             for mean, deviation in sources.sources
         ]
         distinct_keys = _unique_in_order(keys)
         self.scales = [weight / self._compute_deviation(key) for key in distinct_keys]
         self.is_constant = [key.is_population for key in distinct_keys]
         self.centres: list[EstimateOrBatch] = [
-            key.around if not key.is_population else key.source if key.source in sources.finite_means else None
+            key.around if not key.is_population else key.source if _is_finite(key.source, sources) else None
             for key in distinct_keys
         ]
         pairs = _unique_in_order(zip((source[0] for source in sources.sources), keys, strict=True))
@@ -100,57 +110,65 @@ class ScaleOffsetVariants:
         self.variants = tuple((scale, offset) for offset, scale in enumerate(scale_of_pair))
         self.row_variant = [pairs.index((source[0], key)) for source, key in zip(sources.sources, keys, strict=True)]
 
-    def mean(self, source: EstimateOrBatch) -> Tensor:
+    def mean_from_source(self, source: EstimateOrBatch) -> Tensor:
         """Return the mean from a source, in a shape that broadcasts against x; None is the mini-batch."""
         if source is None:
             return self._moments.mean
-        name, blend = parse_estimate(source)
-        value = self._moments.broadcast_population(self._populations[name].mean)
-        return value if blend is None else torch.lerp(self._moments.mean, value, blend.weight(self._moments.slots))
+        value = self._moments.shape_population_value(self._populations[source.name].mean)
+        if source.mixture is None:
+            return value
+        return torch.lerp(self._moments.mean, value, self._moments.stored_share_in(source.mixture))
 
-    def centred(self, source: EstimateOrBatch) -> Tensor:
+    def centred_by_source(self, source: EstimateOrBatch) -> Tensor:
         """Return x less the mean from a source."""
         if source not in self._centred:
             x = self._moments.x
-            self._centred[source] = torch.sub(x, self.mean(source), out=x.new_empty(x.shape))
+            self._centred[source] = torch.sub(x, self.mean_from_source(source), out=x.new_empty(x.shape))
         return self._centred[source]
 
-    def shift(self, variant: int) -> Tensor | None:
+    def find_shift_of_variant(self, variant: int) -> Tensor | None:
         """Return (x − mean of the variant) − (x − centre of its scale); None for zero."""
         centre, source = self.centres[self.variants[variant][0]], self.means[variant]
-        return None if source == centre else self.mean(centre) - self.mean(source)
+        return None if source == centre else self.mean_from_source(centre) - self.mean_from_source(source)
 
-    def scaled(self, gamma: Tensor) -> Tensor:
+    def scaled_inputs_per_scale(self, gamma: Tensor) -> Tensor:
         """Return γ·(x − centre)·r for each scale: (scales, G, N, ...)."""
         out = self._moments.x.new_empty((len(self.scales), *self._moments.x.shape))
         for target, scale, centre in zip(out, self.scales, self.centres, strict=True):
-            torch.mul(self.centred(centre), gamma * scale, out=target)
+            torch.mul(self.centred_by_source(centre), gamma * scale, out=target)
         return out
 
     @property
-    def offsets(self) -> Tensor:
+    def offset_per_variant(self) -> Tensor:
         """Shift times scale of each variant: (variants, G, N or 1, ...)."""
         offsets = []
         for variant, (scale, _) in enumerate(self.variants):
-            shift = self.shift(variant)
+            shift = self.find_shift_of_variant(variant)
             offset = torch.zeros_like(self._moments.mean) if shift is None else shift * self.scales[scale]
             offsets.append(offset.expand_as(self._moments.mean))
         return torch.stack(offsets)
 
     def _compute_deviation(self, key: _DeviationKey) -> Tensor:
-        name, blend = (None, None) if key.source is None else parse_estimate(key.source)
-        deviation = None if name is None else self._populations[name].deviation
+        deviation = None if key.source is None else self._populations[key.source.name].deviation
+        mixture = None if key.source is None else key.source.mixture
         if deviation is not None:
-            deviation = self._moments.broadcast_population(deviation)
-            if blend is None:
+            deviation = self._moments.shape_population_value(deviation)
+            if mixture is None:
                 return deviation
         variance = self._moments.variance
         if key.around is not None:
-            variance = self.centred(key.around).square().mean(self._moments.axes, keepdim=True)
-        batch_deviation = self._formula_variant.batch_deviation(variance, self._moments.count)
-        if deviation is None or blend is None:
+            variance = self.centred_by_source(key.around).square().mean(self._moments.axes, keepdim=True)
+        batch_deviation = self._formula_variant.compute_batch_deviation(
+            variance, self._moments.num_values_per_statistic
+        )
+        if deviation is None or mixture is None:
             return batch_deviation
-        return torch.lerp(batch_deviation.square(), deviation.square(), blend.weight(self._moments.slots)).sqrt()
+        share = self._moments.stored_share_in(mixture)
+        mixed = torch.lerp(batch_deviation.square(), deviation.square(), share)
+        if mixture.has_between_variance and self._prior_mean is not None:
+            shift = self._moments.mean - self._moments.shape_population_value(self._prior_mean)
+            mixed = mixed + share * (1 - share) * shift.square()
+        return torch.sqrt(mixed)
 
 
 class _DeviationKey(NamedTuple):
@@ -165,7 +183,7 @@ class _DeviationKey(NamedTuple):
     around: EstimateOrBatch
 
     @staticmethod
-    def of(mean: EstimateOrBatch, deviation: EstimateOrBatch, *, around_selected_mean: bool) -> _DeviationKey:
+    def from_sources(mean: EstimateOrBatch, deviation: EstimateOrBatch, *, around_selected_mean: bool) -> _DeviationKey:
         """Return the key of a row with these sources."""
         is_population = _DeviationKey(deviation, None).is_population
         return _DeviationKey(deviation, mean if around_selected_mean and not is_population else None)
@@ -173,7 +191,11 @@ class _DeviationKey(NamedTuple):
     @property
     def is_population(self) -> bool:
         """Whether it is a population value, the same for all mini-batches."""
-        return self.source is not None and parse_estimate(self.source)[1] is None
+        return self.source is not None and self.source.mixture is None
+
+
+def _is_finite(source: EstimateOrBatch, sources: PairSourcesByRow) -> bool:
+    return source is not None and source.name in sources.finite_means
 
 
 def _unique_in_order(values: Iterable[_T]) -> list[_T]:

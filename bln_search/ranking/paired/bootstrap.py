@@ -29,7 +29,7 @@ class BootstrapMeans:
     observed: Floats
 
 
-def bootstrap_means(
+def bootstrap_row_means(
     table: OutcomeTable, *metrics: str, draws: int = BOOTSTRAP_DRAWS, random: int = 0
 ) -> list[BootstrapMeans]:
     """Draw seeds and examples with replacement; all seeds of a draw share its examples.
@@ -54,7 +54,7 @@ def bootstrap_means(
     step = max(1, _MAX_WEIGHTS_IN_MEMORY // examples)
     for start in range(0, draws, step):
         part = slice(start, min(start + step, draws))
-        weights = _draw_weights(generator, part.stop - start, examples)
+        weights = _draw_example_counts(generator, part.stop - start, examples)
         means = (weights @ flat).reshape(-1, seeds, rows) / examples
         drawn[part] = np.einsum("bs,bsk->bk", shares[part], means)
     observed = values.mean(axis=(0, 2), dtype=np.float64)
@@ -62,7 +62,7 @@ def bootstrap_means(
     return [BootstrapMeans(*parts) for parts in zip(np.split(drawn, count, 1), np.split(observed, count), strict=True)]
 
 
-def _draw_weights(generator: np.random.Generator, count: int, examples: int) -> NDArray[np.float32]:
+def _draw_example_counts(generator: np.random.Generator, count: int, examples: int) -> NDArray[np.float32]:
     """Number of times each example is drawn, (count, N)."""
     weights = np.empty((count, examples), np.float32)
     for line in weights:
@@ -70,7 +70,7 @@ def _draw_weights(generator: np.random.Generator, count: int, examples: int) -> 
     return weights
 
 
-def difference_intervals(
+def bootstrap_difference_intervals(
     means: BootstrapMeans, differences: PairDifferences, pairs: tuple[NDArray[np.intp], NDArray[np.intp]], seeds: int
 ) -> tuple[Floats, Floats]:
     """Ends of the 95 % confidence intervals of the differences of all pairs.
@@ -102,7 +102,7 @@ def difference_intervals(
     return differences.mean + stretch * low, differences.mean + stretch * high
 
 
-def first_place_shares(means: BootstrapMeans) -> Floats:
+def first_place_share_of_each_row(means: BootstrapMeans) -> Floats:
     """Share of draws in which each row has the lowest mean, (K,); equal rows share a draw."""
     lowest = means.drawn == means.drawn.min(axis=1, keepdims=True)
     shares: Floats = (lowest / lowest.sum(axis=1, keepdims=True)).mean(axis=0)

@@ -28,7 +28,7 @@ _MAX_COEFFICIENTS_IN_MEMORY = 2**24
 """Limit on the number of coefficients in memory."""
 
 
-def selection_bias(table: OutcomeTable, *, draws: int = BOOTSTRAP_DRAWS, random: int = 0) -> float:
+def estimate_selection_bias(table: OutcomeTable, *, draws: int = BOOTSTRAP_DRAWS, random: int = 0) -> float:
     """Expected mean loss of the selected row over other seeds and examples, minus its observed mean loss; nats.
 
     Never negative, and 0 for one row.
@@ -39,14 +39,18 @@ def selection_bias(table: OutcomeTable, *, draws: int = BOOTSTRAP_DRAWS, random:
         random: Seed of the draws.
     """
     means = table.losses.mean(axis=(0, 2), dtype=np.float64)
-    noise = _noise_draws(table, int(means.argmin()), max(1, draws // 2), np.random.default_rng(random))
+    noise = _draw_noise_of_mean_differences(
+        table, int(means.argmin()), max(1, draws // 2), np.random.default_rng(random)
+    )
     lines = np.arange(len(noise))
     added = noise[lines, (means + noise).argmin(axis=1)]
     subtracted = noise[lines, (means - noise).argmin(axis=1)]
     return float((subtracted - added).mean() / np.sqrt(2))
 
 
-def _noise_draws(table: OutcomeTable, best: int, draws: int, generator: np.random.Generator) -> Floats:
+def _draw_noise_of_mean_differences(
+    table: OutcomeTable, best: int, draws: int, generator: np.random.Generator
+) -> Floats:
     """Draws with the covariance of the differences of the means of all rows to that of the best row, (draws, K).
 
     The variance is (MS_seed + max(MS_example − MS_residual, 0))/(S·N), as in the crossed analysis of variance.
@@ -86,13 +90,13 @@ def _draw_contrasts(effects: Floats, draws: int, generator: np.random.Generator)
     count = len(effects)
     step = max(1, _MAX_COEFFICIENTS_IN_MEMORY // count)
     sizes = [min(step, draws - start) for start in range(0, draws, step)]
-    drawn: Floats = np.concatenate([_random_contrasts(size, count, generator) @ effects for size in sizes]) / np.sqrt(
-        count
-    )
+    drawn: Floats = np.concatenate(
+        [_draw_contrast_directions(size, count, generator) @ effects for size in sizes]
+    ) / np.sqrt(count)
     return drawn
 
 
-def _random_contrasts(draws: int, count: int, generator: np.random.Generator) -> NDArray[np.float32]:
+def _draw_contrast_directions(draws: int, count: int, generator: np.random.Generator) -> NDArray[np.float32]:
     """Random directions, (draws, count), uniform among those that sum to 0."""
     directions = generator.standard_normal((draws, count), dtype=np.float32)
     directions -= directions.mean(axis=1, keepdims=True)

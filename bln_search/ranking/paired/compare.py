@@ -19,23 +19,23 @@ from bln_search.ranking.comparison import (
 from bln_search.ranking.paired.bootstrap import (
     BOOTSTRAP_DRAWS,
     BootstrapMeans,
-    bootstrap_means,
-    difference_intervals,
-    first_place_shares,
+    bootstrap_difference_intervals,
+    bootstrap_row_means,
+    first_place_share_of_each_row,
 )
-from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
-from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.ranking.paired.friedman import FriedmanResult, friedman
-from bln_search.ranking.paired.per_seed_tests import FLIPS, per_seed_tests
-from bln_search.ranking.paired.required_seeds import required_seeds
+from bln_search.ranking.paired.bootstrap_selection_bias import estimate_selection_bias
+from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.ranking.paired.friedman import FriedmanResult, friedman_test
+from bln_search.ranking.paired.per_seed_tests import FLIPS, run_per_seed_tests
+from bln_search.ranking.paired.required_seeds import estimate_required_seeds
 from bln_search.ranking.paired.table import Floats, OutcomeTable
-from bln_search.ranking.statistics.intervals import ALPHA, holm
-from bln_search.ranking.statistics.letter_display import compact_letter_display, rank_intervals
+from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm
+from bln_search.ranking.statistics.letter_display import compact_letter_display, rank_interval_of_each_row
 
 _METRICS = "loss", "accuracy"
 
 
-def compare_rows(
+def compare_all_pairs_of_rows(
     keys: Sequence[RowKey], table: OutcomeTable, split: Split, *, not_compared: int = 0, random: int = 0
 ) -> Comparison:
     """Compare the rows of `table` and order them by mean loss.
@@ -52,12 +52,14 @@ def compare_rows(
         random: Seed of all random draws.
     """
     order = [int(row) for row in np.argsort(table.losses.mean(axis=(0, 2), dtype=np.float64), kind="stable")]
-    table = table.select_rows(order)
+    table = table.restrict_to_rows(order)
     metrics = _METRICS if table.has_correctness else _METRICS[:1]
-    bootstrap = dict(zip(metrics, bootstrap_means(table, *metrics, random=random), strict=True))
-    differences = {metric: _pairwise_differences(table, metric, bootstrap[metric]) for metric in metrics}
-    tests = per_seed_tests(table, random=random)
-    mcnemar, wilcoxon, permutation = (_adjust_by_seed(p) for p in (tests.mcnemar, tests.wilcoxon, tests.permutation))
+    bootstrap = dict(zip(metrics, bootstrap_row_means(table, *metrics, random=random), strict=True))
+    differences = {metric: _mean_differences_with_intervals(table, metric, bootstrap[metric]) for metric in metrics}
+    tests = run_per_seed_tests(table, random=random)
+    mcnemar, wilcoxon, permutation = (
+        _holm_adjust_pairs_by_seed(p) for p in (tests.mcnemar, tests.wilcoxon, tests.permutation)
+    )
     pairs = tuple(
         ComparedPair(
             first=int(first),
@@ -68,51 +70,53 @@ def compare_rows(
             wilcoxon=wilcoxon[index],
             permutation=permutation[index],
         )
-        for index, (first, second) in enumerate(zip(*table.pairs, strict=True))
+        for index, (first, second) in enumerate(zip(*table.row_pairs, strict=True))
     )
-    ranks = friedman(table.losses.mean(axis=2, dtype=np.float64))
+    ranks = friedman_test(table.losses.mean(axis=2, dtype=np.float64))
     return Comparison(
         split=split,
         seeds=table.num_seeds,
         examples=table.num_examples,
         not_compared=not_compared,
-        rows=_compared_rows([keys[row] for row in order], table, pairs, ranks, bootstrap["loss"], not_compared),
+        rows=_make_compared_rows([keys[row] for row in order], table, pairs, ranks, bootstrap["loss"], not_compared),
         pairs=pairs,
         friedman=None
         if ranks is None
         else FriedmanTest(statistic=ranks.statistic, p=ranks.p, critical_difference=ranks.critical_difference),
-        optimism=selection_bias(table, random=random),
+        optimism=estimate_selection_bias(table, random=random),
         draws=BOOTSTRAP_DRAWS,
         flips=FLIPS,
-        required_seeds=_required_seeds(table, pairs),
+        required_seeds=_find_required_seeds(table, pairs),
     )
 
 
-def _required_seeds(table: OutcomeTable, pairs: Sequence[ComparedPair]) -> RequiredSeeds | None:
+def _find_required_seeds(table: OutcomeTable, pairs: Sequence[ComparedPair]) -> RequiredSeeds | None:
     """Number of seeds that would separate the first two rows; None where they differ significantly."""
     if not pairs or pairs[0].is_significant:
         return None
     rejected = sum(pair.is_significant for pair in pairs)
-    return required_seeds(table, ALPHA / (len(pairs) - rejected))
+    return estimate_required_seeds(table, ALPHA / (len(pairs) - rejected))
 
 
-def _pairwise_differences(table: OutcomeTable, metric: str, bootstrap: BootstrapMeans) -> list[MeanDifference]:
-    crossed = crossed_differences(table, metric)
-    low, high = difference_intervals(bootstrap, crossed, table.pairs, table.num_seeds)
+def _mean_differences_with_intervals(
+    table: OutcomeTable, metric: str, bootstrap: BootstrapMeans
+) -> list[MeanDifference]:
+    crossed = crossed_anova_differences(table, metric)
+    low, high = bootstrap_difference_intervals(bootstrap, crossed, table.row_pairs, table.num_seeds)
     p_values = crossed.p.tolist()
-    columns = crossed.mean.tolist(), low.tolist(), high.tolist(), p_values, holm(p_values)
+    columns = crossed.mean.tolist(), low.tolist(), high.tolist(), p_values, adjust_p_values_by_holm(p_values)
     return [
         MeanDifference(mean=mean, low=lower, high=upper, p=p, adjusted=adjusted)
         for mean, lower, upper, p, adjusted in zip(*columns, strict=True)
     ]
 
 
-def _adjust_by_seed(p: Floats) -> list[tuple[float, ...]]:
+def _holm_adjust_pairs_by_seed(p: Floats) -> list[tuple[float, ...]]:
     """p values of every seed by pair, after Holm's correction over the pairs of that seed. p: (S, P)."""
-    return list(zip(*(holm(line) for line in p.tolist()), strict=True))
+    return list(zip(*(adjust_p_values_by_holm(line) for line in p.tolist()), strict=True))
 
 
-def _compared_rows(
+def _make_compared_rows(
     keys: Sequence[RowKey],
     table: OutcomeTable,
     pairs: Sequence[ComparedPair],
@@ -122,8 +126,8 @@ def _compared_rows(
 ) -> tuple[ComparedRow, ...]:
     different = {(pair.first, pair.second) for pair in pairs if pair.loss.adjusted < ALPHA}
     letters = compact_letter_display(table.num_rows, different)
-    intervals = rank_intervals(table.num_rows, different)
-    first_shares = first_place_shares(bootstrap).tolist()
+    intervals = rank_interval_of_each_row(table.num_rows, different)
+    first_shares = first_place_share_of_each_row(bootstrap).tolist()
     top_group_size = min((second for first, second in different if first == 0), default=table.num_rows)
     accuracies = table.correct.mean(axis=(0, 2)).tolist() if table.has_correctness else [None] * table.num_rows
     return tuple(

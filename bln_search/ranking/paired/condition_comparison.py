@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
-from bln_search.ranking.paired.crossed_anova import PairDifferences, crossed_differences
-from bln_search.ranking.paired.sum_of_means import are_clusters, compare_sum_of_means
+from bln_search.ranking.paired.crossed_anova import PairDifferences, crossed_anova_differences
+from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero, form_clusters_of_examples
 from bln_search.ranking.paired.table import Floats, OutcomeTable
-from bln_search.ranking.statistics.intervals import ALPHA, holm
+from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm
 from bln_search.ranking.statistics.letter_display import compact_letter_display
 
 _MAX_VALUES_IN_MEMORY = 2**22
@@ -50,7 +50,7 @@ class ConditionComparison:
         return int(np.flatnonzero((first == min(row, other_row)) & (second == max(row, other_row)))[0])
 
 
-def compare_conditions(tables: Sequence[OutcomeTable]) -> ConditionComparison:
+def compare_rows_over_conditions(tables: Sequence[OutcomeTable]) -> ConditionComparison:
     """Compare all pairs of rows.
 
     Args:
@@ -61,11 +61,13 @@ def compare_conditions(tables: Sequence[OutcomeTable]) -> ConditionComparison:
         DataError: The tables have different rows or seeds.
     """
     check_equal_table_shapes(tables)
-    by_condition = tuple(crossed_differences(table, "loss") for table in tables)
-    mean = by_condition[0] if len(tables) == 1 else _mean_differences(tables)
+    by_condition = tuple(crossed_anova_differences(table, "loss") for table in tables)
+    mean = by_condition[0] if len(tables) == 1 else _differences_of_condition_means(tables)
     families = by_condition if len(tables) == 1 else (mean, *by_condition)
-    adjusted = np.split(np.asarray(holm(np.concatenate([part.p for part in families]).tolist())), len(families))
-    first, second = tables[0].pairs
+    adjusted = np.split(
+        np.asarray(adjust_p_values_by_holm(np.concatenate([part.p for part in families]).tolist())), len(families)
+    )
+    first, second = tables[0].row_pairs
     different = {(int(row), int(other)) for row, other, p in zip(first, second, adjusted[0], strict=True) if p < ALPHA}
     return ConditionComparison(
         pairs=(first, second),
@@ -74,7 +76,7 @@ def compare_conditions(tables: Sequence[OutcomeTable]) -> ConditionComparison:
         by_condition=by_condition,
         by_condition_adjusted=tuple(adjusted[-len(tables) :]),
         letters=compact_letter_display(tables[0].num_rows, different),
-        clustered=are_clusters([table.num_examples for table in tables]),
+        clustered=form_clusters_of_examples([table.num_examples for table in tables]),
     )
 
 
@@ -85,13 +87,13 @@ def check_equal_table_shapes(tables: Sequence[OutcomeTable]) -> None:
         raise DataError(f"conditions are compared over the same seeds and rows; they have (seeds, rows) {shapes}")
 
 
-def _mean_differences(tables: Sequence[OutcomeTable]) -> PairDifferences:
+def _differences_of_condition_means(tables: Sequence[OutcomeTable]) -> PairDifferences:
     """Differences of the means over conditions, of all pairs."""
-    first, second = tables[0].pairs
+    first, second = tables[0].row_pairs
     count = len(tables)
     step = max(1, _MAX_VALUES_IN_MEMORY // sum(table.losses.shape[0] * table.num_examples for table in tables))
     parts = [
-        compare_sum_of_means(
+        compare_sums_of_means_with_zero(
             [
                 (
                     table.losses[:, first[start : start + step]].astype(np.float64)

@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 
 from bln_search.ranking.paired.condition_comparison import check_equal_table_shapes
 from bln_search.ranking.paired.crossed_anova import PairDifferences
-from bln_search.ranking.paired.sum_of_means import compare_sum_of_means
+from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
 from bln_search.ranking.paired.table import Floats, OutcomeTable
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_by_row, deciding_conditions
+from bln_search.ranking.selection.condition_criteria import Criterion, criterion_value_by_row, deciding_condition_by_row
 from bln_search.ranking.selection.near_best import is_near_best
-from bln_search.ranking.statistics.intervals import ALPHA, holm
+from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class SelectedRow:
     p_current: float | None
 
 
-def select_over_conditions(
+def select_row_over_conditions(
     tables: Sequence[OutcomeTable],
     criterion: Criterion,
     *,
@@ -81,15 +81,15 @@ def select_over_conditions(
     """
     check_equal_table_shapes(tables)
     losses = np.stack([table.losses.mean(axis=(0, 2), dtype=np.float64) for table in tables], axis=1)
-    values = criterion_by_row(losses, criterion)
+    values = criterion_value_by_row(losses, criterion)
     best = int(values.argmin())
-    excesses = _excesses(tables, losses, criterion, best)
+    excesses = _excess_over_best_row(tables, losses, criterion, best)
     scale = losses.min(axis=0).mean() if criterion is Criterion.REGRET else values[best]
-    near = [row for row in range(len(values)) if row == best or _is_near(excesses, row, float(scale))]
+    near = [row for row in range(len(values)) if row == best or _is_near_best(excesses, row, float(scale))]
     preferred = min(near, key=lambda row: (not independent[row], computed[row], values[row], row))
     row, p_current = preferred, None
     if current is not None and preferred != current:
-        p_current = float(_improvement_p(tables, losses, criterion, current)[preferred])
+        p_current = float(_improvement_p_values(tables, losses, criterion, current)[preferred])
         row = preferred if p_current < ALPHA else current
     return SelectedRow(
         row=row,
@@ -102,42 +102,48 @@ def select_over_conditions(
     )
 
 
-def _is_near(excesses: PairDifferences, row: int, lowest: float) -> bool:
+def _is_near_best(excesses: PairDifferences, row: int, lowest: float) -> bool:
     mean, half, p = (float(values[row]) for values in (excesses.mean, excesses.half, excesses.p))
     return is_near_best(excess=mean, excess_upper=mean + half, p=p, lowest=lowest)
 
 
-def _excesses(tables: Sequence[OutcomeTable], losses: Floats, criterion: Criterion, best: int) -> PairDifferences:
+def _excess_over_best_row(
+    tables: Sequence[OutcomeTable], losses: Floats, criterion: Criterion, best: int
+) -> PairDifferences:
     """Value of each row minus that of the best row, (K,)."""
     rows = np.arange(len(losses))
     if criterion is Criterion.MEAN:
-        return compare_sum_of_means([(_values(table, rows) - _values(table, [best])) / len(tables) for table in tables])
-    deciding = deciding_conditions(losses, criterion)
+        return compare_sums_of_means_with_zero(
+            [(_losses_of_rows(table, rows) - _losses_of_rows(table, [best])) / len(tables) for table in tables]
+        )
+    deciding = deciding_condition_by_row(losses, criterion)
     above = _CriterionLosses(tables, losses, criterion)
     result = PairDifferences(*(np.empty(len(losses)) for _ in range(3)))
     for condition in np.unique(deciding):
         members = np.flatnonzero(deciding == condition)
-        part = above.contrast(members, int(condition), np.asarray([best]), int(deciding[best]))
+        part = above.compare_rows_of_two_conditions(members, int(condition), np.asarray([best]), int(deciding[best]))
         result.mean[members], result.half[members], result.p[members] = part.mean, part.half, part.p
     return result
 
 
-def _improvement_p(tables: Sequence[OutcomeTable], losses: Floats, criterion: Criterion, current: int) -> Floats:
+def _improvement_p_values(tables: Sequence[OutcomeTable], losses: Floats, criterion: Criterion, current: int) -> Floats:
     """Corrected p value that each row is better than the current one, (K,); 1 for rows that are not."""
     rows = np.arange(len(losses))
     if criterion is Criterion.MEAN:
-        gains = compare_sum_of_means(
-            [(_values(table, [current]) - _values(table, rows)) / len(tables) for table in tables]
+        gains = compare_sums_of_means_with_zero(
+            [(_losses_of_rows(table, [current]) - _losses_of_rows(table, rows)) / len(tables) for table in tables]
         )
         p = np.where(gains.mean > 0, gains.p, 1.0)
     else:
-        p = _worst_improvement_p(_CriterionLosses(tables, losses, criterion), len(tables), rows, current)
+        p = _worst_loss_improvement_p_values(_CriterionLosses(tables, losses, criterion), len(tables), rows, current)
     others = rows != current
-    p[others] = holm(p[others].tolist())
+    p[others] = adjust_p_values_by_holm(p[others].tolist())
     return p
 
 
-def _worst_improvement_p(above: _CriterionLosses, conditions: int, rows: NDArray[np.intp], current: int) -> Floats:
+def _worst_loss_improvement_p_values(
+    above: _CriterionLosses, conditions: int, rows: NDArray[np.intp], current: int
+) -> Floats:
     """Intersection-union p value of each row for a lower highest loss than the current one, before Holm's correction.
 
     For each condition of the current row, the largest p value over the conditions of the other row; the least of them,
@@ -147,7 +153,7 @@ def _worst_improvement_p(above: _CriterionLosses, conditions: int, rows: NDArray
     for condition in range(conditions):
         highest = np.zeros(len(rows))
         for other_condition in range(conditions):
-            gains = above.contrast(np.asarray([current]), condition, rows, other_condition)
+            gains = above.compare_rows_of_two_conditions(np.asarray([current]), condition, rows, other_condition)
             highest = np.maximum(highest, np.where(gains.mean > 0, gains.p, 1.0))
         lowest = np.minimum(lowest, highest)
     p: Floats = np.minimum(1.0, lowest * conditions)
@@ -161,28 +167,37 @@ class _CriterionLosses:
         self._tables = tables
         self._lowest: NDArray[np.intp] | None = losses.argmin(axis=0) if criterion is Criterion.REGRET else None
 
-    def contrast(
+    def compare_rows_of_two_conditions(
         self, rows: NDArray[np.intp], condition: int, other_rows: NDArray[np.intp], other_condition: int
     ) -> PairDifferences:
         """Loss of `rows` in a condition minus that of `other_rows` in another one; one of both is a single row."""
         if condition == other_condition:
             table = self._tables[condition]
-            return compare_sum_of_means([_values(table, rows) - _values(table, other_rows)])
-        losses, other_losses = self._above(rows, condition), self._above(other_rows, other_condition)
+            return compare_sums_of_means_with_zero([_losses_of_rows(table, rows) - _losses_of_rows(table, other_rows)])
+        losses, other_losses = (
+            self._regret_or_loss_values(rows, condition),
+            self._regret_or_loss_values(other_rows, other_condition),
+        )
         count = max(len(rows), len(other_rows))
-        return compare_sum_of_means([_repeated(losses, count), _repeated(-other_losses, count)])
+        return compare_sums_of_means_with_zero(
+            [_repeat_for_contrasts(losses, count), _repeat_for_contrasts(-other_losses, count)]
+        )
 
-    def _above(self, rows: NDArray[np.intp], condition: int) -> Floats:
-        values = _values(self._tables[condition], rows)
-        return values if self._lowest is None else values - _values(self._tables[condition], [self._lowest[condition]])
+    def _regret_or_loss_values(self, rows: NDArray[np.intp], condition: int) -> Floats:
+        values = _losses_of_rows(self._tables[condition], rows)
+        return (
+            values
+            if self._lowest is None
+            else values - _losses_of_rows(self._tables[condition], [self._lowest[condition]])
+        )
 
 
-def _values(table: OutcomeTable, rows: Sequence[int] | NDArray[np.intp]) -> Floats:
+def _losses_of_rows(table: OutcomeTable, rows: Sequence[int] | NDArray[np.intp]) -> Floats:
     """Losses of these rows, (S, rows, N)."""
     return table.losses[:, list(rows)].astype(np.float64)
 
 
-def _repeated(values: Floats, count: int) -> Floats:
+def _repeat_for_contrasts(values: Floats, count: int) -> Floats:
     """Values (S, 1 or count, N) for each of `count` contrasts."""
     seeds, _, examples = values.shape
     return np.broadcast_to(values, (seeds, count, examples))

@@ -45,30 +45,33 @@ class PairDifferences:
     p: Floats
 
 
-def crossed_differences(table: OutcomeTable, metric: str) -> PairDifferences:
+def crossed_anova_differences(table: OutcomeTable, metric: str) -> PairDifferences:
     """Compare all pairs of rows on `loss` or `accuracy`.
 
     With one seed only examples are a random effect: the result applies to that network.
     """
     values_of_rows = table.metric_values(metric)
-    first, second = table.pairs
+    first, second = table.row_pairs
     seeds, examples = table.num_seeds, table.num_examples
     step = max(1, _MAX_DIFFERENCES_IN_MEMORY // (seeds * examples))
     chunks = [slice(start, start + step) for start in range(0, len(first), step)]
-    squares = [_sums_of_squares(values_of_rows[:, first[chunk]], values_of_rows[:, second[chunk]]) for chunk in chunks]
+    squares = [
+        _mean_difference_and_sums_of_squares(values_of_rows[:, first[chunk]], values_of_rows[:, second[chunk]])
+        for chunk in chunks
+    ]
     mean, ss_seed, ss_example, ss_residual = np.concatenate(squares or [np.empty((4, 0))], axis=1)
     values = seeds * examples
     if seeds == 1:
-        return intervals_and_p_values(mean, [(ss_example / (examples - 1), examples - 1)], values)
+        return intervals_and_p_values_of_means(mean, [(ss_example / (examples - 1), examples - 1)], values)
     ms_residual = ss_residual / ((seeds - 1) * (examples - 1))
     of_seeds = ss_seed / (seeds - 1)
     if metric == "accuracy":
         of_seeds = np.maximum(of_seeds, ms_residual)
     of_examples = np.maximum(ss_example / (examples - 1) - ms_residual, 0.0)
-    return intervals_and_p_values(mean, [(of_seeds, seeds - 1), (of_examples, examples - 1)], values)
+    return intervals_and_p_values_of_means(mean, [(of_seeds, seeds - 1), (of_examples, examples - 1)], values)
 
 
-def _sums_of_squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
+def _mean_difference_and_sums_of_squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
     """Mean difference and sums of squares of seed, example and residual for each pair, (4, P), from (S, P, N).
 
     They are computed from the differences themselves, because sums of products of rows would suffer from cancellation
@@ -85,7 +88,7 @@ def _sums_of_squares(first: NDArray[np.float32], second: NDArray[np.float32]) ->
     return np.stack([mean, *sums, (differences**2).sum(axis=(0, 2))])
 
 
-def intervals_and_p_values(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> PairDifferences:
+def intervals_and_p_values_of_means(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> PairDifferences:
     """Intervals and p values of means.
 
     Args:
@@ -94,7 +97,7 @@ def intervals_and_p_values(mean: Floats, parts: Sequence[tuple[Floats, int]], va
         values: Number of values of which `mean` is the mean; 1 if `parts` are components of the variance of the mean.
     """
     half = np.sqrt(_squared_half_widths(np.full(mean.shape, 1 - CONFIDENCE_LEVEL), parts) / values)
-    low, high = _p_value_bounds(mean**2 * values, parts)
+    low, high = _log10_p_value_bounds(mean**2 * values, parts)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         too_low = _squared_half_widths(10.0**middle, parts) > mean**2 * values
@@ -104,7 +107,7 @@ def intervals_and_p_values(mean: Floats, parts: Sequence[tuple[Floats, int]], va
     return PairDifferences(mean, half, p)
 
 
-def _p_value_bounds(reached: Floats, parts: Sequence[tuple[Floats, int]]) -> tuple[Floats, Floats]:
+def _log10_p_value_bounds(reached: Floats, parts: Sequence[tuple[Floats, int]]) -> tuple[Floats, Floats]:
     """Bounds of log10(p): the whole variance with the largest number of degrees of freedom, and with the smallest."""
     degrees = [number for _, number in parts]
     with np.errstate(divide="ignore", invalid="ignore"):

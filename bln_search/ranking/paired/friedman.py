@@ -22,7 +22,7 @@ class FriedmanResult:
     critical_difference: float
 
 
-def friedman(means: Floats) -> FriedmanResult | None:
+def friedman_test(means: Floats) -> FriedmanResult | None:
     """Friedman's test with seeds as blocks.
 
     The critical difference is q·√(K(K+1)/6S), with q the quantile of the studentized range over √2 (Nemenyi 1963;

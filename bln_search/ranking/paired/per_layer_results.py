@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.core.records import Outcomes
-from bln_search.ranking.paired.crossed_anova import crossed_differences
+from bln_search.core.records import ExampleOutcomes
+from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
 from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.per_layer import (
     ConfirmedDifference,
@@ -24,7 +24,7 @@ from bln_search.ranking.per_layer import (
     PerLayerResult,
     PerLayerRow,
 )
-from bln_search.ranking.statistics.intervals import t_interval
+from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.sections.layer_search import LayersSpec
 
 _MAX_STORED_ROWS = 100
@@ -68,7 +68,7 @@ class NetworkSearchResult(Protocol):
 _Search = TypeVar("_Search", bound=NetworkSearchResult)
 
 
-def per_layer_result(
+def combine_network_searches(
     searches: Sequence[NetworkSearchResult], *, batch_size: int, estimate: PopulationEstimate, seeds: Sequence[int]
 ) -> PerLayerResult:
     """Combine the searches of one arm at one point that have the specification of the latest one.
@@ -79,7 +79,7 @@ def per_layer_result(
         estimate: Population estimate.
         seeds: Seeds of all trained networks of the arm at the point.
     """
-    last = latest_search(searches)
+    last = last_ended_search(searches)
     spec = last.spec
     comparable = [search for search in searches if search.spec == spec and search.record.space == last.record.space]
     records = [search.record for search in comparable]
@@ -93,25 +93,25 @@ def per_layer_result(
         batch_size=batch_size,
         examples=len(records[-1].confirmed.losses),
         folds=spec.folds,
-        size=str(space.size),
+        size=str(space.num_configurations),
         layers=space.layers,
-        choices=_layer_choices(records[-1]),
-        networks=tuple(_network_choice(search.seed, search.record) for search in comparable),
-        rows=_best_rows(space, records),
-        uniform=_uniform_rows(space, records),
-        effects=_switch_effects(records),
+        choices=_make_layer_choices(records[-1]),
+        networks=tuple(_make_network_choice(search.seed, search.record) for search in comparable),
+        rows=_make_best_per_layer_rows(space, records),
+        uniform=_make_uniform_per_layer_rows(space, records),
+        effects=_mean_switch_effects(records),
         marginal=records[-1].marginal,
-        difference=confirmed_difference(records),
+        difference=compute_confirmed_difference(records),
         pending_seeds=tuple(sorted(set(seeds) - {search.seed for search in comparable})),
     )
 
 
-def latest_search(searches: Sequence[_Search]) -> _Search:
+def last_ended_search(searches: Sequence[_Search]) -> _Search:
     """The search that ended last."""
     return max(searches, key=lambda search: search.made_at)
 
 
-def confirmed_difference(records: Sequence[LayerSearchRecord]) -> ConfirmedDifference | None:
+def compute_confirmed_difference(records: Sequence[LayerSearchRecord]) -> ConfirmedDifference | None:
     """Held-out loss of per-layer configurations minus that of uniform ones, over seeds and examples.
 
     With one network the interval applies to that network and other examples.
@@ -124,18 +124,18 @@ def confirmed_difference(records: Sequence[LayerSearchRecord]) -> ConfirmedDiffe
         return None
     correct = [np.stack([record.confirmed.correct, record.confirmed_uniform.correct]) for record in records]
     table = OutcomeTable(np.stack(losses).astype(np.float32), np.stack(correct))
-    crossed = crossed_differences(table, "loss")
+    crossed = crossed_anova_differences(table, "loss")
     mean, half, p = float(crossed.mean[0]), float(crossed.half[0]), float(crossed.p[0])
     return ConfirmedDifference(mean=mean, low=mean - half, high=mean + half, p=p, networks=len(records))
 
 
-def _layer_choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
+def _make_layer_choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
     space = record.space
     return tuple(
         LayerChoice(
             name=choice.name,
             layers=tuple(space.layers[index] for index in choice.layers),
-            options=choice.labels,
+            options=choice.option_codes,
             excluded=dict(record.excluded.get(choice.name, {})),
         )
         for choice in space.choices
@@ -143,20 +143,20 @@ def _layer_choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
     )
 
 
-def _network_choice(seed: int, record: LayerSearchRecord) -> NetworkChoice:
+def _make_network_choice(seed: int, record: LayerSearchRecord) -> NetworkChoice:
     space = record.space
     best, uniform = (None, None) if record.test is None else record.test
     return NetworkChoice(
         seed=seed,
         evaluations=record.evaluations,
-        best=str(space.configuration(record.best)),
-        uniform=uniform_configuration(space, record.uniform),
-        chosen=tuple(str(space.configuration(digits)) for digits in record.chosen),
+        best=str(space.configuration_of_digits(record.best)),
+        uniform=uniform_configuration_of_digits(space, record.uniform),
+        chosen=tuple(str(space.configuration_of_digits(digits)) for digits in record.chosen),
         apparent=record.apparent,
-        loss=_mean_loss(record.confirmed),
+        loss=_mean_loss_or_infinity(record.confirmed),
         accuracy=float(record.confirmed.correct.mean()),
         uniform_apparent=record.apparent_uniform,
-        uniform_loss=_mean_loss(record.confirmed_uniform),
+        uniform_loss=_mean_loss_or_infinity(record.confirmed_uniform),
         uniform_accuracy=float(record.confirmed_uniform.correct.mean()),
         test_loss=None if best is None else best[0],
         test_accuracy=None if best is None else best[1],
@@ -165,29 +165,33 @@ def _network_choice(seed: int, record: LayerSearchRecord) -> NetworkChoice:
     )
 
 
-def _mean_loss(outcomes: Outcomes) -> float:
+def _mean_loss_or_infinity(outcomes: ExampleOutcomes) -> float:
     """Mean loss; infinite where it is NaN."""
     mean = float(outcomes.losses.mean(dtype=np.float64))
     return math.inf if math.isnan(mean) else mean
 
 
-def uniform_configuration(space: ConfigurationSpace, digits: Sequence[int]) -> str:
+def uniform_configuration_of_digits(space: ConfigurationSpace, digits: Sequence[int]) -> str:
     """Configuration of all layers. digits: of a uniform per-layer configuration."""
-    return next(str(code) for code, uniform in space.uniform_digits().items() if uniform == tuple(digits))
+    return next(
+        str(code) for code, uniform in space.digits_by_uniform_configuration().items() if uniform == tuple(digits)
+    )
 
 
-def _best_rows(space: ConfigurationSpace, records: Sequence[LayerSearchRecord]) -> tuple[PerLayerRow, ...]:
+def _make_best_per_layer_rows(
+    space: ConfigurationSpace, records: Sequence[LayerSearchRecord]
+) -> tuple[PerLayerRow, ...]:
     """The best configurations by mean loss over networks, of those that were evaluated for every network."""
-    digits, losses, accuracies = _common_losses(records)
+    digits, losses, accuracies = _losses_of_common_configurations(records)
     if not len(losses):
         return ()
     means = losses.mean(0)
     order = np.argsort(means, kind="stable")[:_MAX_STORED_ROWS]
     return tuple(
-        _per_layer_row(
+        _make_per_layer_row(
             str(
-                space.configuration(
-                    space.digits_at(int(index)) if digits is None else [int(digit) for digit in digits[index]]
+                space.configuration_of_digits(
+                    space.digits_at_index(int(index)) if digits is None else [int(digit) for digit in digits[index]]
                 )
             ),
             losses[:, index].tolist(),
@@ -198,48 +202,61 @@ def _best_rows(space: ConfigurationSpace, records: Sequence[LayerSearchRecord]) 
     )
 
 
-def _common_losses(
+def _losses_of_common_configurations(
     records: Sequence[LayerSearchRecord],
 ) -> tuple[NDArray[np.uint8] | None, NDArray[np.float64], NDArray[np.float64]]:
     """Digits of the configurations (None: all), and their losses and accuracies, (networks, configurations)."""
     all_sums = [record.sums for record in records]
     if all(sums.digits is None for sums in all_sums):
-        return None, np.stack([sums.mean_loss for sums in all_sums]), np.stack([sums.accuracy for sums in all_sums])
-    tables = [_by_digits(record) for record in records]
+        return (
+            None,
+            np.stack([sums.mean_loss_per_configuration for sums in all_sums]),
+            np.stack([sums.accuracy_per_configuration for sums in all_sums]),
+        )
+    tables = [_loss_and_accuracy_by_digits(record) for record in records]
     shared = [key for key in tables[0] if all(key in table for table in tables)]
     digits = np.array([np.frombuffer(key, np.uint8) for key in shared])
     values = np.array([[table[key] for key in shared] for table in tables]).reshape(len(tables), len(shared), 2)
     return digits, values[..., 0], values[..., 1]
 
 
-def _by_digits(record: LayerSearchRecord) -> dict[bytes, tuple[float, float]]:
+def _loss_and_accuracy_by_digits(record: LayerSearchRecord) -> dict[bytes, tuple[float, float]]:
     sums = record.sums
     assert sums.digits is not None
-    pairs = zip(sums.mean_loss.tolist(), sums.accuracy.tolist(), strict=True)
+    pairs = zip(sums.mean_loss_per_configuration.tolist(), sums.accuracy_per_configuration.tolist(), strict=True)
     return {row.tobytes(): pair for row, pair in zip(sums.digits, pairs, strict=True)}
 
 
-def _uniform_rows(space: ConfigurationSpace, records: Sequence[LayerSearchRecord]) -> tuple[PerLayerRow, ...]:
+def _make_uniform_per_layer_rows(
+    space: ConfigurationSpace, records: Sequence[LayerSearchRecord]
+) -> tuple[PerLayerRow, ...]:
     """Uniform configurations by increasing mean loss."""
     rows = []
-    tables = [None if record.sums.digits is None else _by_digits(record) for record in records]
-    for configuration, digits in space.uniform_digits().items():
+    tables = [None if record.sums.digits is None else _loss_and_accuracy_by_digits(record) for record in records]
+    for configuration, digits in space.digits_by_uniform_configuration().items():
         pairs = []
         for record, table in zip(records, tables, strict=True):
             if table is not None:
                 pairs.append(table[np.array(digits, np.uint8).tobytes()])
             else:
-                index = space.index(digits)
-                pairs.append((float(record.sums.mean_loss[index]), float(record.sums.accuracy[index])))
+                index = space.index_of_digits(digits)
+                pairs.append(
+                    (
+                        float(record.sums.mean_loss_per_configuration[index]),
+                        float(record.sums.accuracy_per_configuration[index]),
+                    )
+                )
         if np.isfinite(pairs).all():
             rows.append(
-                _per_layer_row(str(configuration), [loss for loss, _ in pairs], [accuracy for _, accuracy in pairs])
+                _make_per_layer_row(
+                    str(configuration), [loss for loss, _ in pairs], [accuracy for _, accuracy in pairs]
+                )
             )
     return tuple(sorted(rows, key=lambda row: row.loss))
 
 
-def _per_layer_row(configuration: str, losses: Sequence[float], accuracies: Sequence[float]) -> PerLayerRow:
-    loss, accuracy = t_interval(losses), t_interval(accuracies)
+def _make_per_layer_row(configuration: str, losses: Sequence[float], accuracies: Sequence[float]) -> PerLayerRow:
+    loss, accuracy = mean_with_t_interval(losses), mean_with_t_interval(accuracies)
     return PerLayerRow(
         configuration=configuration,
         loss=loss.mean,
@@ -250,12 +267,12 @@ def _per_layer_row(configuration: str, losses: Sequence[float], accuracies: Sequ
     )
 
 
-def _switch_effects(records: Sequence[LayerSearchRecord]) -> tuple[LayerSwitchEffect, ...]:
+def _mean_switch_effects(records: Sequence[LayerSearchRecord]) -> tuple[LayerSwitchEffect, ...]:
     names = dict.fromkeys(name for record in records for name in record.effects)
     effects = []
     for choice, statistic in names:
         values = [record.effects[choice, statistic] for record in records if (choice, statistic) in record.effects]
-        size = t_interval(values)
+        size = mean_with_t_interval(values)
         effects.append(
             LayerSwitchEffect(choice=choice, statistic=statistic, loss=size.mean, half=size.half, networks=size.n)
         )

@@ -35,18 +35,20 @@ class PerSeedTests:
     permutation: Floats
 
 
-def per_seed_tests(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> PerSeedTests:
+def run_per_seed_tests(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> PerSeedTests:
     """Run the three tests on all pairs under every seed. random: seed of the sign flips."""
-    return PerSeedTests(mcnemar(table), wilcoxon(table), permutation_test(table, flips=flips, random=random))
+    return PerSeedTests(
+        mcnemar_p_values(table), wilcoxon_p_values(table), permutation_p_values(table, flips=flips, random=random)
+    )
 
 
-def mcnemar(table: OutcomeTable) -> Floats:
+def mcnemar_p_values(table: OutcomeTable) -> Floats:
     """Exact test of equal accuracy (McNemar 1947): discordant examples follow a binomial distribution with p = 1/2.
 
     Returns:
         p values, (S, P).
     """
-    first, second = table.pairs
+    first, second = table.row_pairs
     correct = table.correct.astype(np.float32)
     both = np.einsum("skn,sjn->skj", correct, correct, optimize=True)
     counts = correct.sum(axis=2)
@@ -57,7 +59,7 @@ def mcnemar(table: OutcomeTable) -> Floats:
     return p
 
 
-def wilcoxon(table: OutcomeTable) -> Floats:
+def wilcoxon_p_values(table: OutcomeTable) -> Floats:
     """Signed-rank test of a symmetric difference of losses around 0 (Wilcoxon 1945); zero differences are discarded.
 
     For more than 50 examples the normal approximation with correction for ties is used, as in SciPy, but computed for
@@ -66,31 +68,31 @@ def wilcoxon(table: OutcomeTable) -> Floats:
     Returns:
         p values, (S, P).
     """
-    first, second = table.pairs
+    first, second = table.row_pairs
     rows = []
     for losses in table.losses:
         differences = losses[first] - losses[second]
         rows.append(
-            _exact_wilcoxon(differences)
+            _exact_wilcoxon_p_values(differences)
             if table.num_examples <= _MAX_EXACT_EXAMPLES
-            else _approximate_wilcoxon(differences)
+            else _approximate_wilcoxon_p_values(differences)
         )
     return np.stack(rows) if len(first) else np.empty((table.num_seeds, 0))
 
 
-def _exact_wilcoxon(differences: NDArray[np.float32]) -> Floats:
+def _exact_wilcoxon_p_values(differences: NDArray[np.float32]) -> Floats:
     return np.array(
         [float(stats.wilcoxon(line.astype(np.float64)).pvalue) if np.any(line) else 1.0 for line in differences]
     )
 
 
-def _approximate_wilcoxon(differences: NDArray[np.float32]) -> Floats:
+def _approximate_wilcoxon_p_values(differences: NDArray[np.float32]) -> Floats:
     """p value of each line of differences (P, N)."""
-    p: Floats = 2 * stats.norm.sf(np.array([_signed_rank(line) for line in differences]))
+    p: Floats = 2 * stats.norm.sf(np.array([_standardized_signed_rank(line) for line in differences]))
     return p
 
 
-def _signed_rank(line: NDArray[np.float32]) -> float:
+def _standardized_signed_rank(line: NDArray[np.float32]) -> float:
     """Standardized signed-rank statistic.
 
     The bit patterns of positive floats are ordered as their values, so one sort orders values together with signs.
@@ -111,7 +113,7 @@ def _signed_rank(line: NDArray[np.float32]) -> float:
     return float(abs(positive - n * (n + 1) / 4) / np.sqrt(variance))
 
 
-def permutation_test(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> Floats:
+def permutation_p_values(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> Floats:
     """Paired permutation test of equal mean losses by random sign flips.
 
     p = (1 + number of flips with a difference at least as large)/(1 + flips) (Phipson & Smyth 2010). All pairs use the
@@ -125,7 +127,7 @@ def permutation_test(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0
     Returns:
         p values, (S, P).
     """
-    first, second = table.pairs
+    first, second = table.row_pairs
     seeds, rows, examples = table.losses.shape
     best = int(
         table.losses.mean(axis=(0, 2), dtype=np.float64).argmin()
@@ -133,7 +135,7 @@ def permutation_test(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0
     centred = table.losses - table.losses[:, best : best + 1]
     flat = centred.reshape(seeds * rows, examples)
     total = flat.sum(axis=1, dtype=np.float64).astype(np.float32)
-    observed = _pair_differences(total.reshape(1, seeds, rows), first, second)[0]
+    observed = _sums_of_pair_differences(total.reshape(1, seeds, rows), first, second)[0]
     norms = np.linalg.norm(flat.astype(np.float64), axis=1).reshape(seeds, rows)
     threshold = np.abs(observed) * (1 - 1e-5) - _ROUNDING_TOLERANCE * (norms[:, first] + norms[:, second])
     generator = np.random.default_rng(random)
@@ -143,13 +145,15 @@ def permutation_test(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0
         count = min(step, flips - start)
         bits = np.frombuffer(generator.bytes(count * ((examples + 7) // 8)), np.uint8).reshape(count, -1)
         positive = np.unpackbits(bits, axis=1, count=examples).astype(np.float32)
-        flipped = _pair_differences((2 * (positive @ flat.T) - total).reshape(count, seeds, rows), first, second)
+        flipped = _sums_of_pair_differences(
+            (2 * (positive @ flat.T) - total).reshape(count, seeds, rows), first, second
+        )
         extreme += (np.abs(flipped) >= threshold).sum(axis=0)
     p: Floats = (1 + extreme) / (1 + flips)
     return p
 
 
-def _pair_differences(
+def _sums_of_pair_differences(
     sums: NDArray[np.float32], first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> NDArray[np.float32]:
     return sums[:, :, first] - sums[:, :, second]

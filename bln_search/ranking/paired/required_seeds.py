@@ -14,14 +14,14 @@ import numpy as np
 from scipy import special
 
 from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, POWER, RequiredSeeds
-from bln_search.ranking.paired.sum_of_means import example_variance
+from bln_search.ranking.paired.sum_of_means import variance_of_mean_from_examples
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 
 _NODES = 2_000
 """Number of quantiles of the chi-squared distribution over which the power is averaged."""
 
 
-def required_seeds(table: OutcomeTable, level: float) -> RequiredSeeds | None:
+def estimate_required_seeds(table: OutcomeTable, level: float) -> RequiredSeeds | None:
     """Number of seeds with which the first two rows would differ significantly with a probability of 80 %.
 
     Args:
@@ -35,7 +35,7 @@ def required_seeds(table: OutcomeTable, level: float) -> RequiredSeeds | None:
         return None
     differences = table.losses[:, 0].astype(np.float64) - table.losses[:, 1]
     mean, of_seeds = float(differences.mean()), float(differences.mean(axis=1).var(ddof=1))
-    of_examples = float(example_variance(differences[:, None])[0])
+    of_examples = float(variance_of_mean_from_examples(differences[:, None])[0])
     if mean == 0 or of_seeds + of_examples == 0:
         return None
     if _max_power_over_seeds(mean, of_examples, level, table.num_examples) < POWER:
@@ -66,7 +66,7 @@ def crossed_test_power(
     reach = _t_quantile(level, seeds - 1) ** 2 * of_seeds * scaled / seeds
     critical = np.sqrt(reach + _t_quantile(level, examples - 1) ** 2 * of_examples)
     deviation = np.sqrt(of_seeds / seeds + of_examples)
-    return float(_probability_outside(critical, mean, deviation).mean())
+    return float(_normal_probability_outside(critical, mean, deviation).mean())
 
 
 def _max_power_over_seeds(mean: float, of_examples: float, level: float, examples: int) -> float:
@@ -75,10 +75,10 @@ def _max_power_over_seeds(mean: float, of_examples: float, level: float, example
         return 1.0
     deviation = np.sqrt(of_examples)
     critical = np.asarray([_t_quantile(level, examples - 1) * deviation])
-    return float(_probability_outside(critical, mean, deviation)[0])
+    return float(_normal_probability_outside(critical, mean, deviation)[0])
 
 
-def _probability_outside(critical: Floats, mean: float, deviation: float) -> Floats:
+def _normal_probability_outside(critical: Floats, mean: float, deviation: float) -> Floats:
     """Probability that a normal value lies outside ± `critical`."""
     outside: Floats = special.ndtr((mean - critical) / deviation) + special.ndtr((-mean - critical) / deviation)
     return outside

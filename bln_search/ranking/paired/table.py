@@ -58,7 +58,7 @@ class OutcomeTable:
         return int(self.losses.shape[2])
 
     @cached_property
-    def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def row_pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """First and second row of every pair, (P,) each, with first < second."""
         first, second = np.triu_indices(self.num_rows, 1)
         return first, second
@@ -67,6 +67,6 @@ class OutcomeTable:
         """Values of `loss` or `accuracy`, (S, K, N)."""
         return self.losses if metric == "loss" else self.correct.astype(np.float32)
 
-    def select_rows(self, rows: Sequence[int]) -> OutcomeTable:
+    def restrict_to_rows(self, rows: Sequence[int]) -> OutcomeTable:
         """The outcomes of these rows."""
         return OutcomeTable(self.losses[:, list(rows)], self.correct[:, list(rows)], self.has_correctness)

@@ -30,8 +30,10 @@ class ArmsNoBetterThanPrior(AnalysisPart):
     baseline: ClassPriorBaseline = Field(validation_alias="guess")
 
 
-def compare_with_class_prior(board: Leaderboard, baseline: ClassPriorBaseline | None) -> ArmsNoBetterThanPrior | None:
-    """Compare the best ranked row of each arm with the baseline.
+def find_arms_no_better_than_prior(
+    board: Leaderboard, baseline: ClassPriorBaseline | None
+) -> ArmsNoBetterThanPrior | None:
+    """Find the arms whose best ranked row has no lower loss than the baseline.
 
     Returns:
         None where every arm has a row that is better, or the baseline is unknown.

@@ -25,7 +25,7 @@ class Certainty(StrEnum):
     UNDECIDED = "cannot tell"
 
 
-def certainty(recommendation: Recommendation, comparison: Comparison) -> Certainty:
+def assess_certainty_of_best_row(recommendation: Recommendation, comparison: Comparison) -> Certainty:
     """How certain it is that the first row of the comparison is the best one."""
     if recommendation.confidence is Confidence.SIGNIFICANT:
         return Certainty.CLEAR
@@ -34,7 +34,7 @@ def certainty(recommendation: Recommendation, comparison: Comparison) -> Certain
     return Certainty.LIKELY
 
 
-def num_additional_seeds(comparison: Comparison) -> int | None:
+def find_num_additional_seeds(comparison: Comparison) -> int | None:
     """Number of further seeds that would separate the first two rows; None where it is unknown or too large to name."""
     required = comparison.required_seeds
     if required is None or required.seeds is None or required.seeds <= comparison.seeds:

@@ -25,22 +25,24 @@ class Criterion(StrEnum):
     REGRET = "regret"
 
 
-def regrets(losses: Floats) -> Floats:
+def regret_by_row_and_condition(losses: Floats) -> Floats:
     """Loss of each row minus the lowest loss of any row in that condition. losses: (K rows, C conditions)."""
     above: Floats = losses - losses.min(axis=0)
     return above
 
 
-def criterion_by_row(losses: Floats, criterion: Criterion) -> Floats:
+def criterion_value_by_row(losses: Floats, criterion: Criterion) -> Floats:
     """Value of each row, (K,). losses: (K rows, C conditions)."""
     if criterion is Criterion.MEAN:
         means: Floats = losses.mean(axis=1)
         return means
-    highest: Floats = (regrets(losses) if criterion is Criterion.REGRET else losses).max(axis=1)
+    highest: Floats = (regret_by_row_and_condition(losses) if criterion is Criterion.REGRET else losses).max(axis=1)
     return highest
 
 
-def deciding_conditions(losses: Floats, criterion: Criterion) -> NDArray[np.intp]:
+def deciding_condition_by_row(losses: Floats, criterion: Criterion) -> NDArray[np.intp]:
     """Index of the condition that gives each row its value under `WORST` or `REGRET`, (K,)."""
-    deciding: NDArray[np.intp] = (regrets(losses) if criterion is Criterion.REGRET else losses).argmax(axis=1)
+    deciding: NDArray[np.intp] = (
+        regret_by_row_and_condition(losses) if criterion is Criterion.REGRET else losses
+    ).argmax(axis=1)
     return deciding

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval, welch_interval
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval, welch_interval
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class SharedRow:
     differences: tuple[ConfidenceInterval | None, ...]
 
 
-def match_rows(studies: Sequence[dict[RowKey, LossBySeed]], limit: int | None) -> tuple[list[SharedRow], int]:
+def match_rows_between_studies(
+    studies: Sequence[dict[RowKey, LossBySeed]], limit: int | None
+) -> tuple[list[SharedRow], int]:
     """Match rows between studies by their key.
 
     Rows of the first study come first, by increasing mean loss; then rows of the second study that the first one lacks,
@@ -47,11 +49,11 @@ def match_rows(studies: Sequence[dict[RowKey, LossBySeed]], limit: int | None) -
         for key in study:
             study_count[key] = study_count.get(key, 0) + 1
     shared = [key for key, count in study_count.items() if count > 1]
-    shared.sort(key=lambda key: _sort_key(key, studies))
+    shared.sort(key=lambda key: _shared_row_sort_key(key, studies))
     return [_make_shared_row(key, studies) for key in shared[:limit]], len(shared)
 
 
-def _sort_key(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> tuple[int, float]:
+def _shared_row_sort_key(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> tuple[int, float]:
     return next(
         (position, statistics.fmean(study[key].values())) for position, study in enumerate(studies) if key in study
     )
@@ -62,18 +64,20 @@ def _make_shared_row(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -
     first = by_study[0]
     return SharedRow(
         key,
-        tuple(None if losses is None else t_interval(list(losses.values())) for losses in by_study),
+        tuple(None if losses is None else mean_with_t_interval(list(losses.values())) for losses in by_study),
         tuple(
-            None if losses is None or first is None or losses is first else loss_difference(losses, first)
+            None
+            if losses is None or first is None or losses is first
+            else loss_difference_between_studies(losses, first)
             for losses in by_study
         ),
     )
 
 
-def loss_difference(losses: LossBySeed, first: LossBySeed) -> ConfidenceInterval:
+def loss_difference_between_studies(losses: LossBySeed, first: LossBySeed) -> ConfidenceInterval:
     """Mean loss minus that of the first study: paired by seed if both have the same seeds, else Welch's interval."""
     if losses.keys() == first.keys():
-        return t_interval([losses[seed] - first[seed] for seed in sorted(first)])
+        return mean_with_t_interval([losses[seed] - first[seed] for seed in sorted(first)])
     return welch_interval(list(losses.values()), list(first.values()))
 
 
@@ -93,7 +97,9 @@ class BestRowDifference:
     difference: ConfidenceInterval
 
 
-def best_row_difference(first: dict[RowKey, LossBySeed], other: dict[RowKey, LossBySeed]) -> BestRowDifference | None:
+def compare_best_rows_of_studies(
+    first: dict[RowKey, LossBySeed], other: dict[RowKey, LossBySeed]
+) -> BestRowDifference | None:
     """Compare the rows of lowest mean loss of two studies, whether or not they are the same row.
 
     Only rows with all seeds of their study count: the mean of a row that lacks seeds is over other networks.
@@ -101,13 +107,13 @@ def best_row_difference(first: dict[RowKey, LossBySeed], other: dict[RowKey, Los
     Returns:
         None where a study has no row.
     """
-    best = [_lowest_row(study) for study in (first, other)]
+    best = [_find_row_of_lowest_loss(study) for study in (first, other)]
     if best[0] is None or best[1] is None:
         return None
-    return BestRowDifference(best[0], best[1], loss_difference(other[best[1]], first[best[0]]))
+    return BestRowDifference(best[0], best[1], loss_difference_between_studies(other[best[1]], first[best[0]]))
 
 
-def _lowest_row(study: dict[RowKey, LossBySeed]) -> RowKey | None:
+def _find_row_of_lowest_loss(study: dict[RowKey, LossBySeed]) -> RowKey | None:
     seeds = max((len(losses) for losses in study.values()), default=0)
     complete = [key for key, losses in study.items() if len(losses) == seeds]
     return min(complete, key=lambda key: statistics.fmean(study[key].values()), default=None)

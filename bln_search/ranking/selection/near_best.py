@@ -18,7 +18,7 @@ from statistics import fmean
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.statistics.intervals import ALPHA, paired_t_p
+from bln_search.ranking.statistics.intervals import ALPHA, paired_t_test_p_value
 
 _P_OF_ONE_STANDARD_ERROR = 0.32
 """Uncorrected p value of a difference of one standard error: 2Φ(−1)."""
@@ -27,18 +27,18 @@ _MAX_RELATIVE_EXCESS = 0.1
 _NEGLIGIBLE_RELATIVE_EXCESS = 0.01
 
 
-def rows_near_best(comparison: Comparison) -> list[ComparedRow]:
+def list_rows_near_best(comparison: Comparison) -> list[ComparedRow]:
     """The best row and the rows near it."""
     best = comparison.rows[0]
     near = [best]
     for index, row in enumerate(comparison.rows[1:], start=1):
-        pair = comparison.pair(0, index)
-        if pair is not None and _is_near(pair, best.loss):
+        pair = comparison.find_pair(0, index)
+        if pair is not None and _is_pair_near_best(pair, best.loss):
             near.append(row)
     return near
 
 
-def _is_near(pair: ComparedPair, lowest: float) -> bool:
+def _is_pair_near_best(pair: ComparedPair, lowest: float) -> bool:
     return is_near_best(
         excess=-pair.loss.mean,
         excess_upper=-pair.loss.low,
@@ -63,7 +63,7 @@ def is_near_best(*, excess: float, excess_upper: float, p: float, lowest: float)
     )
 
 
-def batch_sizes_near_best(
+def list_batch_sizes_near_best(
     row: ComparedRow, losses_by_size: Mapping[int, Mapping[RowKey, LossBySeed]], seeds: int
 ) -> tuple[int, ...]:
     """The mini-batch size at which the row was ranked, and others at which it is near the best row of that size.
@@ -77,12 +77,12 @@ def batch_sizes_near_best(
     for size, losses in losses_by_size.items():
         complete = [by_seed for by_seed in losses.values() if len(by_seed) == seeds]
         of_row = losses.get(row.key._replace(batch_size=size))
-        if of_row is not None and len(of_row) == seeds and _is_near_at_size(of_row, complete):
+        if of_row is not None and len(of_row) == seeds and _is_row_near_best_at_size(of_row, complete):
             sizes.add(size)
     return tuple(sorted(sizes))
 
 
-def _is_near_at_size(of_row: LossBySeed, all_losses: Sequence[LossBySeed]) -> bool:
+def _is_row_near_best_at_size(of_row: LossBySeed, all_losses: Sequence[LossBySeed]) -> bool:
     """Whether the mean loss is the lowest, or at most 10 % above it without a significant difference over seeds.
 
     False where the seeds permit no test.
@@ -93,5 +93,5 @@ def _is_near_at_size(of_row: LossBySeed, all_losses: Sequence[LossBySeed]) -> bo
     lowest = fmean(best.values())
     if best.keys() != of_row.keys() or fmean(of_row.values()) - lowest > _MAX_RELATIVE_EXCESS * abs(lowest):
         return False
-    p = paired_t_p([of_row[seed] - best[seed] for seed in sorted(of_row)])
+    p = paired_t_test_p_value([of_row[seed] - best[seed] for seed in sorted(of_row)])
     return p is not None and p >= ALPHA

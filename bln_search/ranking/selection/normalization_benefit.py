@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bln_search.core.configuration import Method, mini_batch_configuration
+from bln_search.core.configuration import mini_batch_configuration_of
 from bln_search.core.enums import Split
+from bln_search.core.method import Method
 from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference
 from bln_search.ranking.statistics.intervals import ALPHA
 
-WITHOUT_NORMALIZATION = mini_batch_configuration(Method.NONE)
+WITHOUT_NORMALIZATION = mini_batch_configuration_of(Method.NONE)
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class NormalizationBenefit:
         return self.difference.adjusted < ALPHA
 
 
-def normalization_benefit(comparison: Comparison | None) -> NormalizationBenefit | None:
+def compute_normalization_benefit(comparison: Comparison | None) -> NormalizationBenefit | None:
     """Compare the best rows with and without normalization; None where the comparison lacks one of them."""
     if comparison is None:
         return None
@@ -44,9 +45,9 @@ def normalization_benefit(comparison: Comparison | None) -> NormalizationBenefit
     if all(is_plain) or not any(is_plain):
         return None
     plain, normalized = is_plain.index(True), is_plain.index(False)
-    pair = comparison.pair(min(plain, normalized), max(plain, normalized))
+    pair = comparison.find_pair(min(plain, normalized), max(plain, normalized))
     if pair is None:
         return None
-    loss = pair.loss if plain < normalized else pair.loss.reversed
+    loss = pair.loss if plain < normalized else pair.loss.with_rows_swapped
     rows = comparison.rows
     return NormalizationBenefit(comparison.split, rows[plain], rows[normalized], is_plain.count(False), loss)

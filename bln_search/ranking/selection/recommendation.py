@@ -7,13 +7,14 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.method import FEATURE_STATISTICS
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.selection.near_best import batch_sizes_near_best, rows_near_best
-from bln_search.ranking.statistics.intervals import ALPHA, holm
+from bln_search.ranking.selection.near_best import list_batch_sizes_near_best, list_rows_near_best
+from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm
 
 
 class Confidence(StrEnum):
@@ -134,14 +135,14 @@ class Recommendation(AnalysisPart):
         return self.loss_above_best == 0 and self.loss_above_best_upper == 0
 
 
-def recommend(
+def recommend_row(
     comparison: Comparison,
     losses_by_size: Mapping[int, Mapping[RowKey, LossBySeed]],
     *,
     per_slot: bool = False,
     current: RowKey | None = None,
 ) -> Recommendation:
-    """Recommend the cheapest deterministic row near the best one (`rows_near_best`), ties broken by mean loss.
+    """Recommend the cheapest deterministic row near the best one (`list_rows_near_best`), ties broken by mean loss.
 
     Args:
         comparison: Comparison of the best ranked rows.
@@ -151,11 +152,11 @@ def recommend(
             reads it depends on the position.
         current: Row to recommend unless another one is significantly better.
     """
-    near = rows_near_best(comparison)
-    preferred = min(near, key=lambda row: _preference_key(row, per_slot=per_slot))
-    row, current_row = _prefer_current_row(comparison, preferred, current)
-    pair = None if row == comparison.rows[0] else comparison.pair(0, comparison.rows.index(row))
-    deterministic = _is_deterministic(row, per_slot=per_slot)
+    near = list_rows_near_best(comparison)
+    preferred = min(near, key=lambda row: _preference_sort_key(row, per_slot=per_slot))
+    row, current_row = _keep_current_row_unless_worse(comparison, preferred, current)
+    pair = None if row == comparison.rows[0] else comparison.find_pair(0, comparison.rows.index(row))
+    deterministic = _is_deterministic_row(row, per_slot=per_slot)
     return Recommendation(
         arm=row.arm,
         point=row.point,
@@ -164,7 +165,7 @@ def recommend(
         batch_size=row.batch_size,
         deterministic=deterministic,
         computed_statistics=InferenceConfiguration(row.configuration).num_computed_statistics,
-        batch_sizes=None if deterministic else batch_sizes_near_best(row, losses_by_size, comparison.seeds),
+        batch_sizes=None if deterministic else list_batch_sizes_near_best(row, losses_by_size, comparison.seeds),
         top_group_size=len(comparison.top_group),
         near_best_rows=len(near),
         compared_rows=len(comparison.rows),
@@ -173,20 +174,20 @@ def recommend(
         accuracy=row.accuracy,
         loss_above_best=0.0 if pair is None else -pair.loss.mean,
         loss_above_best_upper=0.0 if pair is None else -pair.loss.low,
-        alternative=None if deterministic else _deterministic_alternative(comparison, per_slot=per_slot),
-        confidence=_confidence_in_best(comparison),
+        alternative=None if deterministic else _find_deterministic_alternative(comparison, per_slot=per_slot),
+        confidence=_assess_confidence_in_best_row(comparison),
         current=current_row,
     )
 
 
-def _confidence_in_best(comparison: Comparison) -> Confidence:
+def _assess_confidence_in_best_row(comparison: Comparison) -> Confidence:
     if comparison.seeds == 1:
         return Confidence.ONE_SEED
     alone = len(comparison.top_group) == 1 and not comparison.not_compared and not comparison.num_inconclusive_rows
     return Confidence.SIGNIFICANT if alone else Confidence.NOT_SIGNIFICANT
 
 
-def _prefer_current_row(
+def _keep_current_row_unless_worse(
     comparison: Comparison, preferred: ComparedRow, current: RowKey | None
 ) -> tuple[ComparedRow, CurrentRow | None]:
     """The current row unless the preferred one is significantly better, and how the two compare."""
@@ -194,8 +195,8 @@ def _prefer_current_row(
     if current_row is None:
         return preferred, None
     first, second = comparison.rows.index(preferred), comparison.rows.index(current_row)
-    better = _rows_better_than(comparison, second)
-    pair = comparison.pair(first, second) if first in better else None
+    better = _indices_of_better_rows(comparison, second)
+    pair = comparison.find_pair(first, second) if first in better else None
     described = CurrentRow(
         configuration=current_row.configuration,
         estimate=current_row.estimate,
@@ -207,31 +208,31 @@ def _prefer_current_row(
     return (current_row if pair is None else preferred), described
 
 
-def _rows_better_than(comparison: Comparison, row: int) -> set[int]:
+def _indices_of_better_rows(comparison: Comparison, row: int) -> set[int]:
     """Indices of the rows that are significantly better than `row` (5 %).
 
     Holm's correction covers the comparisons with `row` only: differences between other rows play no part in the
     question of whether to replace it.
     """
     pairs = [pair for pair in comparison.pairs if row in (pair.first, pair.second)]
-    adjusted = holm([pair.loss.p for pair in pairs])
+    adjusted = adjust_p_values_by_holm([pair.loss.p for pair in pairs])
     return {pair.first for pair, p in zip(pairs, adjusted, strict=True) if pair.second == row and p < ALPHA}
 
 
-def is_deterministic(configuration: InferenceConfiguration, *, per_slot: bool) -> bool:
+def is_deterministic_configuration(configuration: InferenceConfiguration, *, per_slot: bool) -> bool:
     """Whether outputs depend neither on other examples nor on the position in the mini-batch."""
     reads_position = per_slot and any(
-        configuration.source(statistic).reads_population for statistic in FEATURE_STATISTICS
+        configuration.source_of(statistic).reads_population for statistic in FEATURE_STATISTICS
     )
     return configuration.is_deterministic and not reads_position
 
 
-def _is_deterministic(row: ComparedRow, *, per_slot: bool) -> bool:
-    return is_deterministic(InferenceConfiguration(row.configuration), per_slot=per_slot)
+def _is_deterministic_row(row: ComparedRow, *, per_slot: bool) -> bool:
+    return is_deterministic_configuration(InferenceConfiguration(row.configuration), per_slot=per_slot)
 
 
-def _deterministic_alternative(comparison: Comparison, *, per_slot: bool) -> DeterministicAlternative | None:
-    row = next((row for row in comparison.rows if _is_deterministic(row, per_slot=per_slot)), None)
+def _find_deterministic_alternative(comparison: Comparison, *, per_slot: bool) -> DeterministicAlternative | None:
+    row = next((row for row in comparison.rows if _is_deterministic_row(row, per_slot=per_slot)), None)
     if row is None:
         return None
     return DeterministicAlternative(
@@ -244,6 +245,6 @@ def _deterministic_alternative(comparison: Comparison, *, per_slot: bool) -> Det
     )
 
 
-def _preference_key(row: ComparedRow, *, per_slot: bool) -> tuple[bool, int, float, str]:
+def _preference_sort_key(row: ComparedRow, *, per_slot: bool) -> tuple[bool, int, float, str]:
     computed = InferenceConfiguration(row.configuration).num_computed_statistics
-    return not _is_deterministic(row, per_slot=per_slot), computed, row.loss, row.configuration
+    return not _is_deterministic_row(row, per_slot=per_slot), computed, row.loss, row.configuration

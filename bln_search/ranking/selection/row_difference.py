@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison, MeanDifference
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.selection.cross_study import loss_difference
-from bln_search.ranking.statistics.intervals import ALPHA, paired_t_p
+from bln_search.ranking.selection.cross_study import loss_difference_between_studies
+from bln_search.ranking.statistics.intervals import ALPHA, paired_t_test_p_value
 
 
 @dataclass(frozen=True)
@@ -40,24 +40,24 @@ class RowDifference:
         return self.p is not None and self.p < ALPHA
 
 
-def compared_difference(first: RowKey, second: RowKey, comparison: Comparison | None) -> RowDifference | None:
+def find_compared_difference(first: RowKey, second: RowKey, comparison: Comparison | None) -> RowDifference | None:
     """Return the difference of two compared rows; None unless the comparison contains both."""
     indices = {} if comparison is None else {row.key: index for index, row in enumerate(comparison.rows)}
     if comparison is None or first not in indices or second not in indices:
         return None
     lower, higher = sorted((indices[first], indices[second]))
-    pair = comparison.pair(lower, higher)
+    pair = comparison.find_pair(lower, higher)
     if pair is None:
         return None
     is_reversed = lower == indices[second]  # a pair is its first row minus its second one
-    loss = pair.loss if is_reversed else pair.loss.reversed
-    accuracy = pair.accuracy if is_reversed or pair.accuracy is None else pair.accuracy.reversed
+    loss = pair.loss if is_reversed else pair.loss.with_rows_swapped
+    accuracy = pair.accuracy if is_reversed or pair.accuracy is None else pair.accuracy.with_rows_swapped
     return RowDifference(loss.mean, loss.low, loss.high, loss.adjusted, adjusted=True, accuracy=accuracy)
 
 
-def difference_by_seeds(first: LossBySeed, second: LossBySeed) -> RowDifference:
+def compute_difference_over_seeds(first: LossBySeed, second: LossBySeed) -> RowDifference:
     """Return the difference over seeds: paired where both rows have the same seeds, else Welch's, without p."""
     paired = first.keys() == second.keys()
-    interval = loss_difference(second, first)
-    p = paired_t_p([second[seed] - first[seed] for seed in sorted(first)]) if paired else None
+    interval = loss_difference_between_studies(second, first)
+    p = paired_t_test_p_value([second[seed] - first[seed] for seed in sorted(first)]) if paired else None
     return RowDifference(interval.mean, interval.low, interval.high, p, adjusted=False, paired=paired)

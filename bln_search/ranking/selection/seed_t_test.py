@@ -8,13 +8,13 @@ from itertools import islice, takewhile
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.ranking.statistics.intervals import ALPHA, holm, paired_t_p
+from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm, paired_t_test_p_value
 
 MAX_TESTED_ROWS = 2_000
 """Number of rows, from the best one down, that are compared with the best one."""
 
 
-def top_group_p_values(losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] | None:
+def find_top_group_with_p_values(losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] | None:
     """The best row and the rows below it, up to the first that differs significantly from it, each with its p value.
 
     The best row is that of lowest mean loss. Every other row is compared with it by Student's paired t test over seeds,
@@ -29,19 +29,19 @@ def top_group_p_values(losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] 
     if not ordered or len(losses[ordered[0]]) < 2:
         return None
     best, others = losses[ordered[0]], ordered[1:]
-    adjusted = holm([_p_value(losses[key], best) for key in others])
+    adjusted = adjust_p_values_by_holm([_paired_p_value_against_best(losses[key], best) for key in others])
     not_different = takewhile(lambda pair: pair[1] >= ALPHA, zip(others, adjusted, strict=True))
     return {ordered[0]: 1.0, **dict(not_different)}
 
 
-def leaderboard_top_group(board: Leaderboard, losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] | None:
-    """`top_group_p_values` of the ranked rows. losses: on the split that decides the ranking."""
+def find_leaderboard_top_group(board: Leaderboard, losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] | None:
+    """`find_top_group_with_p_values` of the ranked rows. losses: on the split that decides the ranking."""
     ranked = islice((row.key for row in board.rows if row.rank is not None), MAX_TESTED_ROWS)  # by mean loss
-    return top_group_p_values({key: losses[key] for key in ranked})
+    return find_top_group_with_p_values({key: losses[key] for key in ranked})
 
 
-def _p_value(losses: LossBySeed, best: LossBySeed) -> float:
+def _paired_p_value_against_best(losses: LossBySeed, best: LossBySeed) -> float:
     if losses.keys() != best.keys():
         return 1.0
-    p = paired_t_p([losses[seed] - best[seed] for seed in sorted(best)])
+    p = paired_t_test_p_value([losses[seed] - best[seed] for seed in sorted(best)])
     return 1.0 if p is None else p

@@ -40,12 +40,12 @@ class SelectedRowPerformance(AnalysisPart):
         return self.other_loss - self.loss
 
 
-def evaluate_selected_row(board: Leaderboard) -> SelectedRowPerformance | None:
+def find_selected_row_performance(board: Leaderboard) -> SelectedRowPerformance | None:
     """Evaluate the first row on the other split; None where no row is ranked or that split was not evaluated."""
     chosen_on = board.ranked_on
     other = Split.TEST if chosen_on is Split.VALIDATION else Split.VALIDATION
     ranked = [row for row in board.rows if row.rank is not None and other in row.metrics]
-    best = board.best
+    best = board.best_row
     if best is None or other not in best.metrics:
         return None
 

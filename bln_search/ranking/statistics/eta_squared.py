@@ -9,7 +9,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.configuration import InferenceConfiguration, Source, Statistic
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.method import Statistic, StatisticSource
 
 Cell = tuple[InferenceConfiguration, str | None, int, int]
 """Configuration, population estimate (None where no population value is read), inference batch size and seed."""
@@ -29,7 +30,7 @@ class VarianceShare:
     share: float
 
 
-def eta_squared(values: Mapping[Cell, float]) -> list[VarianceShare] | None:
+def variance_shares_of_factors(values: Mapping[Cell, float]) -> list[VarianceShare] | None:
     """Shares of the factors in decreasing order, then of all interactions among switches, then the residual.
 
     The shares sum to 1. A configuration that reads no population value is evaluated once and counts under every
@@ -43,11 +44,11 @@ def eta_squared(values: Mapping[Cell, float]) -> list[VarianceShare] | None:
         None where the design is not balanced, or all values are equal.
     """
     configurations = {configuration for configuration, *_ in values}
-    switches = {statistic: sorted({key.source(statistic) for key in configurations}) for statistic in Statistic}
+    switches = {statistic: sorted({key.source_of(statistic) for key in configurations}) for statistic in Statistic}
     switches = {statistic: sources for statistic, sources in switches.items() if len(sources) > 1}
     if not values or len(configurations) != np.prod([len(sources) for sources in switches.values()]):
         return None
-    cells = _factorial_table(values, configurations, switches)
+    cells = _make_full_factorial_table(values, configurations, switches)
     if cells is None:
         return None
     names = [*switches, "population estimate", "batch size", "seed"]
@@ -56,26 +57,27 @@ def eta_squared(values: Mapping[Cell, float]) -> list[VarianceShare] | None:
     if total == 0:
         return None
     main = [
-        VarianceShare(str(name), _explained_sum_of_squares(centred, [axis]) / total) for axis, name in enumerate(names)
+        VarianceShare(str(name), _sum_of_squares_between_groups(centred, [axis]) / total)
+        for axis, name in enumerate(names)
     ]
     factors = (share for share, levels in zip(main, cells.shape, strict=True) if levels > 1)
     result = sorted(factors, key=lambda share: -share.share)
     if len(switches) > 1:
-        all_switches = _explained_sum_of_squares(centred, range(len(switches))) / total
+        all_switches = _sum_of_squares_between_groups(centred, range(len(switches))) / total
         interactions = all_switches - sum(share.share for share in main[: len(switches)])
         result.append(VarianceShare(SWITCH_INTERACTIONS, max(0.0, interactions)))
     return [*result, VarianceShare(RESIDUAL, max(0.0, 1 - sum(share.share for share in result)))]
 
 
-def _factorial_table(
+def _make_full_factorial_table(
     values: Mapping[Cell, float],
     configurations: set[InferenceConfiguration],
-    switches: Mapping[Statistic, Sequence[Source]],
+    switches: Mapping[Statistic, Sequence[StatisticSource]],
 ) -> NDArray[np.float64] | None:
     """Values with one axis for each switch, then estimate, batch size and seed; None where a value is missing."""
     estimates: list[str | None] = [*sorted({key[1] for key in values if key[1] is not None})] or [None]
     sizes, seeds = sorted({key[2] for key in values}), sorted({key[3] for key in values})
-    by_sources = {tuple(key.source(statistic) for statistic in switches): key for key in configurations}
+    by_sources = {tuple(key.source_of(statistic) for statistic in switches): key for key in configurations}
     flat = []
     for sources in product(*switches.values()):
         configuration = by_sources[sources]
@@ -91,7 +93,7 @@ def _factorial_table(
     return cells if np.isfinite(cells).all() else None
 
 
-def _explained_sum_of_squares(centred: NDArray[np.float64], axes: Sequence[int]) -> float:
+def _sum_of_squares_between_groups(centred: NDArray[np.float64], axes: Sequence[int]) -> float:
     """Sum of squares between the groups formed by these axes."""
     others = tuple(axis for axis in range(centred.ndim) if axis not in axes)
     means = centred.mean(axis=others)

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from bln_search.core.configuration import InferenceConfiguration, Source, Statistic
-from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.method import Statistic, StatisticSource
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
 
 BySeed = Mapping[int, float]
 """Mean loss (nats) or accuracy by seed."""
 
-_SIGN = {Source.POPULATION: 1, Source.MINI_BATCH: -1}
+_SIGN = {StatisticSource.POPULATION: 1, StatisticSource.MINI_BATCH: -1}
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class FactorialEffect:
         return self.size
 
 
-def factorial_effects(values: Mapping[InferenceConfiguration, BySeed], order: int = 2) -> list[FactorialEffect] | None:
+def compute_factorial_effects(
+    values: Mapping[InferenceConfiguration, BySeed], order: int = 2
+) -> list[FactorialEffect] | None:
     """Effects of the switches of one method under one evaluation setting.
 
     Args:
@@ -59,12 +62,12 @@ def factorial_effects(values: Mapping[InferenceConfiguration, BySeed], order: in
     binary = {
         configuration: by_seed
         for configuration, by_seed in values.items()
-        if not configuration.uses_memory and not configuration.uses_blend
+        if configuration.uses_only_population_and_mini_batch
     }
     switches = tuple(
         statistic
         for statistic in Statistic
-        if any(configuration.source(statistic) in _SIGN for configuration in binary)
+        if any(configuration.source_of(statistic) in _SIGN for configuration in binary)
     )
     if not switches or len(binary) != 2 ** len(switches):
         return None
@@ -73,7 +76,7 @@ def factorial_effects(values: Mapping[InferenceConfiguration, BySeed], order: in
         return None
     subsets = [subset for count in range(1, order + 1) for subset in combinations(switches, count)]
     return [
-        FactorialEffect(subset, t_interval([_factor_contrast(binary, subset, seed) for seed in seeds]))
+        FactorialEffect(subset, mean_with_t_interval([_factor_contrast(binary, subset, seed) for seed in seeds]))
         for subset in subsets
     ]
 
@@ -85,6 +88,6 @@ def _factor_contrast(
     for configuration, by_seed in values.items():
         sign = 1
         for statistic in switches:
-            sign *= _SIGN[configuration.source(statistic)]
+            sign *= _SIGN[configuration.source_of(statistic)]
         sides[sign].append(by_seed[seed])
     return statistics.fmean(sides[1]) - statistics.fmean(sides[-1])

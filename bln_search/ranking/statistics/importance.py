@@ -9,7 +9,7 @@ from typing import Any
 _QUANTILE_GROUPS = 4
 
 
-def parameter_importance(points: Sequence[Mapping[str, Any]], losses: Sequence[float]) -> dict[str, float]:
+def importance_by_parameter(points: Sequence[Mapping[str, Any]], losses: Sequence[float]) -> dict[str, float]:
     """Epsilon squared (Kelley 1935) of each parameter, in decreasing order; empty for fewer than eight points.
 
     Epsilon squared is the share of variance between groups in a one-way analysis of variance, corrected for chance and
@@ -23,13 +23,13 @@ def parameter_importance(points: Sequence[Mapping[str, Any]], losses: Sequence[f
     if len(points) < 2 * _QUANTILE_GROUPS:
         return {}
     names = sorted(set.intersection(*(set(point) for point in points)))
-    importance = {name: _epsilon_squared([point[name] for point in points], losses) for name in names}
+    importance = {name: _epsilon_squared_of_one_parameter([point[name] for point in points], losses) for name in names}
     return dict(sorted(importance.items(), key=lambda item: -item[1]))
 
 
-def _epsilon_squared(values: Sequence[Any], losses: Sequence[float]) -> float:
+def _epsilon_squared_of_one_parameter(values: Sequence[Any], losses: Sequence[float]) -> float:
     groups: dict[object, list[float]] = {}
-    for label, loss in zip(_group_labels(values), losses, strict=True):
+    for label, loss in zip(_quartile_or_value_labels(values), losses, strict=True):
         groups.setdefault(label, []).append(loss)
     mean = statistics.fmean(losses)
     total = sum((loss - mean) ** 2 for loss in losses)
@@ -40,7 +40,7 @@ def _epsilon_squared(values: Sequence[Any], losses: Sequence[float]) -> float:
     return max(0.0, (total - within - (len(groups) - 1) * within / residual_degrees) / total)
 
 
-def _group_labels(values: Sequence[Any]) -> list[object]:
+def _quartile_or_value_labels(values: Sequence[Any]) -> list[object]:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     if not numbers or len(set(values)) <= _QUANTILE_GROUPS:
         return [repr(value) for value in values]

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bln_search.ranking.statistics.student_t import t_quantile, two_sided_p
+from bln_search.ranking.statistics.student_t import t_quantile, two_sided_p_value
 
 CONFIDENCE_LEVEL = 0.95
 """Confidence level of all intervals."""
@@ -40,7 +40,7 @@ class ConfidenceInterval:
         return self.half is not None and abs(self.mean) > self.half
 
 
-def t_interval(values: Sequence[float]) -> ConfidenceInterval:
+def mean_with_t_interval(values: Sequence[float]) -> ConfidenceInterval:
     """Mean of one value or more with its t interval, which assumes normally distributed values."""
     mean = statistics.fmean(values)
     if len(values) < 2:
@@ -86,7 +86,7 @@ def standard_deviation(values: Sequence[float], mean: float) -> float:
     return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (len(values) - 1))
 
 
-def paired_t_p(differences: Sequence[float]) -> float | None:
+def paired_t_test_p_value(differences: Sequence[float]) -> float | None:
     """Two-sided p value of Student's paired t test of a zero mean difference; None for fewer than two differences."""
     if len(differences) < 2:
         return None
@@ -94,10 +94,10 @@ def paired_t_p(differences: Sequence[float]) -> float | None:
     deviation = standard_deviation(differences, mean)
     if deviation == 0:
         return 1.0 if mean == 0 else 0.0
-    return two_sided_p(mean / deviation * math.sqrt(len(differences)), len(differences) - 1)
+    return two_sided_p_value(mean / deviation * math.sqrt(len(differences)), len(differences) - 1)
 
 
-def holm(values: Sequence[float]) -> list[float]:
+def adjust_p_values_by_holm(values: Sequence[float]) -> list[float]:
     """p values adjusted to control the familywise error rate (Holm 1979)."""
     adjusted = [0.0] * len(values)
     highest = 0.0

@@ -12,7 +12,7 @@ _MAX_GROUPS = 500
 """Limit on the number of groups, which may grow exponentially with the number of rows."""
 
 
-def maximal_groups(rows: int, different: Collection[Pair]) -> list[frozenset[int]] | None:
+def groups_without_difference(rows: int, different: Collection[Pair]) -> list[frozenset[int]] | None:
     """Maximal groups of rows without a significant difference, ordered by their best rows.
 
     Insert-and-absorb algorithm (Piepho 2004): start with one group of all rows, split every group that contains a
@@ -31,13 +31,13 @@ def maximal_groups(rows: int, different: Collection[Pair]) -> list[frozenset[int
         for group in groups:
             both = first in group and second in group
             split += [group - {first}, group - {second}] if both else [group]
-        groups = _maximal_groups(split)
+        groups = _drop_contained_groups(split)
         if len(groups) > _MAX_GROUPS:
             return None
     return sorted(groups, key=sorted)
 
 
-def _maximal_groups(groups: Iterable[frozenset[int]]) -> list[frozenset[int]]:
+def _drop_contained_groups(groups: Iterable[frozenset[int]]) -> list[frozenset[int]]:
     maximal: list[frozenset[int]] = []
     for group in sorted(set(groups), key=len, reverse=True):
         if not any(group <= larger for larger in maximal):
@@ -47,18 +47,20 @@ def _maximal_groups(groups: Iterable[frozenset[int]]) -> list[frozenset[int]]:
 
 def compact_letter_display(rows: int, different: Collection[Pair]) -> list[str] | None:
     """Letters of every row: rows differ significantly if and only if they share no letter. None for too many groups."""
-    groups = maximal_groups(rows, different)
+    groups = groups_without_difference(rows, different)
     if groups is None:
         return None
-    return ["".join(_letter_at(index) for index, group in enumerate(groups) if row in group) for row in range(rows)]
+    return [
+        "".join(_letter_of_group(index) for index, group in enumerate(groups) if row in group) for row in range(rows)
+    ]
 
 
-def _letter_at(index: int) -> str:
+def _letter_of_group(index: int) -> str:
     """a, b, … z, then (27), (28), …"""
     return ascii_lowercase[index] if index < len(ascii_lowercase) else f"({index + 1})"
 
 
-def rank_intervals(rows: int, different: Collection[Pair]) -> list[tuple[int, int]]:
+def rank_interval_of_each_row(rows: int, different: Collection[Pair]) -> list[tuple[int, int]]:
     """Confidence interval of the rank of each row: from 1 + number of significantly better rows to K − number of worse.
 
     If the familywise error rate of the pairs is 5 %, the intervals hold simultaneously with 95 % (Mohamad, Goeman &

@@ -19,7 +19,7 @@ _TAIL_P = 1e-3
 """p value below which the series is used."""
 
 
-def two_sided_p(t: float, degrees: int) -> float:
+def two_sided_p_value(t: float, degrees: int) -> float:
     """Two-sided p value of `t`. Raises ValueError for fewer than one degree of freedom."""
     if degrees < 1:
         raise ValueError(f"Student's t needs one degree of freedom at least, not {degrees}")
@@ -56,11 +56,11 @@ def t_quantile(level: float, degrees: int) -> float:
     if not 0 < level < 1:
         raise ValueError(f"a level lies between 0 and 1, not {level}")
     low, high = 0.0, 1.0
-    while two_sided_p(high, degrees) > 1 - level:
+    while two_sided_p_value(high, degrees) > 1 - level:
         low, high = high, high * 2
     for _ in range(_MAX_BISECTIONS):
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if two_sided_p(middle, degrees) > 1 - level else (low, middle)
+        low, high = (middle, high) if two_sided_p_value(middle, degrees) > 1 - level else (low, middle)
     return high

@@ -11,7 +11,7 @@ from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.grouping import EvaluationSetting
-from bln_search.specs.sections.space import format_point_json
+from bln_search.specs.sections.space import format_encoded_point
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D1F", "#999999")
 """Palette for colour-blind readers (Okabe & Ito 2008) without yellow and black, which vanish on some backgrounds."""
@@ -37,7 +37,7 @@ class Chart:
     rows: list[dict[str, Any]]
 
     @property
-    def csv(self) -> str:
+    def rows_as_csv(self) -> str:
         """The rows as CSV; missing values are empty."""
         out = io.StringIO()
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
@@ -63,19 +63,19 @@ def series_colour(position: int) -> str:
     return COLOURS[position % len(COLOURS)]
 
 
-def with_opacity(colour_code: str, opacity: float) -> str:
+def colour_with_opacity(colour_code: str, opacity: float) -> str:
     """A colour of COLOURS with an opacity between 0 and 1."""
     red, green, blue = (int(colour_code[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
 
 
-def setting_label(setting: EvaluationSetting, settings: Sequence[EvaluationSetting]) -> str:
+def distinguishing_setting_label(setting: EvaluationSetting, settings: Sequence[EvaluationSetting]) -> str:
     """The attributes of an evaluation setting in which the settings differ."""
     parts = []
     if len({other.arm for other in settings}) > 1:
         parts.append(setting.arm)
     if len({other.point for other in settings}) > 1:
-        parts.append(format_point_json(setting.point))
+        parts.append(format_encoded_point(setting.point))
     if len({other.batch_size for other in settings}) > 1:
         parts.append(f"batch {setting.batch_size}")
     if len({other.estimate for other in settings}) > 1 or not parts:
@@ -83,10 +83,14 @@ def setting_label(setting: EvaluationSetting, settings: Sequence[EvaluationSetti
     return ", ".join(parts)
 
 
-def setting_labels(settings: Iterable[EvaluationSetting]) -> dict[EvaluationSetting, str]:
+def unique_setting_labels(settings: Iterable[EvaluationSetting]) -> dict[EvaluationSetting, str]:
     """A unique label for each evaluation setting."""
     listed = list(settings)
-    return dict(zip(listed, make_labels_unique(setting_label(setting, listed) for setting in listed), strict=True))
+    return dict(
+        zip(
+            listed, make_labels_unique(distinguishing_setting_label(setting, listed) for setting in listed), strict=True
+        )
+    )
 
 
 def make_labels_unique(labels: Iterable[str]) -> list[str]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.reports.charts.chart import COLOURS, Chart, make_labels_unique, plotly_layout
-from bln_search.specs.sections.space import format_point_json
+from bln_search.specs.sections.space import format_encoded_point
 
 
-def row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) -> list[str]:
+def compared_row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) -> list[str]:
     """Configurations with the other attributes in which rows differ.
 
     Args:
@@ -23,7 +23,7 @@ def row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) -> list[s
         parts = [f"#{number}"] if has_points and numbered else []
         parts += [row.arm] if len({other.arm for other in rows}) > 1 else []
         if has_points and not numbered:
-            parts.append(format_point_json(row.point))
+            parts.append(format_encoded_point(row.point))
         parts.append(row.configuration)
         if len({other.estimate for other in rows if other.estimate}) > 1 and row.estimate:
             parts.append(row.estimate)
@@ -33,16 +33,16 @@ def row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) -> list[s
     return make_labels_unique(labels)
 
 
-def differences_chart(comparison: Comparison) -> Chart:
+def differences_to_best_chart(comparison: Comparison) -> Chart:
     """Mean loss of every row minus that of the best row."""
-    labels = row_labels(comparison.rows, numbered=True)
+    labels = compared_row_labels(comparison.rows, numbered=True)
     rows: list[dict[str, Any]] = []
     for index, row in enumerate(comparison.rows):
-        pair = comparison.pair(0, index)
+        pair = comparison.find_pair(0, index)
         rows.append(
             {
                 "row": labels[index],
-                **({"parameters": format_point_json(row.point)} if row.point else {}),
+                **({"parameters": format_encoded_point(row.point)} if row.point else {}),
                 "group": row.letters or "",
                 "difference": 0.0 if pair is None else -pair.loss.mean,
                 "low": 0.0 if pair is None else -pair.loss.high,
@@ -69,7 +69,7 @@ def differences_chart(comparison: Comparison) -> Chart:
             "color": [COLOURS[2] if row["in_top_group"] else COLOURS[7] for row in rows],
             "symbol": ["circle" if row["in_top_group"] else "circle-open" for row in rows],
         },
-        "text": [_hover_text(row) for row in comparison.rows],
+        "text": [_row_hover_text(row) for row in comparison.rows],
         "hovertemplate": "%{y}: %{x:+.5f}%{text}<extra></extra>",
     }
     figure = {
@@ -86,7 +86,7 @@ def differences_chart(comparison: Comparison) -> Chart:
     caption = (
         "Bars are 95 % confidence intervals over seeds and examples. Filled marks: rows up to the first that is "
         "significantly different from the best row (5 %, Holm over all pairs)."
-    ) + _number_note(comparison)
+    ) + _numbered_labels_note(comparison)
     return Chart("Differences to the best row", caption, figure, rows)
 
 
@@ -98,13 +98,13 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
     test = comparison.friedman
     if test is None:
         return None
-    labels = row_labels(comparison.rows, numbered=True)
+    labels = compared_row_labels(comparison.rows, numbered=True)
     ranked = sorted(
         ((row.mean_rank or 0.0, label) for row, label in zip(comparison.rows, labels, strict=True)),
         key=lambda ranked_row: ranked_row[0],
     )
     ranks = [rank for rank, _ in ranked]
-    groups = _groups_within(ranks, test.critical_difference)
+    groups = _rank_groups_within_difference(ranks, test.critical_difference)
     traces: list[dict[str, Any]] = [
         {
             "type": "scatter",
@@ -151,23 +151,23 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
         f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
         f"p = {test.p:.2g}. Orange lines join rows whose mean ranks differ by less than the critical difference of "
         f"{test.critical_difference:.2f} (Nemenyi, 5 %)."
-    ) + _number_note(comparison)
+    ) + _numbered_labels_note(comparison)
     return Chart("Critical difference of mean ranks", caption, figure, rows)
 
 
-def _hover_text(row: ComparedRow) -> str:
+def _row_hover_text(row: ComparedRow) -> str:
     group = f", group {row.letters}" if row.letters else ""
-    return f"{group}<br>{format_point_json(row.point)}" if row.point else group
+    return f"{group}<br>{format_encoded_point(row.point)}" if row.point else group
 
 
-def _number_note(comparison: Comparison) -> str:
+def _numbered_labels_note(comparison: Comparison) -> str:
     """What the numbers of the labels are; empty where rows have no parameters."""
     if len({row.point for row in comparison.rows}) < 2:
         return ""
     return " #3 is the third of the compared rows by mean loss; the leaderboard has its parameters."
 
 
-def _groups_within(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+def _rank_groups_within_difference(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
     """First and last row of the maximal runs, ordered by rank, whose ranks lie within the critical difference."""
     runs: list[tuple[int, int]] = []
     for first in range(len(ranks)):

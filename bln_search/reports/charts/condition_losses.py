@@ -7,7 +7,7 @@ from typing import Any
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import MeanStd
 from bln_search.reports.charts.chart import DASHES, SYMBOLS, Chart, make_labels_unique, plotly_layout, series_colour
-from bln_search.reports.leaderboard_columns import metric_of
+from bln_search.reports.leaderboard_columns import find_metric_value
 from bln_search.specs.sections.condition import CLEAN
 
 _MAX_ROWS = 8
@@ -24,12 +24,12 @@ def condition_losses_chart(board: Leaderboard, *, unit: str = "nats", ranking: s
     ranked = [row for row in board.rows if row.rank is not None and row.conditions is not None][:_MAX_ROWS]
     if not ranked:
         return None
-    labels = make_labels_unique(_label(row, ranked) for row in ranked)
-    names = (ranking, *board.conditions)
+    labels = make_labels_unique(_row_label(row, ranked) for row in ranked)
+    names = (ranking, *board.condition_names)
     traces, rows = [], []
     for position, (label, row) in enumerate(zip(labels, ranked, strict=True)):
-        losses = [metric_of(row, board.ranked_on, "loss", "" if name == ranking else name) for name in names]
-        traces.append(_trace(position, label, names, losses))
+        losses = [find_metric_value(row, board.ranked_on, "loss", "" if name == ranking else name) for name in names]
+        traces.append(_row_line_trace(position, label, names, losses))
         rows += [
             {"row": label, "condition": name, "loss": loss.mean, "deviation": loss.deviation}
             for name, loss in zip(names, losses, strict=True)
@@ -45,13 +45,13 @@ def condition_losses_chart(board: Leaderboard, *, unit: str = "nats", ranking: s
     return Chart("Loss by condition", caption, figure, rows)
 
 
-def _label(row: LeaderboardRow, rows: list[LeaderboardRow]) -> str:
+def _row_label(row: LeaderboardRow, rows: list[LeaderboardRow]) -> str:
     """Arm, configuration and estimate, and the batch size where the rows have several."""
     has_sizes = len({other.batch_size for other in rows}) > 1
-    return row.key.label + (f", batch {row.batch_size}" if has_sizes else "")
+    return row.key.arm_configuration_and_estimate_label + (f", batch {row.batch_size}" if has_sizes else "")
 
 
-def _trace(position: int, label: str, names: tuple[str, ...], losses: list[MeanStd | None]) -> dict[str, Any]:
+def _row_line_trace(position: int, label: str, names: tuple[str, ...], losses: list[MeanStd | None]) -> dict[str, Any]:
     deviations = [None if loss is None else loss.deviation for loss in losses]
     return {
         "type": "scatter",

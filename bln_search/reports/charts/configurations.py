@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bln_search.core.configuration import InferenceConfiguration, Source
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.method import StatisticSource
 from bln_search.ranking.grouping import EvaluationSetting, LossBySeed
-from bln_search.ranking.statistics.factorial_effects import factorial_effects
+from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
 from bln_search.reports.charts.chart import (
     COLOURS,
     DASHES,
@@ -18,7 +19,7 @@ from bln_search.reports.charts.chart import (
     configuration_sort_key,
     plotly_layout,
     series_colour,
-    setting_labels,
+    unique_setting_labels,
 )
 
 ByConfiguration = Mapping[InferenceConfiguration, LossBySeed]
@@ -27,14 +28,17 @@ _BRIGHT = 0.43
 """Fraction of the color scale Viridis from which black has more contrast than white: a luminance of 0.18."""
 
 _LEGEND = {
-    Source.POPULATION: "from the population",
-    Source.BLEND: "a blend of population and mini-batch",
-    Source.MEMORY: "from the memory",
-    Source.MINI_BATCH: "from the mini-batch",
+    StatisticSource.POPULATION: "from the population",
+    StatisticSource.BLEND: "a blend of population and mini-batch",
+    StatisticSource.MEMORY: "from the memory",
+    StatisticSource.LAST_STEP: "from the last training step",
+    StatisticSource.WITH_MINI_BATCH: "from memory and mini-batch",
+    StatisticSource.ANALYTIC: "from the weights",
+    StatisticSource.MINI_BATCH: "from the mini-batch",
 }
 
 
-def heat_map(losses: ByConfiguration) -> Chart | None:
+def configuration_losses_heat_map(losses: ByConfiguration) -> Chart | None:
     """Mean loss of every configuration: mini-batch pairs as rows, feature pairs as columns; None without losses."""
     means = {configuration: statistics.fmean(values.values()) for configuration, values in losses.items()}
     if not means:
@@ -60,20 +64,22 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
             "mini-batch mean and deviation (E_B, Std_B)",
             xaxis={"type": "category"},
             yaxis={"type": "category", "autorange": "reversed"},
-            annotations=_cell_labels(feature_letters, batch_letters, z),
+            annotations=_heat_map_value_annotations(feature_letters, batch_letters, z),
         ),
     }
     rows = [
         {"configuration": str(configuration), "loss": means[configuration], "seeds": len(losses[configuration])}
         for configuration in sorted(means, key=configuration_sort_key)
     ]
-    sources = {source for configuration in means for source in configuration.sources.values()} & _LEGEND.keys()
+    sources = {
+        source for configuration in means for source in configuration.source_by_statistic.values()
+    } & _LEGEND.keys()
     legend = ", ".join(f"{source.value}: {_LEGEND[source]}" for source in sorted(sources, key=list(_LEGEND).index))
     caption = f"Mean loss over seeds; darker is lower. {legend}."
     return Chart("Loss of every configuration", caption, figure, rows)
 
 
-def _cell_labels(
+def _heat_map_value_annotations(
     columns: Sequence[str], rows: Sequence[str], z: Sequence[Sequence[float | None]]
 ) -> list[dict[str, Any]]:
     """Annotations with the values of a heat map, white on dark colors and black on bright ones."""
@@ -96,9 +102,9 @@ def _cell_labels(
     return labels
 
 
-def effects_chart(losses: ByConfiguration) -> Chart | None:
+def switch_effects_chart(losses: ByConfiguration) -> Chart | None:
     """Main effects and interactions of pairs of switches on the loss; None unless every configuration has a loss."""
-    effects = factorial_effects(losses)
+    effects = compute_factorial_effects(losses)
     if effects is None:
         return None
     rows = [
@@ -149,13 +155,13 @@ def effects_chart(losses: ByConfiguration) -> Chart | None:
     return Chart("Effects of the switches", caption, figure, rows)
 
 
-def rank_chart(settings: Mapping[EvaluationSetting, ByConfiguration]) -> Chart | None:
+def configuration_ranks_chart(settings: Mapping[EvaluationSetting, ByConfiguration]) -> Chart | None:
     """The rank of every configuration under several evaluation settings; None if fewer than two can be compared."""
-    labels = setting_labels(settings)
-    return rank_chart_by_label({labels[setting]: losses for setting, losses in settings.items()})
+    labels = unique_setting_labels(settings)
+    return configuration_ranks_chart_by_label({labels[setting]: losses for setting, losses in settings.items()})
 
 
-def rank_chart_by_label(settings: Mapping[str, ByConfiguration]) -> Chart | None:
+def configuration_ranks_chart_by_label(settings: Mapping[str, ByConfiguration]) -> Chart | None:
     """The rank of every configuration under each of several evaluation settings, in their order.
 
     Only settings with the most frequent set of configurations are compared, without blends if possible. Returns None
@@ -175,7 +181,7 @@ def rank_chart_by_label(settings: Mapping[str, ByConfiguration]) -> Chart | None
     settings = {label: losses for label, losses in settings.items() if frozenset(losses) == most_frequent}
     if len(settings) < 2:
         return None
-    ranks = {label: _rank_by_mean(losses) for label, losses in settings.items()}
+    ranks = {label: _rank_configurations_by_mean_loss(losses) for label, losses in settings.items()}
     configurations = sorted({key for by_key in ranks.values() for key in by_key}, key=configuration_sort_key)
     traces = [
         {
@@ -220,7 +226,7 @@ def rank_chart_by_label(settings: Mapping[str, ByConfiguration]) -> Chart | None
     return Chart("Ranks by evaluation setting", caption, figure, rows)
 
 
-def _rank_by_mean(losses: ByConfiguration) -> dict[InferenceConfiguration, int]:
+def _rank_configurations_by_mean_loss(losses: ByConfiguration) -> dict[InferenceConfiguration, int]:
     means = {configuration: statistics.fmean(values.values()) for configuration, values in losses.items()}
     ordered = sorted(means, key=lambda configuration: (means[configuration], configuration_sort_key(configuration)))
     return {configuration: rank for rank, configuration in enumerate(ordered, start=1)}

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.ranking.statistics.intervals import t_interval
-from bln_search.reports.charts.chart import Chart, plotly_layout, series_colour, with_opacity
+from bln_search.ranking.statistics.intervals import mean_with_t_interval
+from bln_search.reports.charts.chart import Chart, colour_with_opacity, plotly_layout, series_colour
 
 _AXIS_QUANTILE, _AXIS_FACTOR = 0.9, 2.0
 """The axis ends at this multiple of this quantile of all values, if any value is larger."""
@@ -20,7 +20,7 @@ _KINDS = {"training": "dot", "validation": "solid", "test": "dash"}
 
 
 @dataclass(frozen=True)
-class Metric:
+class EpochMetric:
     """A metric of an epoch.
 
     Attributes:
@@ -33,7 +33,7 @@ class Metric:
     name: str
     title: str
 
-    def of(self, epoch: Mapping[str, Any], kind: str) -> float | None:
+    def value_of_epoch(self, epoch: Mapping[str, Any], kind: str) -> float | None:
         """Value of an epoch, errors in per cent; None where it is missing."""
         value: float | None = epoch.get(f"{kind}_{self.key}")
         if value is None:
@@ -41,13 +41,13 @@ class Metric:
         return 100 * (1 - value) if self.key == "accuracy" else value
 
 
-LOSS = Metric("loss", "loss (nats)", "Losses by epoch")
-ERROR = Metric("accuracy", "error (%)", "Errors by epoch")
+LOSS = EpochMetric("loss", "loss", "Losses by epoch")
+ERROR = EpochMetric("accuracy", "error (%)", "Errors by epoch")
 
 
 @dataclass(frozen=True)
-class TrialCurve:
-    """Epochs of a trial, each with training_loss and validation_loss (nats), and both accuracies (fraction).
+class TrialLearningCurve:
+    """Epochs of a trial, each with training_loss and validation_loss, and both accuracies (fraction, or None).
 
     Epochs may have test_loss and test_accuracy.
     """
@@ -58,39 +58,47 @@ class TrialCurve:
     epochs: Sequence[Mapping[str, Any]]
 
 
-def curves_chart(curves: Sequence[TrialCurve], trial_count: int, metric: Metric = LOSS) -> Chart | None:
-    """Training (dotted), validation (solid) and test (dashed) by epoch, one colour per arm; None without epochs.
+def learning_curves_chart(
+    curves: Sequence[TrialLearningCurve], trial_count: int, metric: EpochMetric = LOSS, *, unit: str = "nats"
+) -> Chart | None:
+    """Training (dotted), validation (solid) and test (dashed) by epoch, one colour per arm; None without values.
 
     Args:
         curves: Curves of the drawn trials.
         trial_count: Number of all trials.
         metric: The metric.
+        unit: Unit of the loss; empty if it has none, or differs between the curves.
     """
-    curves = [curve for curve in curves if curve.epochs]
+    curves = [
+        curve for curve in curves if any(metric.value_of_epoch(epoch, "training") is not None for epoch in curve.epochs)
+    ]
     if not curves:
         return None
-    has_test = any(metric.of(epoch, "test") is not None for curve in curves for epoch in curve.epochs)
+    has_test = any(metric.value_of_epoch(epoch, "test") is not None for curve in curves for epoch in curve.epochs)
     kinds = {kind: dash for kind, dash in _KINDS.items() if kind != "test" or has_test}
-    groups: dict[str, list[TrialCurve]] = {}
+    groups: dict[str, list[TrialLearningCurve]] = {}
     for curve in curves:
         groups.setdefault(curve.arm, []).append(curve)
     traces: list[dict[str, Any]] = []
+    has_bands = False
     for position, members in enumerate(groups.values()):
         has_band = len({curve.point for curve in members}) == 1 and len(members) > 1
+        has_bands |= has_band
         for kind, dash in kinds.items():
-            traces += _band_traces(members, metric, kind, series_colour(position)) if has_band else []
+            traces += _confidence_band_traces(members, metric, kind, series_colour(position)) if has_band else []
             traces += [
-                _line_trace(curve, metric, kind, series_colour(position), dash, in_legend=index == 0)
+                _trial_line_trace(curve, metric, kind, series_colour(position), dash, in_legend=index == 0)
                 for index, curve in enumerate(members)
             ]
-    axis_end = _axis_end(curves, metric)
+    axis_end = _find_axis_end_below_outliers(curves, metric)
     axis: dict[str, Any] = {} if axis_end is None else {"range": [0, axis_end]}
     epochs: dict[str, Any] = {"rangemode": "tozero"}
     if max(len(curve.epochs) for curve in curves) <= _MAX_TICKED_EPOCHS:
         epochs["dtick"] = 1  # ticks at whole epochs
+    axis_title = f"{metric.name} ({unit})" if metric is LOSS and unit else metric.name
     figure = {
         "data": traces,
-        "layout": plotly_layout("epoch", metric.name, hovermode="closest", xaxis=epochs, yaxis=axis),
+        "layout": plotly_layout("epoch", axis_title, hovermode="closest", xaxis=epochs, yaxis=axis),
     }
     rows = [
         {"arm": curve.arm, "parameters": curve.point, "seed": curve.seed, **epoch}
@@ -99,8 +107,8 @@ def curves_chart(curves: Sequence[TrialCurve], trial_count: int, metric: Metric 
     ]
     caption = (
         "One line per trial, dotted on the training data, solid on the validation data"
-        f"{', dashed on the test data, which selects nothing' if has_test else ''}; "
-        "bands are 95 % confidence intervals of the mean over seeds."
+        f"{', dashed on the test data, which selects nothing' if has_test else ''}"
+        f"{'; bands are 95 % confidence intervals of the mean over seeds' if has_bands else ''}."
     )
     if axis_end is not None:
         caption += f" Values above {axis_end:.3g} are not shown."
@@ -109,9 +117,9 @@ def curves_chart(curves: Sequence[TrialCurve], trial_count: int, metric: Metric 
     return Chart(metric.title, caption, figure, rows)
 
 
-def _axis_end(curves: Sequence[TrialCurve], metric: Metric) -> float | None:
+def _find_axis_end_below_outliers(curves: Sequence[TrialLearningCurve], metric: EpochMetric) -> float | None:
     """Upper end of the axis if a few large values would flatten all curves, else None."""
-    all_values = [metric.of(epoch, kind) for curve in curves for epoch in curve.epochs for kind in _KINDS]
+    all_values = [metric.value_of_epoch(epoch, kind) for curve in curves for epoch in curve.epochs for kind in _KINDS]
     values = sorted(value for value in all_values if value is not None)
     if not values:
         return None
@@ -119,15 +127,15 @@ def _axis_end(curves: Sequence[TrialCurve], metric: Metric) -> float | None:
     return limit if values[-1] > limit else None
 
 
-def _line_trace(
-    curve: TrialCurve, metric: Metric, kind: str, colour_code: str, dash: str, *, in_legend: bool
+def _trial_line_trace(
+    curve: TrialLearningCurve, metric: EpochMetric, kind: str, colour_code: str, dash: str, *, in_legend: bool
 ) -> dict[str, Any]:
     name = f"{curve.arm}, {kind}"
     return {
         "type": "scatter",
         "mode": "lines",
         "x": [epoch["epoch"] for epoch in curve.epochs],
-        "y": [metric.of(epoch, kind) for epoch in curve.epochs],
+        "y": [metric.value_of_epoch(epoch, kind) for epoch in curve.epochs],
         "name": name,
         "legendgroup": name,
         "showlegend": in_legend,
@@ -137,16 +145,20 @@ def _line_trace(
     }
 
 
-def _band_traces(members: Sequence[TrialCurve], metric: Metric, kind: str, colour_code: str) -> list[dict[str, Any]]:
+def _confidence_band_traces(
+    members: Sequence[TrialLearningCurve], metric: EpochMetric, kind: str, colour_code: str
+) -> list[dict[str, Any]]:
     """Confidence band of the mean over seeds, up to the last epoch that all seeds have."""
     values: dict[int, list[float]] = {}
     for curve in members:
         for epoch in curve.epochs:
-            value = metric.of(epoch, kind)
+            value = metric.value_of_epoch(epoch, kind)
             if value is not None:
                 values.setdefault(epoch["epoch"], []).append(value)
     intervals = {
-        epoch: t_interval(by_seed) for epoch, by_seed in sorted(values.items()) if len(by_seed) == len(members)
+        epoch: mean_with_t_interval(by_seed)
+        for epoch, by_seed in sorted(values.items())
+        if len(by_seed) == len(members)
     }
     if not intervals:
         return []
@@ -159,7 +171,7 @@ def _band_traces(members: Sequence[TrialCurve], metric: Metric, kind: str, colou
             "y": [interval.high for interval in intervals.values()]
             + [interval.low for interval in reversed(list(intervals.values()))],
             "fill": "toself",
-            "fillcolor": with_opacity(colour_code, 0.15),
+            "fillcolor": colour_with_opacity(colour_code, 0.15),
             "line": {"width": 0},
             "hoverinfo": "skip",
             "showlegend": False,

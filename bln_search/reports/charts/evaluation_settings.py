@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import EvaluationSetting, LossBySeed
 from bln_search.reports.charts.chart import Chart
-from bln_search.reports.charts.configurations import ByConfiguration, rank_chart
-from bln_search.reports.charts.search import PointResult, flatten_parameters
+from bln_search.reports.charts.configurations import ByConfiguration, configuration_ranks_chart
+from bln_search.reports.charts.search import SearchPointResult, flatten_parameters
 
 _MAX_POINTS = 8
 
@@ -44,14 +44,18 @@ def lowest_mean_loss_of_setting(losses: ByConfiguration) -> float:
     return min(statistics.fmean(values.values()) for values in losses.values())
 
 
-def best_point_rank_chart(settings: Mapping[EvaluationSetting, ByConfiguration], limit: int) -> Chart | None:
+def best_point_configuration_ranks_chart(
+    settings: Mapping[EvaluationSetting, ByConfiguration], limit: int
+) -> Chart | None:
     """Ranks over estimates and batch sizes; for a search only those of its best point, because points are many."""
     best = next(((setting.arm, setting.point) for setting in settings if setting.point), None)
     drawn = [setting for setting in settings if best in (None, (setting.arm, setting.point))][:limit]
-    return rank_chart({setting: settings[setting] for setting in drawn})
+    return configuration_ranks_chart({setting: settings[setting] for setting in drawn})
 
 
-def point_results(losses: Mapping[RowKey, LossBySeed], seconds: Mapping[tuple[str, str], float]) -> list[PointResult]:
+def lowest_loss_of_each_point(
+    losses: Mapping[RowKey, LossBySeed], seconds: Mapping[tuple[str, str], float]
+) -> list[SearchPointResult]:
     """Every point with its lowest mean loss over rows with the largest number of seeds.
 
     Args:
@@ -65,6 +69,6 @@ def point_results(losses: Mapping[RowKey, LossBySeed], seconds: Mapping[tuple[st
             mean = statistics.fmean(values.values())
             best[key.arm, key.point] = min(mean, best.get((key.arm, key.point), mean))
     return [
-        PointResult(arm, flatten_parameters(json.loads(point)), loss, seconds.get((arm, point)))
+        SearchPointResult(arm, flatten_parameters(json.loads(point)), loss, seconds.get((arm, point)))
         for (arm, point), loss in best.items()
     ]

@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bln_search.core.records import LayerGeometry
-from bln_search.ranking.statistics.intervals import t_interval
+from bln_search.core.records import LayerWeightNormAndCurvature
+from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.reports.charts.chart import Chart, plotly_layout, series_colour
 
 _MAX_NETWORKS = 8
 """Number of arms and points that are drawn."""
 
-GeometryBySeed = Mapping[int, Sequence[LayerGeometry]]
+GeometryBySeed = Mapping[int, Sequence[LayerWeightNormAndCurvature]]
 
 
 @dataclass(frozen=True)
 class GeometryMeasure:
-    """A measure of a layer: its attribute of LayerGeometry, the title of its chart, and the name of the axis."""
+    """A measure of a layer: its attribute of LayerWeightNormAndCurvature, the title of its chart, and the axis name."""
 
     attribute: str
     title: str
@@ -33,7 +33,9 @@ EFFECTIVE_RATE = GeometryMeasure(
 CURVATURE = GeometryMeasure("curvature", "Curvature by epoch", "Fisher information of a weight")
 
 
-def geometry_chart(geometries: Mapping[tuple[str, str], GeometryBySeed], measure: GeometryMeasure) -> Chart | None:
+def geometry_by_epoch_chart(
+    geometries: Mapping[tuple[str, str], GeometryBySeed], measure: GeometryMeasure
+) -> Chart | None:
     """A measure by epoch, one line for each arm and point; None where no network recorded it.
 
     Args:
@@ -43,7 +45,7 @@ def geometry_chart(geometries: Mapping[tuple[str, str], GeometryBySeed], measure
     drawn = dict(list(geometries.items())[:_MAX_NETWORKS])
     labels = {key: " ".join(part for part in key if part) for key in drawn}
     traces = [
-        _line_trace(labels[key], _means_by_epoch(by_seed, measure), series_colour(index))
+        _network_line_trace(labels[key], _layer_means_by_epoch(by_seed, measure), series_colour(index))
         for index, (key, by_seed) in enumerate(drawn.items())
     ]
     traces = [trace for trace in traces if trace["x"]]
@@ -65,7 +67,7 @@ def geometry_chart(geometries: Mapping[tuple[str, str], GeometryBySeed], measure
     return Chart(measure.title, caption, {"data": traces, "layout": layout}, rows)
 
 
-def _means_by_epoch(by_seed: GeometryBySeed, measure: GeometryMeasure) -> dict[int, list[float]]:
+def _layer_means_by_epoch(by_seed: GeometryBySeed, measure: GeometryMeasure) -> dict[int, list[float]]:
     """The mean over the layers after every epoch, one value for each seed."""
     means: dict[int, list[float]] = {}
     for layers in by_seed.values():
@@ -77,8 +79,8 @@ def _means_by_epoch(by_seed: GeometryBySeed, measure: GeometryMeasure) -> dict[i
     return means
 
 
-def _line_trace(name: str, means: Mapping[int, Sequence[float]], colour_code: str) -> dict[str, Any]:
-    intervals = {epoch: t_interval(values) for epoch, values in means.items()}
+def _network_line_trace(name: str, means: Mapping[int, Sequence[float]], colour_code: str) -> dict[str, Any]:
+    intervals = {epoch: mean_with_t_interval(values) for epoch, values in means.items()}
     trace: dict[str, Any] = {
         "type": "scatter",
         "mode": "lines+markers",

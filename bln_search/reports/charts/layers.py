@@ -6,15 +6,15 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bln_search.core.configuration import Statistic
-from bln_search.core.records import Drift
-from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
+from bln_search.core.method import Statistic
+from bln_search.core.records import StatisticDrift
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
 from bln_search.reports.charts.chart import SYMBOLS, Chart, plotly_layout, series_colour
 
 _REFERENCE_ESTIMATE = "frozen"
 
 
-def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
+def statistics_drift_chart(by_seed: Mapping[int, Sequence[StatisticDrift]]) -> Chart | None:
     """Spread of mini-batches in every layer, and the shift of each estimate; None if nothing was recorded."""
     drift_values: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for drifts in by_seed.values():
@@ -34,12 +34,12 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
     traces = []
     for position, statistic in enumerate(Statistic):
         spreads = {
-            layer: t_interval(measures["spread"])
+            layer: mean_with_t_interval(measures["spread"])
             for (layer, name, estimate), measures in drift_values.items()
             if name == statistic and estimate == reference and measures["spread"]
         }
         if spreads:
-            traces.append(_bar_trace(statistic, spreads, series_colour(position)))
+            traces.append(_spread_bar_trace(statistic, spreads, series_colour(position)))
         for index, estimate in enumerate(other for other in estimates if other != reference):
             shifts = {
                 layer: statistics.fmean(measures["shift"])
@@ -47,7 +47,9 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
                 if name == statistic and measured == estimate and measures["shift"]
             }
             if shifts:
-                traces.append(_marker_trace(statistic, estimate, shifts, series_colour(position), SYMBOLS[index + 1]))
+                traces.append(
+                    _shift_marker_trace(statistic, estimate, shifts, series_colour(position), SYMBOLS[index + 1])
+                )
     figure = {
         "data": traces,
         "layout": plotly_layout(
@@ -74,7 +76,7 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
     return Chart("Population and mini-batch statistics", caption, figure, rows)
 
 
-def _bar_trace(statistic: str, spreads: Mapping[str, ConfidenceInterval], colour_code: str) -> dict[str, Any]:
+def _spread_bar_trace(statistic: str, spreads: Mapping[str, ConfidenceInterval], colour_code: str) -> dict[str, Any]:
     trace: dict[str, Any] = {
         "type": "bar",
         "name": f"{statistic} spread",
@@ -88,7 +90,7 @@ def _bar_trace(statistic: str, spreads: Mapping[str, ConfidenceInterval], colour
     return trace
 
 
-def _marker_trace(
+def _shift_marker_trace(
     statistic: str, estimate: str, shifts: Mapping[str, float], colour_code: str, symbol: str
 ) -> dict[str, Any]:
     return {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bln_search.core.configuration import Statistic
+from bln_search.core.method import Statistic
 from bln_search.ranking.per_layer import LayerSwitchEffect, PerLayerResult
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.charts.chart import COLOURS, Chart, plotly_layout
 from bln_search.reports.formatting import format_signed_interval
-from bln_search.reports.sentences.per_layer import effects_heading
+from bln_search.reports.sentences.per_layer import switch_effects_definition
 
 MARK = "•"
 """Marks an effect whose confidence interval excludes 0."""
@@ -25,7 +25,7 @@ def switchable_statistics(result: PerLayerResult) -> list[str]:
     return [statistic.value for statistic in Statistic if statistic.value in switchable]
 
 
-def effect_grid(result: PerLayerResult) -> dict[str, dict[str, LayerSwitchEffect]]:
+def effects_by_choice_and_statistic(result: PerLayerResult) -> dict[str, dict[str, LayerSwitchEffect]]:
     """Effects by choice, then by statistic; choices without effects are omitted."""
     grid: dict[str, dict[str, LayerSwitchEffect]] = {choice.name: {} for choice in result.choices}
     for effect in result.effects:
@@ -33,14 +33,14 @@ def effect_grid(result: PerLayerResult) -> dict[str, dict[str, LayerSwitchEffect
     return {choice: effects for choice, effects in grid.items() if effects}
 
 
-def format_effect(effect: LayerSwitchEffect) -> str:
+def format_effect_with_interval(effect: LayerSwitchEffect) -> str:
     """An effect with its interval."""
     return format_signed_interval(ConfidenceInterval(effect.loss, effect.half, effect.networks))
 
 
-def layer_switches_chart(result: PerLayerResult) -> Chart | None:
+def layer_switch_effects_heat_map(result: PerLayerResult) -> Chart | None:
     """Heat map of the effects: choices as rows, switches as columns; None without effects."""
-    grid, switches = effect_grid(result), switchable_statistics(result)
+    grid, switches = effects_by_choice_and_statistic(result), switchable_statistics(result)
     if not grid:
         return None
     largest = max(abs(effect.loss) for effect in result.effects) or 1.0
@@ -51,7 +51,7 @@ def layer_switches_chart(result: PerLayerResult) -> Chart | None:
         "y": list(grid),
         "z": [[None if effect is None else effect.loss for effect in row] for row in cells],
         "text": [[MARK if effect and effect.excludes_zero else "" for effect in row] for row in cells],
-        "customdata": [[format_effect(effect) if effect else "" for effect in row] for row in cells],
+        "customdata": [[format_effect_with_interval(effect) if effect else "" for effect in row] for row in cells],
         "texttemplate": "%{text}",
         "textfont": {"size": 24},
         "colorscale": _SCALE,
@@ -72,20 +72,23 @@ def layer_switches_chart(result: PerLayerResult) -> Chart | None:
             height=max(_MIN_HEIGHT, _ROW_HEIGHT * len(grid) + _MARGIN_HEIGHT),
         ),
     }
-    rows = [_data_row(effect) for effects in grid.values() for effect in effects.values()]
-    return Chart("Effects of the switches by layer", _caption_text(result), figure, rows)
+    rows = [_effect_data_row(effect) for effects in grid.values() for effect in effects.values()]
+    return Chart("Effects of the switches by layer", _effects_caption(result), figure, rows)
 
 
-def _caption_text(result: PerLayerResult) -> str:
+def _effects_caption(result: PerLayerResult) -> str:
     has_intervals = any(effect.half is not None for effect in result.effects)
-    return f"In nats: {effects_heading(result)}. Blue: taking the statistic from the population (T) lowers it. " + (
-        f"{MARK}: the 95 % confidence interval over networks excludes 0."
-        if has_intervals
-        else "With one network there are no confidence intervals."
+    return (
+        f"In nats: {switch_effects_definition(result)}. Blue: taking the statistic from the population (T) lowers it. "
+        + (
+            f"{MARK}: the 95 % confidence interval over networks excludes 0."
+            if has_intervals
+            else "With one network there are no confidence intervals."
+        )
     )
 
 
-def _data_row(effect: LayerSwitchEffect) -> dict[str, Any]:
+def _effect_data_row(effect: LayerSwitchEffect) -> dict[str, Any]:
     interval = ConfidenceInterval(effect.loss, effect.half, effect.networks)
     return {
         "choice": effect.choice,

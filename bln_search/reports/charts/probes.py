@@ -10,11 +10,11 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import MeasuredLatency
 from bln_search.ranking.probe_results import (
     BatchDependence,
-    CurveKey,
-    CurvePoint,
+    ProbeCurveKey,
+    ProbeCurvePoint,
     TrialProbe,
-    best_row_changes,
-    probe_curves,
+    compute_probe_curves,
+    find_best_row_changes,
 )
 from bln_search.reports.charts.chart import (
     COLOURS,
@@ -38,14 +38,14 @@ def probe_curve_chart(
     """Mean validation loss of every configuration along batch sizes or epochs; None if it was not probed."""
     curves = {
         key: points
-        for key, points in probe_curves(probes, kind).items()
+        for key, points in compute_probe_curves(probes, kind).items()
         if key.arm == arm and key.point == point and key.estimate in (estimate, "")
     }
     if not curves:
         return None
     title, axis, scale = _AXES[kind]
     ordered = sorted(curves, key=lambda key: configuration_sort_key(key.configuration))
-    traces = [_line_trace(key, curves[key], position) for position, key in enumerate(ordered)]
+    traces = [_configuration_line_trace(key, curves[key], position) for position, key in enumerate(ordered)]
     ticks = sorted({point.at for points in curves.values() for point in points})
     figure = {
         "data": traces,
@@ -72,10 +72,10 @@ def probe_curve_chart(
         for key in ordered
         for point in curves[key]
     ]
-    return Chart(title, _caption_text(curves), figure, rows)
+    return Chart(title, _best_configuration_changes_caption(curves), figure, rows)
 
 
-def _line_trace(key: CurveKey, points: Sequence[CurvePoint], position: int) -> dict[str, Any]:
+def _configuration_line_trace(key: ProbeCurveKey, points: Sequence[ProbeCurvePoint], position: int) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -92,8 +92,8 @@ def _line_trace(key: CurveKey, points: Sequence[CurvePoint], position: int) -> d
     }
 
 
-def _caption_text(curves: Mapping[CurveKey, Sequence[CurvePoint]]) -> str:
-    changes = best_row_changes({key: list(points) for key, points in curves.items()})
+def _best_configuration_changes_caption(curves: Mapping[ProbeCurveKey, Sequence[ProbeCurvePoint]]) -> str:
+    changes = find_best_row_changes({key: list(points) for key, points in curves.items()})
     if not changes:
         return "Means over seeds. The same configuration has the lowest loss everywhere."
     text = "; ".join(
@@ -117,8 +117,12 @@ def batch_dependence_chart(
         return None
     names = sorted(by_configuration, key=configuration_sort_key)
     traces = [
-        _bar_trace(0, "shuffled mini-batches", names, [by_configuration[name].flips for name in names]),
-        _bar_trace(1, "mini-batches of one class", names, [by_configuration[name].skewed_flips for name in names]),
+        _changed_predictions_bar_trace(
+            0, "shuffled mini-batches", names, [by_configuration[name].flips for name in names]
+        ),
+        _changed_predictions_bar_trace(
+            1, "mini-batches of one class", names, [by_configuration[name].skewed_flips for name in names]
+        ),
     ]
     figure = {"data": traces, "layout": plotly_layout("", "predictions that change (%)", xaxis={"type": "category"})}
     rows = [
@@ -141,7 +145,7 @@ def batch_dependence_chart(
     return Chart("Dependence on the mini-batch", caption, figure, rows)
 
 
-def _bar_trace(
+def _changed_predictions_bar_trace(
     position: int, name: str, configurations: Sequence[str], values: Sequence[float | None]
 ) -> dict[str, Any]:
     return {
@@ -194,7 +198,7 @@ def latency_chart(latencies: Sequence[MeasuredLatency], device: str | None, thre
             "seconds": latency.seconds,
             "lower_quartile": latency.lower,
             "upper_quartile": latency.upper,
-            "examples_a_second": latency.throughput,
+            "examples_a_second": latency.examples_per_second,
             "passes": latency.passes,
         }
         for latency in latencies

@@ -23,7 +23,7 @@ class RowLoss:
     is_recommended: bool = False
 
 
-def loss_chart(rows: Sequence[RowLoss], *, split: str, scope: str) -> Chart:
+def row_losses_chart(rows: Sequence[RowLoss], *, split: str, scope: str) -> Chart:
     """Mean loss of each row with its confidence interval.
 
     Args:
@@ -84,7 +84,9 @@ def loss_chart(rows: Sequence[RowLoss], *, split: str, scope: str) -> Chart:
     return Chart("Loss of each row", caption, figure, data)
 
 
-def condition_heat_map(labels: Sequence[str], conditions: Sequence[str], losses: Sequence[Sequence[float]]) -> Chart:
+def row_losses_by_condition_heat_map(
+    labels: Sequence[str], conditions: Sequence[str], losses: Sequence[Sequence[float]]
+) -> Chart:
     """Loss of each row in each condition, colored by its regret.
 
     Args:
@@ -125,7 +127,9 @@ def condition_heat_map(labels: Sequence[str], conditions: Sequence[str], losses:
     return Chart("Loss of each row by condition", caption, figure, rows)
 
 
-def batch_size_chart(batch_sizes: Sequence[int], values: Mapping[str, Sequence[float | None]], name: str) -> Chart:
+def values_by_batch_size_chart(
+    batch_sizes: Sequence[int], values: Mapping[str, Sequence[float | None]], name: str
+) -> Chart:
     """What is minimized by mini-batch size: one line for each way to select a row.
 
     Args:

@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.ranking.statistics.importance import parameter_importance
+from bln_search.ranking.statistics.importance import importance_by_parameter
 from bln_search.reports.charts.chart import COLOURS, Chart, plotly_layout
 
 _MAX_LINES = 150
 
 
 @dataclass(frozen=True)
-class PointResult:
+class SearchPointResult:
     """A point of the search space.
 
     Attributes:
         arm: The arm.
         parameters: The parameters, flattened.
-        loss: Lowest mean loss of its rows (nats).
+        loss: Lowest mean loss of its rows (nats); of a point that has search trials only, the mean of their objective.
         seconds: Inference time of 1,000 examples; None if it was not measured.
     """
 
@@ -42,9 +42,9 @@ def flatten_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return flattened
 
 
-def importance_chart(points: Sequence[PointResult]) -> Chart | None:
-    """Share of the variance that each parameter explains; None for too few points."""
-    importance = parameter_importance([point.parameters for point in points], [point.loss for point in points])
+def parameter_importance_chart(points: Sequence[SearchPointResult], measure: str = "loss") -> Chart | None:
+    """Share of the variance that each parameter explains; None for too few points. measure: Name of their values."""
+    importance = importance_by_parameter([point.parameters for point in points], [point.loss for point in points])
     if not importance:
         return None
     figure = {
@@ -59,35 +59,41 @@ def importance_chart(points: Sequence[PointResult]) -> Chart | None:
             }
         ],
         "layout": plotly_layout(
-            "share of the variance of the loss",
+            f"share of the variance of the {measure}",
             "",
             xaxis={"range": [0, 1], "tickformat": ".0%"},
             yaxis={"type": "category", "autorange": "reversed"},
         ),
     }
     caption = (
-        f"Share of the variance that each parameter explains by itself over {len(points)} points (epsilon squared; "
+        f"Share of the variance of the {measure} that each parameter explains by itself over {len(points)} points "
+        "(epsilon squared; "
         "numbers are grouped by quartiles)."
     )
     rows = [{"parameter": name, "share": share} for name, share in importance.items()]
     return Chart("Parameter importance", caption, figure, rows)
 
 
-def parallel_coordinates_chart(points: Sequence[PointResult]) -> Chart | None:
-    """Parallel coordinates: a line for each of the best points, coloured by loss; None for fewer than two points."""
+def parallel_coordinates_chart(points: Sequence[SearchPointResult], measure: str = "loss") -> Chart | None:
+    """Parallel coordinates: a line for each of the best points, coloured by loss; None for fewer than two points.
+
+    Args:
+        points: The points.
+        measure: Name of their losses.
+    """
     ordered = sorted(points, key=lambda point: point.loss)
     drawn = ordered[:_MAX_LINES]
     names = sorted({name for point in drawn for name in point.parameters})
     if len(drawn) < 2 or not names:
         return None
-    scales = {name: _Scale([point.parameters.get(name) for point in drawn]) for name in names}
+    scales = {name: _ParallelAxisScale([point.parameters.get(name) for point in drawn]) for name in names}
     losses = [point.loss for point in drawn]
-    scales["loss"] = _Scale(losses)
-    axes = [*names, "loss"]
+    scales[measure] = _ParallelAxisScale(losses)
+    axes = [*names, measure]
     low, high = losses[0], losses[-1]
     traces = []
     for point in reversed(drawn):
-        values = {**point.parameters, "loss": point.loss}
+        values = {**point.parameters, measure: point.loss}
         share = 0.0 if high == low else (point.loss - low) / (high - low)
         traces.append(
             {
@@ -95,7 +101,7 @@ def parallel_coordinates_chart(points: Sequence[PointResult]) -> Chart | None:
                 "mode": "lines",
                 "x": axes,
                 "y": [scales[name](values.get(name)) for name in axes],
-                "line": {"color": _blend_colours(share), "width": 2.5 if point is drawn[0] else 1},
+                "line": {"color": _colour_between_blue_and_orange(share), "width": 2.5 if point is drawn[0] else 1},
                 "opacity": 1 if point is drawn[0] else 0.55,
                 "text": [f"{name} {_format_value(values.get(name))}" for name in axes],
                 "hovertemplate": "%{text}<extra></extra>",
@@ -117,15 +123,15 @@ def parallel_coordinates_chart(points: Sequence[PointResult]) -> Chart | None:
             annotations=annotations,
         ),
     }
-    rows = [{"arm": point.arm, **point.parameters, "loss": point.loss} for point in ordered]
-    caption = "Every line is a point of the space; blue is the lowest loss, the thick line the best point."
+    rows = [{"arm": point.arm, **point.parameters, measure: point.loss} for point in ordered]
+    caption = f"Every line is a point of the space; blue is the lowest {measure}, the thick line the best point."
     if len(drawn) < len(points):
         caption += f" The best {len(drawn)} of {len(points):,} points are drawn."
     columns = sorted({name for row in rows for name in row})
     return Chart("Points of the search", caption, figure, [{name: row.get(name) for name in columns} for row in rows])
 
 
-class _Scale:
+class _ParallelAxisScale:
     """Position of a value between the lowest (0) and the highest (1); logarithmic for numbers that are far apart."""
 
     def __init__(self, values: Sequence[Any]) -> None:
@@ -139,7 +145,7 @@ class _Scale:
             return
         low, high = min(present), max(present)
         self.is_logarithmic = low > 0 and high / low > 20
-        self.low, self.high = self._axis_value(low), self._axis_value(high)
+        self.low, self.high = self._log_or_linear_value(low), self._log_or_linear_value(high)
         self.end_labels = [(self(low), _format_value(low))] + (
             [(self(high), _format_value(high))] if high > low else []
         )
@@ -149,13 +155,13 @@ class _Scale:
             return None
         if not self.is_numeric:
             return self.names.index(str(value)) / max(1, len(self.names) - 1)
-        return 0.5 if self.high == self.low else (self._axis_value(value) - self.low) / (self.high - self.low)
+        return 0.5 if self.high == self.low else (self._log_or_linear_value(value) - self.low) / (self.high - self.low)
 
-    def _axis_value(self, value: float) -> float:
+    def _log_or_linear_value(self, value: float) -> float:
         return math.log(value) if self.is_logarithmic else float(value)
 
 
-def _blend_colours(share: float) -> str:
+def _colour_between_blue_and_orange(share: float) -> str:
     """Colour between blue (0) and orange (1)."""
     ends = [tuple(int(code[start : start + 2], 16) for start in (1, 3, 5)) for code in COLOURS[:2]]
     return "rgb(" + ",".join(str(round(a + (b - a) * share)) for a, b in zip(*ends, strict=True)) + ")"
@@ -165,7 +171,7 @@ def _format_value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def pareto_chart(points: Sequence[PointResult]) -> Chart | None:
+def loss_and_time_pareto_chart(points: Sequence[SearchPointResult]) -> Chart | None:
     """Loss against inference time, with the Pareto front; None for fewer than two points with a time."""
     timed_points = sorted(
         (point for point in points if point.seconds is not None), key=lambda point: (point.seconds or 0.0, point.loss)

@@ -8,7 +8,7 @@ from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.charts.chart import Chart, plotly_layout, series_colour
 
 
-def variance_chart(variance_shares: Sequence[VarianceShares], arm: str, point: str) -> Chart | None:
+def variance_shares_chart(variance_shares: Sequence[VarianceShares], arm: str, point: str) -> Chart | None:
     """A stacked bar of factors for each metric; None if the arm has no balanced design."""
     of_arm = [
         metric_shares for metric_shares in variance_shares if (metric_shares.arm, metric_shares.point) == (arm, point)

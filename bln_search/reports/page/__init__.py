@@ -1,7 +1,7 @@
 """The report of a study on one static page: sections of blocks, rendered into HTML by one template."""
 
 from bln_search.reports.page.blocks import Section
-from bln_search.reports.page.context import ReportContext
+from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.page.sections import SECTIONS
 
-__all__ = ["SECTIONS", "ReportContext", "Section"]
+__all__ = ["SECTIONS", "Section", "StudyReportContext"]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from bln_search.core.configuration import InferenceConfiguration, Source, Statistic
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.method import Statistic, StatisticSource
 from bln_search.reports.charts import Chart
 
 MAX_TABLE_ROWS = 1_000
@@ -34,13 +35,15 @@ class Column:
 SWITCHES = tuple(Column(statistic.value, ColumnKind.SWITCH) for statistic in Statistic)
 """A column for each of the four statistics."""
 
-SOURCE_STYLES = {source.value: "" if source is Source.ABSENT else source.css_name for source in Source}
+SOURCE_STYLES = {
+    source.value: "" if source is StatisticSource.ABSENT else source.css_name for source in StatisticSource
+}
 """Class of the style sheet by letter."""
 
 
-def switch_cells(configuration: InferenceConfiguration) -> list[str]:
+def source_letter_cells(configuration: InferenceConfiguration) -> list[str]:
     """Cells of the columns SWITCHES."""
-    return [source.value for source in configuration.sources.values()]
+    return [source.value for source in configuration.source_by_statistic.values()]
 
 
 @dataclass(frozen=True)
@@ -143,16 +146,16 @@ class ChartFigure:
         return f"{self.chart.title}: {self.label}" if self.label else self.chart.title
 
     @property
-    def data(self) -> Table:
+    def data_table(self) -> Table:
         """Data of the chart."""
         names = list(dict.fromkeys(name for row in self.chart.rows for name in row))
-        columns = [Column(name, _column_kind(self.chart.rows, name)) for name in names]
+        columns = [Column(name, _choose_column_kind(self.chart.rows, name)) for name in names]
         rows = [Row([_format_cell(row.get(name)) for name in names]) for row in self.chart.rows]
         return Table(f"Data of: {self.title}", columns, rows, folded=True)
 
 
-def pictures_of(*charts: Chart | None, label: str = "") -> list[ChartFigure]:
-    """The pictures of the charts that exist."""
+def figures_of_existing_charts(*charts: Chart | None, label: str = "") -> list[ChartFigure]:
+    """The figures of the charts that exist."""
     return [ChartFigure(chart, label) for chart in charts if chart is not None]
 
 
@@ -168,7 +171,7 @@ class Section:
     blocks: Sequence[Block]
 
 
-def _column_kind(rows: Sequence[Mapping[str, Any]], name: str) -> ColumnKind:
+def _choose_column_kind(rows: Sequence[Mapping[str, Any]], name: str) -> ColumnKind:
     values = [row[name] for row in rows if row.get(name) is not None]
     is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     return ColumnKind.NUMBER if values and is_number else ColumnKind.TEXT

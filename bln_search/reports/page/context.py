@@ -8,21 +8,21 @@ from functools import cached_property
 from typing import Any
 
 from bln_search.core.enums import Split
-from bln_search.core.records import Drift, LayerGeometry, RowKey
+from bln_search.core.records import LayerWeightNormAndCurvature, RowKey, StatisticDrift
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.grouping import EvaluationSetting, LossBySeed, losses_by_row, losses_by_setting
-from bln_search.ranking.leaderboard import Leaderboard, rank_rows
+from bln_search.ranking.grouping import EvaluationSetting, LossBySeed, group_losses_by_row, group_losses_by_setting
+from bln_search.ranking.leaderboard import Leaderboard, rank_evaluations
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
+from bln_search.ranking.selection.seed_t_test import find_leaderboard_top_group
 from bln_search.reports.charts.configurations import ByConfiguration
-from bln_search.reports.charts.curves import TrialCurve
+from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.charts.evaluation_settings import evaluation_settings_of_best_points
 from bln_search.specs.records import StudyRecord, TrialRecord
 
 
 @dataclass(frozen=True)
-class ReportContext:
+class StudyReportContext:
     """A study with everything that a section may show.
 
     Attributes:
@@ -43,43 +43,45 @@ class ReportContext:
     evaluations: Sequence[TrialEvaluation]
     trials: Sequence[TrialRecord]
     manifest: Mapping[str, Any]
-    curves: Sequence[TrialCurve] = ()
+    curves: Sequence[TrialLearningCurve] = ()
     seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    drifts: Mapping[str, Mapping[int, Sequence[Drift]]] = field(default_factory=dict)
-    geometries: Mapping[tuple[str, str], Mapping[int, Sequence[LayerGeometry]]] = field(default_factory=dict)
+    drifts: Mapping[str, Mapping[int, Sequence[StatisticDrift]]] = field(default_factory=dict)
+    geometries: Mapping[tuple[str, str], Mapping[int, Sequence[LayerWeightNormAndCurvature]]] = field(
+        default_factory=dict
+    )
     notes: str = ""
     analysis: Analysis | None = None
     probes: Sequence[TrialProbe] = ()
 
     @cached_property
-    def board(self) -> Leaderboard:
+    def leaderboard(self) -> Leaderboard:
         """The leaderboard."""
         spec = self.study.spec
-        return rank_rows(self.evaluations, spec.ranking.split, seeds=len(spec.seeds))
+        return rank_evaluations(self.evaluations, spec.ranking.split, seeds=len(spec.seeds))
 
     @cached_property
     def losses_by_row(self) -> dict[RowKey, LossBySeed]:
         """Mean losses by seed of every row, on the split that decides the ranking."""
-        return losses_by_row(self.evaluations, self.ranking_split)
+        return group_losses_by_row(self.evaluations, self.ranking_split)
 
     @cached_property
     def t_test_top_group_p_values(self) -> dict[RowKey, float] | None:
         """Top group by paired t tests over seeds, with p values; None where no test is possible."""
-        return leaderboard_top_group(self.board, self.losses_by_row)
+        return find_leaderboard_top_group(self.leaderboard, self.losses_by_row)
 
     @property
-    def top_group(self) -> Collection[RowKey]:
+    def top_group_keys(self) -> Collection[RowKey]:
         """Top group of the comparison; without one, by paired t tests over seeds."""
         if self.analysis is not None and self.analysis.comparison is not None:
             return {row.key for row in self.analysis.comparison.top_group}
         return self.t_test_top_group_p_values or {}
 
     @cached_property
-    def losses_by_setting(self) -> dict[EvaluationSetting, ByConfiguration]:
+    def drawn_losses_by_setting(self) -> dict[EvaluationSetting, ByConfiguration]:
         """Losses of every configuration by evaluation setting; of a search, the settings of its best points."""
-        return evaluation_settings_of_best_points(losses_by_setting(self.losses_by_row))
+        return evaluation_settings_of_best_points(group_losses_by_setting(self.losses_by_row))
 
     @property
     def ranking_split(self) -> Split:
         """Split that decides the ranking."""
-        return self.board.ranked_on
+        return self.leaderboard.ranked_on

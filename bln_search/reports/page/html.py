@@ -17,13 +17,15 @@ from markupsafe import Markup
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.version import VERSION
 from bln_search.reports.page.blocks import SOURCE_STYLES, ChartFigure, Section
-from bln_search.reports.page.context import ReportContext
+from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.page.sections import SECTIONS
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
-def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContext], Section | None]] = SECTIONS) -> str:
+def render_study_report_html(
+    context: StudyReportContext, sections: Sequence[Callable[[StudyReportContext], Section | None]] = SECTIONS
+) -> str:
     """Render the page.
 
     Args:
@@ -34,18 +36,18 @@ def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContex
         MissingPackageError: Plotly, whose script is embedded, is not installed.
     """
     page_sections = [section for make in sections if (section := make(context)) is not None]
-    scripts = [_read_as_script("report.js")]
+    scripts = [_read_embeddable_template_file("report.js")]
     if any(isinstance(block, ChartFigure) for section in page_sections for block in section.blocks):
-        scripts.insert(0, plotly_script())
+        scripts.insert(0, load_plotly_script())
     return (
-        _template_environment()
+        _make_template_environment()
         .get_template("report.html")
         .render(
             study=context.study,
             title=context.study.spec.title,
             sections=page_sections,
             scripts=[Markup(script) for script in scripts],  # noqa: S704 - trusted scripts, see _as_script
-            styles=Markup(_read_as_script("report.css")),  # noqa: S704 - a trusted file
+            styles=Markup(_read_embeddable_template_file("report.css")),  # noqa: S704 - a trusted file
             policy=_content_security_policy(scripts),
             written_at=context.manifest["written_at"],
             version=VERSION,
@@ -54,16 +56,16 @@ def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContex
 
 
 @lru_cache(maxsize=1)
-def plotly_script() -> str:
+def load_plotly_script() -> str:
     """Script of the installed Plotly, which is not imported. Raises MissingPackageError without it."""
     package = find_spec("plotly")
     if package is None or not package.submodule_search_locations:
         raise MissingPackageError("plotly", "web")
     folder = Path(package.submodule_search_locations[0])
-    return _as_script((folder / "package_data" / "plotly.min.js").read_text(encoding="utf-8"))
+    return _to_embeddable_script((folder / "package_data" / "plotly.min.js").read_text(encoding="utf-8"))
 
 
-def figure_json(figure: dict[str, Any]) -> Markup:
+def figure_to_script_json(figure: dict[str, Any]) -> Markup:
     """JSON of a figure for a <script> element, in which no character can end the element or start another."""
     text = json.dumps(figure, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
@@ -72,7 +74,7 @@ def figure_json(figure: dict[str, Any]) -> Markup:
 
 
 @lru_cache(maxsize=1)
-def _template_environment() -> Environment:
+def _make_template_environment() -> Environment:
     """Environment of the template, with autoescape."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
@@ -81,16 +83,16 @@ def _template_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["figure"] = figure_json
+    environment.filters["figure"] = figure_to_script_json
     environment.globals["styles_of"] = SOURCE_STYLES
     return environment
 
 
-def _read_as_script(name: str) -> str:
-    return _as_script((_TEMPLATES / name).read_text(encoding="utf-8"))
+def _read_embeddable_template_file(name: str) -> str:
+    return _to_embeddable_script((_TEMPLATES / name).read_text(encoding="utf-8"))
 
 
-def _as_script(script: str) -> str:
+def _to_embeddable_script(script: str) -> str:
     """Text that can be embedded in a <script> element, with normalized line ends, which its hash depends on."""
     assert "</script" not in script.lower()
     return script.replace("\r\n", "\n")

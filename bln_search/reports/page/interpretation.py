@@ -5,20 +5,33 @@ from __future__ import annotations
 from bln_search.core.enums import ProbeKind
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.grouping import EvaluationSetting
-from bln_search.ranking.probe_results import batch_dependence
-from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart, row_labels
+from bln_search.ranking.probe_results import compute_batch_dependence_by_row
+from bln_search.reports.charts.comparison import (
+    compared_row_labels,
+    critical_difference_chart,
+    differences_to_best_chart,
+)
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
-from bln_search.reports.charts.variance import variance_chart
-from bln_search.reports.formatting import difference_cells, group_mark
-from bln_search.reports.page.blocks import Block, Column, ColumnKind, Paragraph, Row, Section, Table, pictures_of
-from bln_search.reports.page.context import ReportContext
+from bln_search.reports.charts.variance import variance_shares_chart
+from bln_search.reports.formatting import format_difference_and_p_value, format_group_letters
+from bln_search.reports.page.blocks import (
+    Block,
+    Column,
+    ColumnKind,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    figures_of_existing_charts,
+)
+from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.sentences.analysis import analysis_sentences
 
 _MAX_PROBE_SETTINGS = 4
 """Number of evaluation settings whose probes are drawn."""
 
 
-def analysis_section(context: ReportContext) -> Section | None:
+def analysis_section(context: StudyReportContext) -> Section | None:
     """The analysis as text, the compared rows, and their charts; None without an analysis."""
     analysis = context.analysis
     if analysis is None:
@@ -26,10 +39,12 @@ def analysis_section(context: ReportContext) -> Section | None:
     blocks: list[Block] = [Paragraph(text) for text in analysis_sentences(analysis)]
     if analysis.comparison is not None:
         blocks.append(_comparison_table(analysis.comparison))
-        blocks += pictures_of(differences_chart(analysis.comparison), critical_difference_chart(analysis.comparison))
+        blocks += figures_of_existing_charts(
+            differences_to_best_chart(analysis.comparison), critical_difference_chart(analysis.comparison)
+        )
     for arm, point in dict.fromkeys((shares.arm, shares.point) for shares in analysis.shares):
-        blocks += pictures_of(variance_chart(analysis.shares, arm, point), label=arm)
-    blocks += pictures_of(latency_chart(analysis.latencies, analysis.device, analysis.threads))
+        blocks += figures_of_existing_charts(variance_shares_chart(analysis.shares, arm, point), label=arm)
+    blocks += figures_of_existing_charts(latency_chart(analysis.latencies, analysis.device, analysis.threads))
     return Section("interpretation", "Interpretation", blocks) if blocks else None
 
 
@@ -40,8 +55,13 @@ def _comparison_table(comparison: Comparison) -> Table:
     columns += [Column("Accuracy %", ColumnKind.NUMBER)] if has_accuracy else []
     columns += [Column("Ranks", ColumnKind.NUMBER), Column("First", ColumnKind.NUMBER)]
     rows = []
-    for index, (row, label) in enumerate(zip(comparison.rows, row_labels(comparison.rows), strict=True)):
-        cells = [label, group_mark(row), f"{row.loss:.4f}", *difference_cells(comparison.pair(0, index))]
+    for index, (row, label) in enumerate(zip(comparison.rows, compared_row_labels(comparison.rows), strict=True)):
+        cells = [
+            label,
+            format_group_letters(row),
+            f"{row.loss:.4f}",
+            *format_difference_and_p_value(comparison.find_pair(0, index)),
+        ]
         cells += [] if row.accuracy is None else [f"{100 * row.accuracy:.2f}"]
         cells += [f"{row.lowest_rank}–{row.highest_rank}", f"{row.first_share:.0%}"]
         rows.append(Row(cells, "first" if row.in_top_group else ""))
@@ -49,20 +69,20 @@ def _comparison_table(comparison: Comparison) -> Table:
     return Table(caption, columns, rows)
 
 
-def probes_section(context: ReportContext) -> Section | None:
+def probes_section(context: StudyReportContext) -> Section | None:
     """Batch sizes, epochs and batch compositions under the first evaluation settings; None without probes."""
-    dependence = batch_dependence(context.probes, per_slot=context.study.spec.has_slot_populations)
+    dependence = compute_batch_dependence_by_row(context.probes, per_slot=context.study.spec.has_populations_per_slot)
     blocks: list[Block] = []
-    for setting in list(context.losses_by_setting)[:_MAX_PROBE_SETTINGS]:
+    for setting in list(context.drawn_losses_by_setting)[:_MAX_PROBE_SETTINGS]:
         arm, point, estimate = setting.arm, setting.point, setting.estimate or ""
-        blocks += pictures_of(
+        blocks += figures_of_existing_charts(
             probe_curve_chart(context.probes, ProbeKind.SIZE, arm, point, estimate),
             probe_curve_chart(context.probes, ProbeKind.EPOCH, arm, point, estimate),
             batch_dependence_chart(dependence, arm, point, estimate),
-            label=_setting_label(setting),
+            label=_arm_and_estimate_label(setting),
         )
     return Section("probes", "Other batch sizes, epochs and batch compositions", blocks) if blocks else None
 
 
-def _setting_label(setting: EvaluationSetting) -> str:
+def _arm_and_estimate_label(setting: EvaluationSetting) -> str:
     return " ".join(part for part in (setting.arm, setting.estimate) if part)

@@ -10,21 +10,21 @@ from bln_search.ranking.per_layer import LayerSwitchEffect, NetworkChoice, PerLa
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.charts.per_layer import (
     MARK,
-    effect_grid,
-    format_effect,
-    layer_switches_chart,
+    effects_by_choice_and_statistic,
+    format_effect_with_interval,
+    layer_switch_effects_heat_map,
     switchable_statistics,
 )
 from bln_search.reports.formatting import format_interval, format_signed_interval
 from bln_search.reports.page.blocks import Block, ChartFigure, Column, ColumnKind, Paragraph, Row, Section, Table
-from bln_search.reports.page.context import ReportContext
+from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.sentences.per_layer import (
-    accuracy_interval,
-    effects_heading,
+    accuracy_interval_over_networks,
+    arm_and_point_label,
     excluded_option_sentences,
-    loss_interval,
+    loss_interval_over_networks,
     per_layer_sentences,
-    result_label,
+    switch_effects_definition,
 )
 
 _MAX_RESULTS = 6
@@ -40,63 +40,65 @@ _CONFIGURATION_COLUMNS = (Column("Uniform", ColumnKind.CONFIGURATION), Column("C
 _METRIC_COLUMNS = (Column("Validation loss", ColumnKind.NUMBER), Column("Accuracy %", ColumnKind.NUMBER))
 
 
-def per_layer_section(context: ReportContext) -> Section | None:
+def per_layer_section(context: StudyReportContext) -> Section | None:
     """One part for each searched arm and point; None without a per-layer search."""
     results = () if context.analysis is None else context.analysis.layers
     if not results:
         return None
-    blocks = [block for result in results[:_MAX_RESULTS] for block in _result_blocks(result, several=len(results) > 1)]
+    blocks = [
+        block for result in results[:_MAX_RESULTS] for block in _blocks_of_result(result, several=len(results) > 1)
+    ]
     if len(results) > _MAX_RESULTS:
         note = f"The first {_MAX_RESULTS} of {len(results)} arms and points are shown. "
         blocks.append(Paragraph(f"{note}All of them: bln-search layers {context.study.name}"))
     return Section("per-layer", "Per-layer configurations", blocks)
 
 
-def _result_blocks(result: PerLayerResult, *, several: bool) -> list[Block]:
-    label = result_label(result) if several else ""
+def _blocks_of_result(result: PerLayerResult, *, several: bool) -> list[Block]:
+    label = arm_and_point_label(result) if several else ""
     text = " ".join(per_layer_sentences(result))
     blocks: list[Block] = [Paragraph(f"{label}: {text}" if label else text)]
     if result.rows or result.uniform:
-        blocks.append(rows_table(result, _MAX_ROWS, label))
+        blocks.append(best_configurations_table(result, _MAX_ROWS, label))
     if result.networks:
-        blocks.append(networks_table(result, label))
-    chart = layer_switches_chart(result)
+        blocks.append(selected_by_network_table(result, label))
+    chart = layer_switch_effects_heat_map(result)
     if chart is not None:
         blocks += [ChartFigure(chart, label), layer_effects_table(result, label)]
     return blocks + [Paragraph(text) for text in excluded_option_sentences(result)]
 
 
-def rows_table(result: PerLayerResult, limit: int, label: str = "") -> Table:
+def best_configurations_table(result: PerLayerResult, limit: int, label: str = "") -> Table:
     """The best configurations with one column per layer, and the best uniform one below them."""
     columns = [Column("Place"), *_METRIC_COLUMNS, *(Column(name, ColumnKind.CONFIGURATION) for name in result.layers)]
     rows = [
-        Row([str(position), *_metric_cells(row), *layer_configurations(row, result)])
+        Row([str(position), *_loss_and_accuracy_cells(row), *split_configuration_by_layer(row, result)])
         for position, row in enumerate(result.rows[:limit], start=1)
     ]
     rows += [
-        Row(["best uniform", *_metric_cells(row), *layer_configurations(row, result)], "first")
+        Row(["best uniform", *_loss_and_accuracy_cells(row), *split_configuration_by_layer(row, result)], "first")
         for row in result.uniform[:1]
     ]
     caption = f"The best {min(limit, len(result.rows))} by mean loss, on the examples used for the selection"
     return Table(_caption_with_label(caption, label), columns, rows)
 
 
-def uniform_table(result: PerLayerResult, label: str = "") -> Table:
+def uniform_configurations_table(result: PerLayerResult, label: str = "") -> Table:
     """All uniform configurations."""
     columns = [Column("Configuration", ColumnKind.CONFIGURATION), *_METRIC_COLUMNS]
-    rows = [Row([row.configuration, *_metric_cells(row)]) for row in result.uniform]
+    rows = [Row([row.configuration, *_loss_and_accuracy_cells(row)]) for row in result.uniform]
     return Table(
         _caption_with_label("Uniform configurations: the same in all layers", label), columns, rows, folded=True
     )
 
 
-def layer_configurations(row: PerLayerRow, result: PerLayerResult) -> list[str]:
+def split_configuration_by_layer(row: PerLayerRow, result: PerLayerResult) -> list[str]:
     """Configuration of each layer; a uniform one has no letters for statistics that a layer lacks."""
     configurations = row.configuration.split(SEPARATOR)
     if len(configurations) == len(result.layers):
         return configurations
     best_configurations = (
-        result.best.configuration.split(SEPARATOR) if result.best else configurations * len(result.layers)
+        result.best_row.configuration.split(SEPARATOR) if result.best_row else configurations * len(result.layers)
     )
     return [
         _mask_absent_statistics(configurations[0], layer_configuration) for layer_configuration in best_configurations
@@ -110,7 +112,7 @@ def _mask_absent_statistics(configuration: str, layer_configuration: str) -> str
     )
 
 
-def networks_table(result: PerLayerResult, label: str = "") -> Table:
+def selected_by_network_table(result: PerLayerResult, label: str = "") -> Table:
     """The configurations selected for each network, with apparent and held-out losses."""
     columns = [*(Column(name, ColumnKind.NUMBER) for name in _NETWORK_HEADINGS), *_CONFIGURATION_COLUMNS]
     rows = [Row(_network_cells(network)) for network in result.networks]
@@ -123,7 +125,7 @@ def networks_table(result: PerLayerResult, label: str = "") -> Table:
 
 def _network_cells(network: NetworkChoice) -> list[str]:
     losses = (network.apparent, network.loss, network.selection_bias, network.uniform_loss)
-    cells = [str(network.seed), *(f"{loss:.4f}" for loss in losses), _difference_cell(network.difference)]
+    cells = [str(network.seed), *(f"{loss:.4f}" for loss in losses), _difference_cell(network.difference_to_uniform)]
     cells += ["–" if loss is None else f"{loss:.4f}" for loss in (network.test_loss, network.test_uniform_loss)]
     return [*cells, f"{network.evaluations:,.0f}", network.uniform, network.best]
 
@@ -138,18 +140,24 @@ def layer_effects_table(result: PerLayerResult, label: str = "") -> Table:
     columns = [Column("Choice"), *(Column(name, ColumnKind.NUMBER) for name in switches)]
     rows = [
         Row([choice, *(_effect_cell(effects[name]) if name in effects else "–" for name in switches)])
-        for choice, effects in effect_grid(result).items()
+        for choice, effects in effects_by_choice_and_statistic(result).items()
     ]
-    caption = f"Nats: {effects_heading(result)}; {MARK} where the 95 % confidence interval over networks excludes 0"
+    caption = (
+        f"Nats: {switch_effects_definition(result)}; {MARK} where the 95 % confidence interval over networks excludes 0"
+    )
     return Table(_caption_with_label(caption, label), columns, rows)
 
 
 def _effect_cell(effect: LayerSwitchEffect) -> str:
-    return f"{format_effect(effect)} {MARK}" if effect.excludes_zero else format_effect(effect)
+    return (
+        f"{format_effect_with_interval(effect)} {MARK}" if effect.excludes_zero else format_effect_with_interval(effect)
+    )
 
 
-def _metric_cells(row: PerLayerRow) -> Sequence[str]:
-    return format_interval(loss_interval(row)), format_interval(accuracy_interval(row), 100, 2)
+def _loss_and_accuracy_cells(row: PerLayerRow) -> Sequence[str]:
+    return format_interval(loss_interval_over_networks(row)), format_interval(
+        accuracy_interval_over_networks(row), 100, 2
+    )
 
 
 def _caption_with_label(caption: str, label: str) -> str:

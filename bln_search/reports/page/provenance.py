@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bln_search.reports.manifest import manifest_json
+from bln_search.reports.manifest import manifest_to_json
 from bln_search.reports.page.blocks import (
     MAX_TABLE_ROWS,
     Block,
@@ -16,7 +16,7 @@ from bln_search.reports.page.blocks import (
     Section,
     Table,
 )
-from bln_search.reports.page.context import ReportContext
+from bln_search.reports.page.context import StudyReportContext
 from bln_search.specs.records import TrialRecord
 
 _TRIAL_COLUMNS = (
@@ -38,21 +38,21 @@ _FAILURE_COLUMNS = (
 )
 
 
-def trials_section(context: ReportContext) -> Section:
+def trials_section(context: StudyReportContext) -> Section:
     """Every trial with its state; trials with a reason for their state first."""
     counts = Counter(trial.state.value for trial in context.trials)
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items())) or "none yet"
     blocks: list[Block] = [Paragraph(f"{len(context.trials):,} trials: {states}.")]
     with_reason = [trial for trial in context.trials if trial.reason]
-    failures = [Row([*_identity_cells(trial), f"{trial.state.value}: {trial.reason}"]) for trial in with_reason]
+    failures = [Row([*_trial_identity_cells(trial), f"{trial.state.value}: {trial.reason}"]) for trial in with_reason]
     more = f"All of them: bln-search show {context.study.name} --format csv"
     if failures:
         blocks.append(Table("Trials that did not finish", _FAILURE_COLUMNS, failures, more=more))
-    rows = [_trial_row(trial) for trial in context.trials]
+    rows = [_trial_table_row(trial) for trial in context.trials]
     return Section("trials", "Trials", [*blocks, Table("Every trial", _TRIAL_COLUMNS, rows, more=more, folded=True)])
 
 
-def manifest_section(context: ReportContext) -> Section:
+def manifest_section(context: StudyReportContext) -> Section:
     """Seeds, versions, hardware and hashes; for a large study those of its first trials."""
     content = context.manifest
     data = content["data"]["sha256"] or "unknown"
@@ -71,11 +71,11 @@ def manifest_section(context: ReportContext) -> Section:
                 f"All of them: bln-search manifest {context.study.name}"
             )
         )
-    blocks.append(Code(manifest_json(shortened), folded="The manifest"))
+    blocks.append(Code(manifest_to_json(shortened), folded="The manifest"))
     return Section("manifest", "Manifest", blocks)
 
 
-def reproduction_section(context: ReportContext) -> Section:
+def reproduction_section(context: StudyReportContext) -> Section:
     """The commands that reproduce the study."""
     name = context.study.name
     commands = (
@@ -86,13 +86,13 @@ def reproduction_section(context: ReportContext) -> Section:
     return Section("reproduce", "How to reproduce", [Paragraph(text), Code(commands)])
 
 
-def _identity_cells(trial: TrialRecord) -> list[str]:
+def _trial_identity_cells(trial: TrialRecord) -> list[str]:
     return [str(trial.id), trial.arm, trial.point_label or "–", str(trial.seed)]
 
 
-def _trial_row(trial: TrialRecord) -> Row:
+def _trial_table_row(trial: TrialRecord) -> Row:
     checkpoint = trial.checkpoint
     cells = ["–", "–", "–"]
     if checkpoint is not None:
         cells = [str(checkpoint.epoch), f"{checkpoint.validation_loss:.4f}", checkpoint.file]
-    return Row([*_identity_cells(trial), trial.state.value, *cells])
+    return Row([*_trial_identity_cells(trial), trial.state.value, *cells])

@@ -9,8 +9,8 @@ from bln_search.reports.formatting import confidence_interval_over_seeds, format
 from bln_search.reports.leaderboard_columns import (
     MetricColumn,
     display_factor_and_decimals,
-    identity_columns,
-    metric_columns,
+    list_identity_headings_and_attributes,
+    list_metric_columns,
 )
 from bln_search.reports.page.blocks import (
     SWITCHES,
@@ -21,10 +21,10 @@ from bln_search.reports.page.blocks import (
     Row,
     Section,
     Table,
-    switch_cells,
+    source_letter_cells,
 )
-from bln_search.reports.page.context import ReportContext
-from bln_search.reports.sentences.leaderboard import format_sentence, leaderboard_warning, unranked_reason
+from bln_search.reports.page.context import StudyReportContext
+from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason, format_sentence
 
 _LEGEND = (
     "T: from the population, F: from the mini-batch, M: from the memory, -: a statistic that the method does not have. "
@@ -32,25 +32,25 @@ _LEGEND = (
 )
 
 
-def leaderboard_section(context: ReportContext) -> Section:
+def leaderboard_section(context: StudyReportContext) -> Section:
     """The leaderboard, preceded by its warning and the significance of the first ranks."""
-    board = context.board
+    board = context.leaderboard
     blocks: list[Block] = []
-    warning = leaderboard_warning(board)
+    warning = find_test_ranking_warning(board)
     if warning:
         blocks.append(Paragraph(format_sentence(warning), warning=True))
     if not board.rows:
         blocks.append(Paragraph("There are no results yet."))
         return Section("leaderboard", "Leaderboard", blocks)
-    blocks += [Paragraph(_significance_text(context)), _leaderboard_block(context), Paragraph(_LEGEND)]
+    blocks += [Paragraph(_ranking_significance_text(context)), _leaderboard_table(context), Paragraph(_LEGEND)]
     return Section("leaderboard", "Leaderboard", blocks)
 
 
-def _significance_text(context: ReportContext) -> str:
-    text = f"{len(context.board.rows):,} rows, ranked by mean {context.ranking_split} loss over seeds. "
+def _ranking_significance_text(context: StudyReportContext) -> str:
+    text = f"{len(context.leaderboard.rows):,} rows, ranked by mean {context.ranking_split} loss over seeds. "
     size = len(context.t_test_top_group_p_values or ())
     by_seeds = "by seeds alone (paired t test, 5 %, Holm). "
-    if context.board.best is None:
+    if context.leaderboard.best_row is None:
         text += "No row has all its seeds: there are no ranks. "
     elif context.analysis is not None and context.analysis.comparison is not None:
         text += "The next section says which rows differ significantly. "
@@ -63,9 +63,9 @@ def _significance_text(context: ReportContext) -> str:
     return text + "± is half the 95 % confidence interval of the mean over seeds."
 
 
-def _leaderboard_block(context: ReportContext) -> Table:
-    board, top_group = context.board, context.top_group
-    identity = identity_columns(board.rows)
+def _leaderboard_table(context: StudyReportContext) -> Table:
+    board, top_group = context.leaderboard, context.top_group_keys
+    identity = list_identity_headings_and_attributes(board.rows)
     columns = [
         Column("Rank", ColumnKind.NUMBER),
         *SWITCHES,
@@ -73,21 +73,21 @@ def _leaderboard_block(context: ReportContext) -> Table:
         Column("Population"),
     ]
     columns += [Column("Batch", ColumnKind.NUMBER)]
-    metrics = metric_columns(board, condition_splits=(board.ranked_on,))
+    metrics = list_metric_columns(board, condition_splits=(board.ranked_on,))
     columns += [Column(f"{column.capitalized_name}{column.unit}", ColumnKind.NUMBER) for column in metrics]
     columns += [Column("Seeds", ColumnKind.NUMBER), Column("State")]
     attributes = [attribute for _, attribute in identity]
-    rows = [_table_row(row, attributes, metrics, in_top_group=row.key in top_group) for row in board.rows]
+    rows = [_leaderboard_table_row(row, attributes, metrics, in_top_group=row.key in top_group) for row in board.rows]
     more = f"All of them: bln-search leaderboard {context.study.name} --format csv"
     return Table("Configurations, best first", columns, rows, more=more)
 
 
-def _table_row(
+def _leaderboard_table_row(
     row: LeaderboardRow, attributes: list[str], metrics: Sequence[MetricColumn], *, in_top_group: bool
 ) -> Row:
     rank = "–" if row.rank is None else f"{row.rank}{' =' if in_top_group else ''}"
-    reason = unranked_reason(row)
-    cells = [rank, *switch_cells(row.configuration), *(str(getattr(row, attribute)) for attribute in attributes)]
+    reason = find_unranked_reason(row)
+    cells = [rank, *source_letter_cells(row.configuration), *(str(getattr(row, attribute)) for attribute in attributes)]
     cells += [row.estimate or "–", str(row.batch_size)]
     cells += [_metric_cell(row, column) for column in metrics]
     cells += [str(row.seeds), f"{row.state.value}: {reason}" if reason else row.state.value]
@@ -97,5 +97,5 @@ def _table_row(
 
 def _metric_cell(row: LeaderboardRow, column: MetricColumn) -> str:
     return format_interval(
-        confidence_interval_over_seeds(column.value(row), row.seeds), *display_factor_and_decimals(column.metric)
+        confidence_interval_over_seeds(column.value_of_row(row), row.seeds), *display_factor_and_decimals(column.metric)
     )

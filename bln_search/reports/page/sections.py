@@ -1,4 +1,4 @@
-"""Sections of the page in their order. A new section is a function from a `ReportContext` to a `Section` or None."""
+"""Sections of the page in their order. A section is a function from `StudyReportContext` to `Section` or None."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from bln_search.reports.page.blocks import Section
 from bln_search.reports.page.charts import charts_section, drift_section, geometry_section
-from bln_search.reports.page.context import ReportContext
+from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.page.interpretation import analysis_section, probes_section
 from bln_search.reports.page.per_layer import per_layer_section
 from bln_search.reports.page.provenance import manifest_section, reproduction_section, trials_section
 from bln_search.reports.page.ranking import leaderboard_section
 from bln_search.reports.page.specification import specification_section
 
-SECTIONS: tuple[Callable[[ReportContext], Section | None], ...] = (
+SECTIONS: tuple[Callable[[StudyReportContext], Section | None], ...] = (
     leaderboard_section,
     analysis_section,
     per_layer_section,

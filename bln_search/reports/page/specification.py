@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from bln_search.core.blend import Blend
+from bln_search.core.blend import PopulationWeight
+from bln_search.core.tasks import TaskName
 from bln_search.reports.page.blocks import Block, Code, DefinitionList, Paragraph, Section
-from bln_search.reports.page.context import ReportContext
+from bln_search.reports.page.context import StudyReportContext
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.condition import ConditionSpec
-from bln_search.specs.sections.evaluation import EvaluationSpec, TrainExamples
+from bln_search.specs.sections.evaluation import EvaluationSpec, TrainSplitSelection
 from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.study import StudySpec
-from bln_search.specs.study_yaml import study_yaml
+from bln_search.specs.study_yaml import render_study_yaml
 
 _MAX_LISTED_NUMBERS = 20
 
 
-def specification_section(context: ReportContext) -> Section:
+def specification_section(context: StudyReportContext) -> Section:
     """The specification."""
     spec = context.study.spec
-    blocks: list[Block] = [DefinitionList(list(_specification_rows(spec)))]
+    blocks: list[Block] = [DefinitionList(list(_specification_facts(spec)))]
     if context.notes:
         blocks.append(Paragraph(f"Notes: {context.notes}"))
     title = "The study file" if spec.external is None else "The specification as YAML"
-    return Section("specification", "Specification", [*blocks, Code(study_yaml(spec), folded=title)])
+    return Section("specification", "Specification", [*blocks, Code(render_study_yaml(spec), folded=title)])
 
 
-def _external_rows(spec: StudySpec, external: ExternalSpec) -> list[tuple[str, str]]:
+def _external_study_facts(spec: StudySpec, external: ExternalSpec) -> list[tuple[str, str]]:
     """Facts about networks that were trained elsewhere, whose training is unknown."""
     examples = ", ".join(f"{count:,} of {split}" for split, count in external.examples.items())
     return [
@@ -33,29 +34,31 @@ def _external_rows(spec: StudySpec, external: ExternalSpec) -> list[tuple[str, s
         ("Network", spec.model.name),
         ("Method", spec.arms[0].method.value),
         ("Networks", f"{', '.join(network.name for network in external.networks)}, trained and evaluated elsewhere"),
-        ("Evaluation", f"mini-batches of {_number_list(spec.evaluation.batch_sizes or ())}"),
-        ("Loss", spec.loss.text),
-        ("Ranked on", f"mean {spec.ranking.split} loss over networks{_ranking_condition(external)}"),
+        ("Evaluation", f"mini-batches of {_format_number_list(spec.evaluation.batch_sizes or ())}"),
+        ("Loss", spec.loss_description.text),
+        ("Ranked on", f"mean {spec.ranking.split} loss over networks{_ranking_condition_text(external)}"),
     ]
 
 
-def _ranking_condition(external: ExternalSpec) -> str:
+def _ranking_condition_text(external: ExternalSpec) -> str:
     if not external.ranking_condition:
         return ""
     others = f"; further conditions: {', '.join(external.conditions)}" if external.conditions else ""
     return f", under {external.ranking_condition}{others}"
 
 
-def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:
+def _specification_facts(spec: StudySpec) -> list[tuple[str, str]]:
     if spec.external is not None:
-        return _external_rows(spec, spec.external)
+        return _external_study_facts(spec, spec.external)
     training, evaluation = spec.training, spec.evaluation
     sizes = evaluation.batch_sizes or (training.batch_size,)
     facts = [
         (
             "Data",
-            f"{spec.data.name}, {_fraction_text(spec.data.fraction)}; held out for validation: {spec.data.validation}",
+            f"{spec.data.name}, {_data_fraction_text(spec.data.fraction)}; held out for validation: "
+            f"{spec.data.validation}",
         ),
+        *_task_facts(spec),
         ("Network", _network_text(spec)),
         ("Arms", "; ".join(_arm_text(arm) for arm in spec.arms)),
         (
@@ -63,26 +66,42 @@ def _specification_rows(spec: StudySpec) -> list[tuple[str, str]]:
             f"{training.epochs} epochs in mini-batches of {training.batch_size}, {training.optimizer} with learning "
             f"rate {training.learning_rate:g}; weights kept: {training.checkpoint.value.replace('_', ' ')}",
         ),
-        ("Seeds", _number_list(spec.seeds)),
+        ("Seeds", _format_number_list(spec.seeds)),
         (
             "Evaluation",
-            f"population {', '.join(evaluation.population)}; mini-batches of {_number_list(sizes)}; correction "
+            f"population {', '.join(evaluation.population)}; mini-batches of {_format_number_list(sizes)}; correction "
             f"{evaluation.correction.value}",
         ),
         *([("Splits", _splits_text(evaluation))] if evaluation.splits else []),
         *([("Blends", _blends_text(evaluation.blends))] if evaluation.blends else []),
         *([("Conditions", "; ".join(map(_condition_text, evaluation.conditions)))] if evaluation.conditions else []),
+        *([("Lengths of texts", _format_number_list(evaluation.lengths))] if evaluation.lengths else []),
         ("Ranked on", f"mean {spec.ranking.split} loss over seeds"),
     ]
     return facts + _search_facts(spec)
 
 
+def _task_facts(spec: StudySpec) -> list[tuple[str, str]]:
+    """The task and its loss; nothing for a classification."""
+    task = spec.resolved_task
+    if task.name is TaskName.CLASSIFICATION:
+        return []
+    accuracy = task.description.accuracy
+    return [
+        ("Task", task.name.replace("_", " ")),
+        ("Loss", spec.loss_description.text),
+        *([("Accuracy", f"fraction of examples {accuracy}")] if accuracy else []),
+    ]
+
+
 def _splits_text(evaluation: EvaluationSpec) -> str:
-    of_train = "all examples" if evaluation.train_examples is TrainExamples.ALL else "as many examples as validation"
+    of_train = (
+        "all examples" if evaluation.train_examples is TrainSplitSelection.ALL else "as many examples as validation"
+    )
     return f"validation, test, and train ({of_train}), which neither ranks nor selects"
 
 
-def _blends_text(blends: tuple[Blend, ...]) -> str:
+def _blends_text(blends: tuple[PopulationWeight, ...]) -> str:
     return f"weight of the population {', '.join(map(str, blends))}"
 
 
@@ -90,7 +109,7 @@ def _condition_text(condition: ConditionSpec) -> str:
     return f"{condition.name} ({condition.corruption}, severity {condition.severity}, seed {condition.seed})"
 
 
-def _fraction_text(fraction: float) -> str:
+def _data_fraction_text(fraction: float) -> str:
     return "all of it" if fraction == 1 else f"{fraction * 100:g} % of it"
 
 
@@ -101,8 +120,11 @@ def _network_text(spec: StudySpec) -> str:
 
 def _arm_text(arm: ArmSpec) -> str:
     name = arm.label if arm.label == arm.method.value else f"{arm.label} ({arm.method.value})"
-    options = "".join(f"{option} {value}, " for option, value in arm.layer_options.items())
-    return f"{name}, {options}{arm.semantics.value} semantics, checkpoint selected under {arm.selection_configuration}"
+    options = "".join(f"{option} {value}, " for option, value in arm.changed_layer_options.items())
+    return (
+        f"{name}, {options}{arm.semantics.value} semantics, checkpoint selected under "
+        f"{arm.checkpoint_selection_configuration}"
+    )
 
 
 def _search_facts(spec: StudySpec) -> list[tuple[str, str]]:
@@ -110,10 +132,12 @@ def _search_facts(spec: StudySpec) -> list[tuple[str, str]]:
     if spec.search is not None:
         search = spec.search
         text = f"sampler {search.sampler.value}, pruner {search.pruner.value}, {search.trials} points per arm"
+        if search.then_train:
+            text += ", then the best point of each arm is trained with all seeds"
         facts.append(("Search", text))
     return facts
 
 
-def _number_list(numbers: tuple[int, ...]) -> str:
+def _format_number_list(numbers: tuple[int, ...]) -> str:
     text = ", ".join(map(str, numbers[:_MAX_LISTED_NUMBERS]))
     return text if len(numbers) <= _MAX_LISTED_NUMBERS else f"{text} … ({len(numbers)} in all)"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison, FriedmanTest
-from bln_search.ranking.selection.normalization_benefit import normalization_benefit
+from bln_search.ranking.selection.normalization_benefit import compute_normalization_benefit
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
-from bln_search.reports.sentences.baseline_check import baseline_warning
+from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
-from bln_search.reports.sentences.normalization_benefit import normalization_sentence
-from bln_search.reports.sentences.recommendation import recommendation_text, row_label
-from bln_search.reports.sentences.significance import method_detail, significance_fact
-from bln_search.specs.sections.space import format_point_json
+from bln_search.reports.sentences.normalization_benefit import normalization_benefit_sentence
+from bln_search.reports.sentences.recommendation import recommendation_text, row_identity_label
+from bln_search.reports.sentences.significance import comparison_method_text, first_rows_significance_text
+from bln_search.specs.sections.space import format_encoded_point
 
 _MIN_WRITTEN_SHARE = 0.005
 _MIN_WRITTEN_BIAS = 0.00005
@@ -38,17 +38,19 @@ def analysis_sentences(analysis: Analysis, *, standalone: bool = False) -> list[
         sentences.append(format_sentence(RANKED_ON_TEST))
     if comparison is None:
         return [*sentences, f"Rows are not compared: {analysis.reason}."] if analysis.reason else sentences
-    sentences.append(f"{format_sentence(significance_fact(comparison))} {method_detail(comparison)}")
-    benefit = normalization_benefit(comparison)
+    sentences.append(
+        f"{format_sentence(first_rows_significance_text(comparison))} {comparison_method_text(comparison)}"
+    )
+    benefit = compute_normalization_benefit(comparison)
     if benefit is not None:
-        sentences.append(normalization_sentence(benefit))
-    sentences += statistics_sentences(analysis)
+        sentences.append(normalization_benefit_sentence(benefit))
+    sentences += friedman_and_variance_sentences(analysis)
     if analysis.selection is not None:
-        sentences.append(selection_sentence(analysis.selection, comparison, analysis.recommendation))
+        sentences.append(selection_bias_sentence(analysis.selection, comparison, analysis.recommendation))
     return sentences
 
 
-def statistics_sentences(analysis: Analysis) -> list[str]:
+def friedman_and_variance_sentences(analysis: Analysis) -> list[str]:
     """Friedman's test and the variance shares of the compared loss."""
     comparison = analysis.comparison
     if comparison is None:
@@ -86,18 +88,22 @@ def _recommendation_sentences(analysis: Analysis) -> list[str]:
     check = analysis.no_better_than_class_prior
     if check is None:
         return sentences
-    return [baseline_warning(check), *sentences] if check.all_arms else [*sentences, baseline_warning(check)]
+    return (
+        [class_prior_baseline_warning(check), *sentences]
+        if check.all_arms
+        else [*sentences, class_prior_baseline_warning(check)]
+    )
 
 
 def _variance_shares_text(shares: VarianceShares) -> str:
-    point = f" {format_point_json(shares.point)}" if shares.point else ""
+    point = f" {format_encoded_point(shares.point)}" if shares.point else ""
     parts = ", ".join(
         f"{FACTOR_NAMES.get(name, name)} {share:.0%}" for name, share in shares.shares if share >= _MIN_WRITTEN_SHARE
     )
     return f"Shares of the variance of the {shares.split} loss of {shares.arm}{point}: {parts}."
 
 
-def selection_sentence(
+def selection_bias_sentence(
     performance: SelectedRowPerformance, comparison: Comparison, recommendation: Recommendation | None = None
 ) -> str:
     """Loss of the selected row, its selection bias, and its loss on the other split.
@@ -110,7 +116,7 @@ def selection_sentence(
     row = (
         "The recommended row"
         if recommendation is not None and recommendation.is_best
-        else f"The row of lowest {performance.chosen_on} loss, {row_label(comparison.rows[0])},"
+        else f"The row of lowest {performance.chosen_on} loss, {row_identity_label(comparison.rows[0])},"
     )
     qualifier = "at least" if comparison.not_compared else "about"
     bias = (

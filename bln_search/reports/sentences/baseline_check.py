@@ -5,7 +5,7 @@ from __future__ import annotations
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 
 
-def baseline_warning(check: ArmsNoBetterThanPrior) -> str:
+def class_prior_baseline_warning(check: ArmsNoBetterThanPrior) -> str:
     """Which arms have no row better than the baseline, and by which figures."""
     rows = "No row" if check.all_arms else f"No row of {' or '.join(check.arms)}"
     return (

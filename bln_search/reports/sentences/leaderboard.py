@@ -10,12 +10,12 @@ RANKED_ON_TEST = (
 )
 
 
-def leaderboard_warning(board: Leaderboard) -> str | None:
+def find_test_ranking_warning(board: Leaderboard) -> str | None:
     """What a reader must know before relying on the order, without a capital letter or full stop; None for nothing."""
     return RANKED_ON_TEST if board.is_ranked_on_test else None
 
 
-def unranked_reason(row: LeaderboardRow) -> str | None:
+def find_unranked_reason(row: LeaderboardRow) -> str | None:
     """Why a row has no rank; None for a ranked row."""
     missing = row.missing_seeds
     if missing is None:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.ranking.per_layer import ConfirmedDifference, NetworkChoice, PerLayerResult, PerLayerRow
-from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
-from bln_search.reports.formatting import format_interval, format_signed_interval
-from bln_search.specs.sections.space import format_point_json
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
+from bln_search.reports.formatting import format_interval, format_signed, format_signed_interval
+from bln_search.specs.sections.space import format_encoded_point
 
 _SEARCH_NAMES = {
     LayerSearch.EXACT: "exact enumeration",
@@ -29,12 +29,12 @@ _MAX_NAMED_CHOICES = 3
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def result_label(result: PerLayerResult) -> str:
+def arm_and_point_label(result: PerLayerResult) -> str:
     """Arm and point of the searched networks."""
-    return f"{result.arm}, {format_point_json(result.point)}" if result.point else result.arm
+    return f"{result.arm}, {format_encoded_point(result.point)}" if result.point else result.arm
 
 
-def effects_heading(result: PerLayerResult) -> str:
+def switch_effects_definition(result: PerLayerResult) -> str:
     """Definition of the effects of switches."""
     scope = "averaged over all configurations" if result.marginal else "around the best configuration"
     return f"loss under T minus loss under F, {scope}"
@@ -49,7 +49,7 @@ def per_layer_sentences(result: PerLayerResult, *, unit: str = "nats") -> list[s
     """
     unit = f" {unit}" if unit else ""
     sentences = [
-        _significance_sentence(result, unit),
+        _per_layer_significance_sentence(result, unit),
         *_selection_bias_sentences(result.networks, unit),
         *_test_loss_sentences(result.networks, unit),
         _search_extent_text(result),
@@ -71,29 +71,29 @@ def excluded_option_sentences(result: PerLayerResult) -> list[str]:
         for reason, options in options_by_reason.items():
             groups.setdefault((reason, tuple(options)), []).append(choice.name)
     return [
-        f"Excluded in {_choice_names(choices, len(result.choices))}: {', '.join(options)} ({reason})."
+        f"Excluded in {_format_choice_names(choices, len(result.choices))}: {', '.join(options)} ({reason})."
         for (reason, options), choices in groups.items()
     ]
 
 
-def loss_interval(row: PerLayerRow) -> ConfidenceInterval:
+def loss_interval_over_networks(row: PerLayerRow) -> ConfidenceInterval:
     """Mean loss over networks."""
     return ConfidenceInterval(row.loss, row.loss_half, row.networks)
 
 
-def accuracy_interval(row: PerLayerRow) -> ConfidenceInterval:
+def accuracy_interval_over_networks(row: PerLayerRow) -> ConfidenceInterval:
     """Mean accuracy over networks."""
     return ConfidenceInterval(row.accuracy, row.accuracy_half, row.networks)
 
 
-def format_count(digits: str) -> str:
+def format_count_of_digits(digits: str) -> str:
     """Format a count from its decimal digits; long counts in scientific notation."""
     if len(digits) <= _MAX_WRITTEN_DIGITS:
         return f"{int(digits):,}"
     return f"{digits[0]}.{digits[1]} × 10{str(len(digits) - 1).translate(_SUPERSCRIPT)}"
 
 
-def _significance_sentence(result: PerLayerResult, unit: str) -> str:
+def _per_layer_significance_sentence(result: PerLayerResult, unit: str) -> str:
     difference = result.difference
     if not result.networks:
         return "No network is searched yet."
@@ -105,18 +105,19 @@ def _significance_sentence(result: PerLayerResult, unit: str) -> str:
         return f"Per-layer configurations are significantly {text} (p = {difference.p:.2g})."
     return (
         "Per-layer and uniform configurations are not significantly different: the difference is "
-        f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]{unit} {_difference_scope(difference)} "
+        f"{format_signed(difference.mean)} [{format_signed(difference.low)}, {format_signed(difference.high)}]{unit} "
+        f"{_difference_scope_text(difference)} "
         f"(p = {difference.p:.2g})."
     )
 
 
 def _missing_interval_reason(result: PerLayerResult, unit: str) -> str:
     """Why no confidence interval is known."""
-    differences = _finite_values(network.difference for network in result.networks)
+    differences = _finite_values(network.difference_to_uniform for network in result.networks)
     if len(differences) < len(result.networks):
         return f"{_count_without_finite_loss_text(len(result.networks) - len(differences))} on held-out folds"
     mean, networks = statistics.fmean(differences), _network_count_text(len(differences))
-    return f"the difference on held-out folds is {mean:+.4f}{unit} over {networks}, without an interval"
+    return f"the difference on held-out folds is {format_signed(mean)}{unit} over {networks}, without an interval"
 
 
 def _difference_text(difference: ConfirmedDifference, unit: str) -> str:
@@ -125,10 +126,10 @@ def _difference_text(difference: ConfirmedDifference, unit: str) -> str:
         if difference.is_better
         else ("worse", difference.mean, difference.low, difference.high)
     )
-    return f"{direction} by {mean:.4f} [{low:.4f}, {high:.4f}]{unit} {_difference_scope(difference)}"
+    return f"{direction} by {mean:.4f} [{low:.4f}, {high:.4f}]{unit} {_difference_scope_text(difference)}"
 
 
-def _difference_scope(difference: ConfirmedDifference) -> str:
+def _difference_scope_text(difference: ConfirmedDifference) -> str:
     return f"on held-out folds, over {_network_count_text(difference.networks)}"
 
 
@@ -148,7 +149,7 @@ def _selection_bias_sentences(networks: Sequence[NetworkChoice], unit: str) -> l
     biases = _finite_values(network.selection_bias for network in networks)
     if not biases:
         return []
-    bias = t_interval(biases)
+    bias = mean_with_t_interval(biases)
     subject = "The loss on the examples used for the selection"
     if bias.mean <= 0:
         return [f"{subject} is not optimistic ({format_signed_interval(bias)}{unit})."]
@@ -172,7 +173,7 @@ def _test_loss_sentences(networks: Sequence[NetworkChoice], unit: str) -> list[s
         return [f"On test {_count_without_finite_loss_text(omitted)}."] if omitted else []
     note = f"; {_count_without_finite_loss_text(omitted)} there" if omitted else ""
     per_layer, uniform = (statistics.fmean(losses) for losses in zip(*pairs, strict=True))
-    difference = t_interval([first - second for first, second in pairs])
+    difference = mean_with_t_interval([first - second for first, second in pairs])
     return [
         f"On test, which was not used for any selection, the selected per-layer configurations have {per_layer:.4f}, "
         f"the best uniform ones {uniform:.4f}: {format_signed_interval(difference)}{unit} over "
@@ -183,13 +184,14 @@ def _test_loss_sentences(networks: Sequence[NetworkChoice], unit: str) -> list[s
 def _search_extent_text(result: PerLayerResult) -> str:
     """Size of the space, number of evaluated configurations, and data."""
     return (
-        f"{_scope_of_choices(result)}: {format_count(result.size)} configurations{_evaluated_text(result)}. "
+        f"{_choices_scope_text(result)}: {format_count_of_digits(result.size)} "
+        f"configurations{_evaluated_count_text(result)}. "
         f"{result.examples:,} validation examples in mini-batches of {result.batch_size}, population "
         f"{result.estimate or 'not read'}; {result.folds}-fold cross-validation."
     )
 
 
-def _scope_of_choices(result: PerLayerResult) -> str:
+def _choices_scope_text(result: PerLayerResult) -> str:
     layers = "one normalization layer" if len(result.layers) == 1 else f"{len(result.layers)} normalization layers"
     if result.scope is LayerScope.GLOBAL:
         return f"One configuration for all of {layers}"
@@ -202,7 +204,7 @@ def _scope_of_choices(result: PerLayerResult) -> str:
     return f"One configuration for each of {layers}"
 
 
-def _evaluated_text(result: PerLayerResult) -> str:
+def _evaluated_count_text(result: PerLayerResult) -> str:
     if not result.networks:
         return ""
     counts = [network.evaluations for network in result.networks]
@@ -211,7 +213,7 @@ def _evaluated_text(result: PerLayerResult) -> str:
     return f", {statistics.fmean(counts):,.0f} of them evaluated on each network ({_SEARCH_NAMES[result.search]})"
 
 
-def _choice_names(choices: Sequence[str], total: int) -> str:
+def _format_choice_names(choices: Sequence[str], total: int) -> str:
     if len(choices) == total > 1:
         return f"all {total} choices"
     more = len(choices) - _MAX_NAMED_CHOICES

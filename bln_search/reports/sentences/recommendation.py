@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from bln_search.core.enums import Split
 from bln_search.ranking.comparison import ComparedRow
-from bln_search.ranking.selection.recommendation import (
-    Confidence,
-    CurrentRow,
-    DeterministicAlternative,
-    Recommendation,
-)
+from bln_search.ranking.selection.recommendation import Confidence, CurrentRow, DeterministicAlternative, Recommendation
 from bln_search.reports.sentences.leaderboard import format_sentence
-from bln_search.specs.sections.space import format_point_json
+from bln_search.specs.sections.space import format_encoded_point
 
 
 def recommendation_text(recommendation: Recommendation) -> str:
@@ -25,15 +20,15 @@ def recommendation_text(recommendation: Recommendation) -> str:
         recommendation_headline(recommendation),
         recommendation_reason(recommendation),
         None if is_obvious else "it is independent of the mini-batch",
-        loss_excess_text(recommendation),
-        *recommendation_limits(recommendation),
+        loss_excess_text_unless_best(recommendation),
+        *recommendation_caveats(recommendation),
     )
     return " ".join(format_sentence(fact) for fact in facts if fact is not None)
 
 
 def recommendation_headline(recommendation: Recommendation) -> str:
     """The recommended row."""
-    return f"Recommended: {row_label(recommendation)}"
+    return f"Recommended: {row_identity_label(recommendation)}"
 
 
 def recommendation_metrics_text(recommendation: Recommendation, split: Split) -> str:
@@ -43,10 +38,10 @@ def recommendation_metrics_text(recommendation: Recommendation, split: Split) ->
     return f"{split} loss {recommendation.loss:.4f}, {distance}, {dependence} the mini-batch"
 
 
-def row_label(row: Recommendation | DeterministicAlternative | ComparedRow) -> str:
+def row_identity_label(row: Recommendation | DeterministicAlternative | ComparedRow) -> str:
     """Arm, parameters, configuration and estimate: `bln TTTT (frozen)`."""
     estimate = f"({row.estimate})" if row.estimate else ""
-    return " ".join(part for part in (row.arm, format_point_json(row.point), row.configuration, estimate) if part)
+    return " ".join(part for part in (row.arm, format_encoded_point(row.point), row.configuration, estimate) if part)
 
 
 def recommendation_reason(recommendation: Recommendation) -> str:
@@ -71,7 +66,7 @@ def recommendation_reason(recommendation: Recommendation) -> str:
     return f"{group} it is the cheapest (none of them is independent of the mini-batch)"
 
 
-def recommendation_limits(recommendation: Recommendation) -> list[str]:
+def recommendation_caveats(recommendation: Recommendation) -> list[str]:
     """What a user must know besides: the current configuration, batch sizes, a single seed, the alternative."""
     facts = (
         _gain_over_current_text(recommendation.current),
@@ -82,7 +77,7 @@ def recommendation_limits(recommendation: Recommendation) -> list[str]:
     return [fact for fact in facts if fact is not None]
 
 
-def loss_excess_text(recommendation: Recommendation) -> str | None:
+def loss_excess_text_unless_best(recommendation: Recommendation) -> str | None:
     """The loss that it gives away; None for the best row."""
     if recommendation.is_best:
         return None
@@ -121,6 +116,6 @@ def _deterministic_alternative_text(recommendation: Recommendation) -> str | Non
         accuracies = (f"{alternative.accuracy:.1%}", f"{recommendation.accuracy:.1%}")
         accuracy = ", its accuracy {} instead of {}".format(*accuracies) if accuracies[0] != accuracies[1] else ""
     return (
-        f"the best row that is independent of the mini-batch is {row_label(alternative)}: its mean loss is "
+        f"the best row that is independent of the mini-batch is {row_identity_label(alternative)}: its mean loss is "
         f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy}"
     )

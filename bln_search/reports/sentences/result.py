@@ -7,23 +7,27 @@ from dataclasses import dataclass
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.selection.normalization_benefit import normalization_benefit
+from bln_search.ranking.selection.normalization_benefit import compute_normalization_benefit
 from bln_search.ranking.selection.recommendation import Recommendation
-from bln_search.reports.sentences.analysis import selection_sentence, statistics_sentences
-from bln_search.reports.sentences.baseline_check import baseline_warning
+from bln_search.reports.sentences.analysis import friedman_and_variance_sentences, selection_bias_sentence
+from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
-from bln_search.reports.sentences.normalization_benefit import normalization_sentence
+from bln_search.reports.sentences.normalization_benefit import normalization_benefit_sentence
 from bln_search.reports.sentences.recommendation import (
+    recommendation_caveats,
     recommendation_headline,
-    recommendation_limits,
     recommendation_metrics_text,
     recommendation_reason,
 )
-from bln_search.reports.sentences.significance import method_detail, required_seeds_assumptions, significance_fact
+from bln_search.reports.sentences.significance import (
+    comparison_method_text,
+    first_rows_significance_text,
+    required_seeds_assumptions_text,
+)
 
 
 @dataclass(frozen=True)
-class ResultSummary:
+class StudyResultSummary:
     """The result of a study as text.
 
     Attributes:
@@ -41,13 +45,13 @@ class ResultSummary:
     details: tuple[str, ...]
 
     @property
-    def lines(self) -> list[str]:
+    def summary_lines(self) -> list[str]:
         """Warnings, the recommended row, and facts as bullets."""
         headline = [] if self.headline is None else [f"{self.headline} – {self.figures}"]
         return [*(f"Warning: {text}" for text in self.warnings), *headline, *(f"• {text}" for text in self.facts)]
 
 
-def summarize(analysis: Analysis, *, standalone: bool = False) -> ResultSummary:
+def summarize_analysis(analysis: Analysis, *, standalone: bool = False) -> StudyResultSummary:
     """Summarize an analysis.
 
     Args:
@@ -57,8 +61,8 @@ def summarize(analysis: Analysis, *, standalone: bool = False) -> ResultSummary:
     comparison, recommendation = analysis.comparison, analysis.recommendation
     if comparison is None:
         facts = () if analysis.reason is None else (format_sentence(f"rows are not compared: {analysis.reason}"),)
-        return ResultSummary(_warning_lines(analysis, standalone=False), None, "", facts, ())
-    return ResultSummary(
+        return StudyResultSummary(_warning_lines(analysis, standalone=False), None, "", facts, ())
+    return StudyResultSummary(
         warnings=_warning_lines(analysis, standalone=standalone),
         headline=None if recommendation is None else recommendation_headline(recommendation),
         figures="" if recommendation is None else recommendation_metrics_text(recommendation, comparison.split),
@@ -72,24 +76,24 @@ def _warning_lines(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
     if standalone and analysis.comparison is not None and analysis.comparison.split is Split.TEST:
         warnings.append(format_sentence(RANKED_ON_TEST))
     if analysis.no_better_than_class_prior is not None:
-        warnings.append(baseline_warning(analysis.no_better_than_class_prior))
+        warnings.append(class_prior_baseline_warning(analysis.no_better_than_class_prior))
     return tuple(warnings)
 
 
 def _fact_lines(analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None) -> list[str]:
-    facts = [] if recommendation is None else [format_sentence(_recommendation_reason(recommendation))]
-    facts.append(format_sentence(significance_fact(comparison)))
-    benefit = normalization_benefit(comparison)
+    facts = [] if recommendation is None else [format_sentence(_reason_with_upper_bound(recommendation))]
+    facts.append(format_sentence(first_rows_significance_text(comparison)))
+    benefit = compute_normalization_benefit(comparison)
     if benefit is not None:
-        facts.append(normalization_sentence(benefit))
+        facts.append(normalization_benefit_sentence(benefit))
     if analysis.selection is not None:
-        facts.append(selection_sentence(analysis.selection, comparison, recommendation))
+        facts.append(selection_bias_sentence(analysis.selection, comparison, recommendation))
     if recommendation is None:
         return facts
-    return [*facts, *map(format_sentence, recommendation_limits(recommendation))]
+    return [*facts, *map(format_sentence, recommendation_caveats(recommendation))]
 
 
-def _recommendation_reason(recommendation: Recommendation) -> str:
+def _reason_with_upper_bound(recommendation: Recommendation) -> str:
     """Why it is recommended; for a row that is not the best one, with the upper bound of what it gives away."""
     reason = recommendation_reason(recommendation)
     if recommendation.is_best:
@@ -99,9 +103,9 @@ def _recommendation_reason(recommendation: Recommendation) -> str:
 
 
 def _detail_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
-    required = required_seeds_assumptions(comparison)
+    required = required_seeds_assumptions_text(comparison)
     return [
-        method_detail(comparison),
+        comparison_method_text(comparison),
         *([] if required is None else [required]),
-        *statistics_sentences(analysis),
+        *friedman_and_variance_sentences(analysis),
     ]

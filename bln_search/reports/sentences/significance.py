@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from bln_search.core.names import count_noun
+from bln_search.core.names import format_count_with_noun
 from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, Comparison
 
 
-def significance_fact(comparison: Comparison) -> str:
+def first_rows_significance_text(comparison: Comparison) -> str:
     """How far the first rows are separated, and how many seeds would separate the first two.
 
     Intervals are those of single pairs, significance is corrected for all pairs: where an interval excludes 0 although
     the pair does not differ significantly, the text says so.
     """
     size = len(comparison.top_group)
-    text = _separation_sentence(comparison) if size == 1 else f"{_no_separation(comparison)} ({seeds_text(comparison)})"
+    text = (
+        _first_two_separation_text(comparison)
+        if size == 1
+        else f"{_no_separation_text(comparison)} ({seeds_and_required_seeds_text(comparison)})"
+    )
     parts = [text]
     if comparison.num_inconclusive_rows:
         parts.append(
@@ -25,16 +29,16 @@ def significance_fact(comparison: Comparison) -> str:
     return "; ".join(parts)
 
 
-def _separation_sentence(comparison: Comparison) -> str:
+def _first_two_separation_text(comparison: Comparison) -> str:
     if len(comparison.rows) == 1:
         return "one row was compared"
-    pair = comparison.pair(0, 1)
+    pair = comparison.find_pair(0, 1)
     p = "" if pair is None else f"p = {pair.loss.adjusted:.2g}, "
-    comparisons = count_noun(len(comparison.pairs), "comparison", "comparisons")
+    comparisons = format_count_with_noun(len(comparison.pairs), "comparison", "comparisons")
     return f"the first row is significantly better than the second ({p}Holm, {comparisons})"
 
 
-def _no_separation(comparison: Comparison) -> str:
+def _no_separation_text(comparison: Comparison) -> str:
     size = len(comparison.top_group)
     pairs = [pair for pair in comparison.pairs if pair.second < size]
     excluding = [pair for pair in pairs if pair.loss.low > 0 or pair.loss.high < 0]
@@ -55,7 +59,7 @@ def _no_separation(comparison: Comparison) -> str:
     )
 
 
-def seeds_text(comparison: Comparison) -> str:
+def seeds_and_required_seeds_text(comparison: Comparison) -> str:
     """The number of seeds, and the number that would separate the first two rows."""
     if comparison.seeds == 1:
         return "1 seed: without the variance between seeds the required number of seeds is unknown"
@@ -70,7 +74,7 @@ def seeds_text(comparison: Comparison) -> str:
     return f"{text}; about {required.seeds} would separate the first two"
 
 
-def required_seeds_assumptions(comparison: Comparison) -> str | None:
+def required_seeds_assumptions_text(comparison: Comparison) -> str | None:
     """Assumptions of the required number of seeds; None where it is not given."""
     required = comparison.required_seeds
     if required is None:
@@ -82,7 +86,7 @@ def required_seeds_assumptions(comparison: Comparison) -> str | None:
     )
 
 
-def method_detail(comparison: Comparison) -> str:
+def comparison_method_text(comparison: Comparison) -> str:
     """How rows were compared."""
     scope = "examples of one network" if comparison.seeds == 1 else f"{comparison.seeds} seeds and examples"
     return (

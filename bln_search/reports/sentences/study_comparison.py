@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from bln_search.core.records import RowKey
 from bln_search.ranking.selection.cross_study import BestRowDifference, SharedRow
 from bln_search.reports.formatting import format_signed_interval
-from bln_search.specs.sections.space import format_point_json
+from bln_search.specs.sections.space import format_encoded_point
 
 
-def best_row_sentence(first: str, other: str, split: str, best: BestRowDifference) -> str:
+def best_rows_difference_sentence(first: str, other: str, split: str, best: BestRowDifference) -> str:
     """Whether the best row of a study is better than that of the first one.
 
     Args:
@@ -20,7 +20,7 @@ def best_row_sentence(first: str, other: str, split: str, best: BestRowDifferenc
         best: The difference of the best rows.
     """
     difference = best.difference
-    rows = f"{_row_name(best.best)} against {_row_name(best.first)}: {format_signed_interval(difference)}"
+    rows = f"{_row_key_label(best.best)} against {_row_key_label(best.first)}: {format_signed_interval(difference)}"
     if difference.half is None:
         return f"With one seed no test is possible. The lowest {split} losses of {other} and {first}: {rows}."
     if not difference.excludes_zero:
@@ -29,12 +29,13 @@ def best_row_sentence(first: str, other: str, split: str, best: BestRowDifferenc
     return f"The lowest {split} loss of {other} is significantly {direction} than that of {first} ({rows})."
 
 
-def shared_rows_sentence(rows: Sequence[SharedRow], index: int) -> str | None:
+def shared_rows_sentence(rows: Sequence[SharedRow], index: int, *, has_more: bool = False) -> str | None:
     """Of how many shared rows the loss is lower and higher than in the first study; None without such rows.
 
     Args:
         rows: The rows.
         index: Position of the study among the compared ones.
+        has_more: Whether the studies share more rows than these, which are the first ones.
     """
     differences = [difference for row in rows if (difference := row.differences[index]) is not None]
     if not differences:
@@ -42,10 +43,11 @@ def shared_rows_sentence(rows: Sequence[SharedRow], index: int) -> str | None:
     lower, higher = ([item for item in differences if sign * item.mean > 0] for sign in (-1, 1))
     significant = [sum(item.excludes_zero for item in group) for group in (lower, higher)]
     counts = f"{len(lower)} lower ({significant[0]} significantly) and {len(higher)} higher ({significant[1]})"
-    return f"Rows that both have, each tested by itself: {counts}."
+    subject = f"The first {len(differences):,} rows" if has_more else "Rows"
+    return f"{subject} that both have, each tested by itself: {counts}."
 
 
-def _row_name(key: RowKey) -> str:
+def _row_key_label(key: RowKey) -> str:
     estimate = f"({key.estimate})" if key.estimate else ""
-    parts = (key.arm, format_point_json(key.point), str(key.configuration), estimate, f"batch {key.batch_size}")
+    parts = (key.arm, format_encoded_point(key.point), str(key.configuration), estimate, f"batch {key.batch_size}")
     return " ".join(part for part in parts if part)

@@ -36,7 +36,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> FittedColumns:
     """Shorten and drop columns in their order until the rest fits, or nothing more can be dropped."""
     for fold_width in _FOLD_WIDTHS:
         fitting = _reduce_columns(columns, width, fold_width)
-        if table_width(fitting.columns, fold_width) <= width:
+        if min_table_width(fitting.columns, fold_width) <= width:
             break
     return fitting
 
@@ -44,18 +44,18 @@ def fit_columns(columns: Sequence[Column], width: int) -> FittedColumns:
 def _reduce_columns(columns: Sequence[Column], width: int, fold_width: int) -> FittedColumns:
     """Apply reductions in their order until the columns fit, then undo those that were not necessary."""
 
-    def fits(reductions: Sequence[_Reduction]) -> bool:
+    def fits_width(reductions: Sequence[_Reduction]) -> bool:
         shown = [column for column in _apply_reductions(columns, reductions) if column is not None]
-        return table_width(shown, fold_width) <= width
+        return min_table_width(shown, fold_width) <= width
 
     applied: list[_Reduction] = []
     for reduction in _ordered_reductions(columns):
-        if fits(applied):
+        if fits_width(applied):
             break
         applied.append(reduction)
     for reduction in reversed(applied):
         fewer = [other for other in applied if other != reduction]
-        if fits(fewer):
+        if fits_width(fewer):
             applied = fewer
     shown = _apply_reductions(columns, applied)
     changed = [(before, after) for before, after in zip(columns, shown, strict=True) if after is not before]
@@ -94,17 +94,19 @@ def _ordered_reductions(columns: Sequence[Column]) -> list[_Reduction]:
     return [(index, is_drop) for *_, index, is_drop in sorted(steps)]
 
 
-def table_width(columns: Sequence[Column], fold_width: int = _FOLD_WIDTHS[-1]) -> int:
+def min_table_width(columns: Sequence[Column], fold_width: int = _FOLD_WIDTHS[-1]) -> int:
     """Smallest width of a table."""
-    return sum(column.min_width(fold_width) for column in columns) + _GAP * (len(columns) - 1)
+    return sum(column.min_folded_width(fold_width) for column in columns) + _GAP * (len(columns) - 1)
 
 
-def column_widths(columns: Sequence[Column], width: int) -> list[int]:
+def fold_to_column_widths(columns: Sequence[Column], width: int) -> list[int]:
     """Widths of columns that fit: the widest columns of text are folded first."""
-    widths = [column.width for column in columns]
+    widths = [column.unfolded_width for column in columns]
     excess = sum(widths) + _GAP * (len(columns) - 1) - width
     while excess > 0:
-        foldable = [index for index, column in enumerate(columns) if widths[index] > column.min_width(_FOLD_WIDTHS[-1])]
+        foldable = [
+            index for index, column in enumerate(columns) if widths[index] > column.min_folded_width(_FOLD_WIDTHS[-1])
+        ]
         widths[max(foldable, key=widths.__getitem__)] -= 1
         excess -= 1
     return widths

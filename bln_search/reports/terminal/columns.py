@@ -90,22 +90,22 @@ class Column:
         return [line.replace(_NO_BREAK_SPACE, " ") for line in lines]
 
     @property
-    def width(self) -> int:
+    def unfolded_width(self) -> int:
         """Width of the column without folding."""
         return max([self._cell_width, *map(cell_len, self.heading_lines), 1])
 
-    def min_width(self, fold_width: int) -> int:
+    def min_folded_width(self, fold_width: int) -> int:
         """Smallest width of the column, where text is folded down to `fold_width`."""
         if self.kind is not CellKind.TEXT:
-            return self.width
-        return min(self.width, max([fold_width, *map(cell_len, self.heading_lines)]))
+            return self.unfolded_width
+        return min(self.unfolded_width, max([fold_width, *map(cell_len, self.heading_lines)]))
 
     @property
     def _cell_width(self) -> int:
         return max((cell_len(line) for cell in self.cells for line in _plain_text(cell).split("\n")), default=0)
 
 
-def legend_text(columns: Sequence[Column]) -> str:
+def join_column_legends(columns: Sequence[Column]) -> str:
     """Meaning of columns and marks, in one line; empty where no column needs it."""
     legends = dict.fromkeys(column.legend for column in columns if column.legend)
     return f"{'; '.join(legends)}." if legends else ""

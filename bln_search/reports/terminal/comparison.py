@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow, Comparison
-from bln_search.reports.formatting import difference_cells
+from bln_search.reports.formatting import format_difference_and_p_value
 from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.row_columns import (
-    group_column,
+    group_letters_column,
     rank_range_column,
-    recommended_column,
+    recommended_mark_column,
     row_identity_columns,
 )
 
 _DROP_ACCURACY, _DROP_P_BEST, _DROP_POPULATION, _DROP_LOSS, _DROP_GROUP, _DROP_RANK_RANGE, _DROP_P = range(1, 8)
 
 
-def comparison_table(
+def row_comparison_table(
     comparison: Comparison,
     title: str = "",
     *,
@@ -41,19 +41,14 @@ def comparison_table(
     """
     rows = comparison.rows
     differences, p_values = zip(
-        *(difference_cells(comparison.pair(0, index)) for index in range(len(rows))), strict=True
+        *(format_difference_and_p_value(comparison.find_pair(0, index)) for index in range(len(rows))), strict=True
     )
     columns = [
-        recommended_column([row.key == recommended for row in rows]),
+        recommended_mark_column([row.key == recommended for row in rows]),
         Column("rank", [str(place) for place in range(1, len(rows) + 1)], CellKind.NUMBER, is_key=True),
-        group_column(rows, _DROP_GROUP),
+        group_letters_column(rows, _DROP_GROUP),
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
-        Column(
-            f"{comparison.split} loss",
-            [f"{row.loss:.4f}" for row in rows],
-            CellKind.NUMBER,
-            drop_order=_DROP_LOSS,
-        ),
+        Column(f"{comparison.split} loss", [f"{row.loss:.4f}" for row in rows], CellKind.NUMBER, drop_order=_DROP_LOSS),
         Column(
             "difference to the best (95 %)",
             differences,
@@ -81,7 +76,9 @@ def comparison_table(
     return FittedTable(
         [column for column in columns if column is not None],
         title,
-        row_styles=["bold" if row.in_top_group else None for row in rows] if _has_separation(comparison) else None,
+        row_styles=["bold" if row.in_top_group else None for row in rows]
+        if _has_rows_outside_top_group(comparison)
+        else None,
         all_columns=all_columns,
         has_details=has_details,
     )
@@ -93,5 +90,5 @@ def _accuracy_column(rows: Sequence[ComparedRow]) -> Column | None:
     return Column("accuracy %", cells, CellKind.NUMBER, drop_order=_DROP_ACCURACY) if cells else None
 
 
-def _has_separation(comparison: Comparison) -> bool:
+def _has_rows_outside_top_group(comparison: Comparison) -> bool:
     return len(comparison.top_group) < len(comparison.rows)

@@ -10,8 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from bln_search.reports.terminal.column_fitting import column_widths, fit_columns, table_width
-from bln_search.reports.terminal.columns import EMPTY_CELLS, Cell, CellKind, Column, legend_text
+from bln_search.reports.terminal.column_fitting import fit_columns, fold_to_column_widths, min_table_width
+from bln_search.reports.terminal.columns import EMPTY_CELLS, Cell, CellKind, Column, join_column_legends
 from bln_search.reports.terminal.line_wrapping import wrap_line
 
 
@@ -49,36 +49,36 @@ class FittedTable:
             yield Text(self.title, style="bold", overflow="fold")
         present = self.columns_with_values
         fitting = fit_columns(present, width)
-        yield from self._fit_tables(fitting.columns, width)
+        yield from self._table_or_name_value_lines(fitting.columns, width)
         if self.all_columns:
-            yield from self._further_tables(fitting.omitted, width)
+            yield from self._tables_of_omitted_columns(fitting.omitted, width)
         elif fitting.omissions:
             yield Text(wrap_line(self._omission_note(fitting.omissions, width), width), style="dim")
         for note in self.notes:
             yield Text(wrap_line(note, width))
-        legend = legend_text(present if self.all_columns else fitting.columns)
+        legend = join_column_legends(present if self.all_columns else fitting.columns)
         if legend:
             yield Text(wrap_line(legend, width), style="dim")
 
-    def _fit_tables(self, columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
-        if table_width(columns) <= width:
-            yield self._build_table(columns, column_widths(columns, width))
+    def _table_or_name_value_lines(self, columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
+        if min_table_width(columns) <= width:
+            yield self._build_rich_table(columns, fold_to_column_widths(columns, width))
         else:
-            yield from _rows_as_records(columns)
+            yield from _rows_as_name_value_lines(columns)
 
-    def _further_tables(self, omitted: Sequence[Column], width: int) -> Iterator[RenderableType]:
+    def _tables_of_omitted_columns(self, omitted: Sequence[Column], width: int) -> Iterator[RenderableType]:
         """Tables of the omitted columns, each beside the columns that identify a row."""
         keys = [column for column in self.columns_with_values if column.is_key]
         waiting = list(omitted)
         while waiting:
             count = len(waiting)
-            while count > 1 and table_width([*keys, *waiting[:count]]) > width:
+            while count > 1 and min_table_width([*keys, *waiting[:count]]) > width:
                 count -= 1
             yield ""
-            yield from self._fit_tables([*keys, *waiting[:count]], width)
+            yield from self._table_or_name_value_lines([*keys, *waiting[:count]], width)
             waiting = waiting[count:]
 
-    def _build_table(self, columns: Sequence[Column], widths: Sequence[int]) -> Table:
+    def _build_rich_table(self, columns: Sequence[Column], widths: Sequence[int]) -> Table:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         for column, width in zip(columns, widths, strict=True):
             table.add_column(
@@ -89,7 +89,7 @@ class FittedTable:
                 overflow="fold",
             )
         for index in range(max((len(column.cells) for column in columns), default=0)):
-            cells = [_as_text(column.cells[index]) for column in columns]
+            cells = [_to_rich_text(column.cells[index]) for column in columns]
             table.add_row(*cells, style=None if self.row_styles is None else self.row_styles[index])
         return table
 
@@ -98,16 +98,16 @@ class FittedTable:
         return f"Not shown at {width} columns: {', '.join(omissions)}; {more}."
 
 
-def _rows_as_records(columns: Sequence[Column]) -> Iterator[Text]:
+def _rows_as_name_value_lines(columns: Sequence[Column]) -> Iterator[Text]:
     """Every row as lines of names and values, rows separated by an empty line."""
     for index in range(max((len(column.cells) for column in columns), default=0)):
         if index:
             yield Text("")
         for column in columns:
-            cell = _as_text(column.cells[index])
+            cell = _to_rich_text(column.cells[index])
             if cell.plain not in EMPTY_CELLS:
                 yield Text.assemble((f"{column.name}: ", "bold"), cell, overflow="fold")
 
 
-def _as_text(cell: Cell) -> Text:
+def _to_rich_text(cell: Cell) -> Text:
     return cell if isinstance(cell, Text) else Text(cell)

@@ -15,12 +15,16 @@ from bln_search.reports.leaderboard_columns import (
     MetricColumn,
     format_mean,
     format_mean_and_deviation,
-    metric_columns,
+    list_metric_columns,
 )
-from bln_search.reports.sentences.leaderboard import format_sentence, leaderboard_warning, unranked_reason
+from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason, format_sentence
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.row_columns import recommended_column, row_identity_columns, significance_column
+from bln_search.reports.terminal.row_columns import (
+    group_letters_or_rank_range_column,
+    recommended_mark_column,
+    row_identity_columns,
+)
 
 ComparedRows = Mapping[RowKey, ComparedRow]
 _NOT_COMPARED: ComparedRows = {}
@@ -63,13 +67,16 @@ def leaderboard_table(
         score: What the loss is, with its unit; empty if it is not known.
     """
     rows = board.rows[:limit]
-    warning = leaderboard_warning(board)
+    warning = find_test_ranking_warning(board)
     columns = [
-        recommended_column([row.key == recommended for row in rows]),
+        recommended_mark_column([row.key == recommended for row in rows]),
         Column("rank", [str(row.rank) if row.rank else "–" for row in rows], CellKind.NUMBER, is_key=True),
-        significance_column([compared.get(row.key) for row in rows], _DROP_GROUP) if compared else None,
+        group_letters_or_rank_range_column([compared.get(row.key) for row in rows], _DROP_GROUP) if compared else None,
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
-        *(_metric_column(board, rows, column, score) for column in _shown_metrics(board, all_columns=all_columns)),
+        *(
+            _build_metric_column(board, rows, column, score)
+            for column in _list_shown_metric_columns(board, all_columns=all_columns)
+        ),
         _state_column(rows),
         _seeds_column(rows),
     ]
@@ -78,7 +85,7 @@ def leaderboard_table(
         title,
         [
             *([] if warning is None else [format_sentence(warning)]),
-            *_condition_notes(board, all_columns=all_columns, has_details=has_details),
+            *_hidden_conditions_note(board, all_columns=all_columns, has_details=has_details),
         ],
         [None if row.rank else "dim" for row in rows],
         all_columns=all_columns,
@@ -86,27 +93,29 @@ def leaderboard_table(
     )
 
 
-def _shown_metrics(board: Leaderboard, *, all_columns: bool) -> list[MetricColumn]:
+def _list_shown_metric_columns(board: Leaderboard, *, all_columns: bool) -> list[MetricColumn]:
     """Metrics on clean images; under conditions only their mean and worst value on the split that ranks, or all."""
     if all_columns:
-        return metric_columns(board)
-    columns = metric_columns(board, condition_splits=(board.ranked_on,))
+        return list_metric_columns(board)
+    columns = list_metric_columns(board, condition_splits=(board.ranked_on,))
     return [column for column in columns if not column.condition or column.condition in SUMMARIES]
 
 
-def _condition_notes(board: Leaderboard, *, all_columns: bool, has_details: bool) -> list[str]:
+def _hidden_conditions_note(board: Leaderboard, *, all_columns: bool, has_details: bool) -> list[str]:
     """A line that names the conditions whose metrics are not shown."""
-    if all_columns or not board.conditions:
+    if all_columns or not board.condition_names:
         return []
     more = ": --details shows the metrics of each" if has_details else ""
-    return [f"Conditions: {', '.join(board.conditions)}{more}."]
+    return [f"Conditions: {', '.join(board.condition_names)}{more}."]
 
 
-def _metric_column(board: Leaderboard, rows: Sequence[LeaderboardRow], column: MetricColumn, score: str = "") -> Column:
+def _build_metric_column(
+    board: Leaderboard, rows: Sequence[LeaderboardRow], column: MetricColumn, score: str = ""
+) -> Column:
     """Means over seeds with their deviation; the loss that ranks the rows is never dropped."""
     metric, is_ranking_split = column.metric, column.split is board.ranked_on
     ranks = is_ranking_split and metric == "loss" and not column.condition
-    values = [column.value(row) for row in rows]
+    values = [column.value_of_row(row) for row in rows]
     has_deviation = any(value is not None and value.deviation is not None for value in values)
     name = column.heading
     shorten_order, drop_order = _shorten_and_drop_order(column, is_ranking_split=is_ranking_split)
@@ -161,11 +170,11 @@ def _seeds_column(rows: Sequence[LeaderboardRow]) -> Column | None:
     return Column("seeds", [str(row.seeds) for row in rows], CellKind.NUMBER, drop_order=_DROP_POPULATION)
 
 
-def unranked_reasons(board: Leaderboard) -> list[str]:
+def unranked_reason_lines(board: Leaderboard) -> list[str]:
     """One line for each reason why rows have no rank, with the configurations it applies to."""
     rows_by_reason: dict[str, list[LeaderboardRow]] = {}
     for row in board.rows:
-        reason = unranked_reason(row)
+        reason = find_unranked_reason(row)
         if row.rank is None and reason:
             rows_by_reason.setdefault(f"{row.state}: {reason}", []).append(row)
     return [f"no rank for {_configurations_text(rows)}: {reason}" for reason, rows in rows_by_reason.items()]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from bln_search.core.per_layer import SEPARATOR
 from bln_search.ranking.per_layer import PerLayerResult, PerLayerRow
 from bln_search.reports.formatting import format_interval
-from bln_search.reports.sentences.per_layer import accuracy_interval, loss_interval
+from bln_search.reports.sentences.per_layer import accuracy_interval_over_networks, loss_interval_over_networks
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 
 _LAYERS_PER_LINE = 12
 
 
-def layer_table(result: PerLayerResult, top: int = 10, title: str = "", score: str = "") -> FittedTable:
+def best_layer_configurations_table(
+    result: PerLayerResult, top: int = 10, title: str = "", score: str = ""
+) -> FittedTable:
     """The best per-layer configurations, which can be copied, and the best uniform one.
 
     Args:
@@ -31,17 +33,24 @@ def layer_table(result: PerLayerResult, top: int = 10, title: str = "", score: s
         Column("rank", [*map(str, range(1, len(best) + 1)), *("uniform" for _ in uniform)], CellKind.NUMBER),
         Column(
             "configuration",
-            [*map(_wrap_configuration, best), *(f"{row.configuration} in {searched}" for row in uniform)],
+            [*map(_break_configuration_into_lines, best), *(f"{row.configuration} in {searched}" for row in uniform)],
         ),
         Column(
-            "validation loss", [format_interval(loss_interval(row)) for row in rows], CellKind.NUMBER, legend=legend
+            "validation loss",
+            [format_interval(loss_interval_over_networks(row)) for row in rows],
+            CellKind.NUMBER,
+            legend=legend,
         ),
-        Column("accuracy %", [format_interval(accuracy_interval(row), 100, 2) for row in rows], CellKind.NUMBER),
+        Column(
+            "accuracy %",
+            [format_interval(accuracy_interval_over_networks(row), 100, 2) for row in rows],
+            CellKind.NUMBER,
+        ),
     ]
     return FittedTable(columns, title, row_styles=[*(None for _ in best), *("bold" for _ in uniform)])
 
 
-def _wrap_configuration(row: PerLayerRow) -> str:
+def _break_configuration_into_lines(row: PerLayerRow) -> str:
     """Configurations of the layers, several per line."""
     configurations = row.configuration.split(SEPARATOR)
     starts = range(0, len(configurations), _LAYERS_PER_LINE)

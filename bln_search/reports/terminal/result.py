@@ -9,23 +9,23 @@ from textwrap import indent
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from bln_search.core.configuration import Statistic
 from bln_search.core.enums import Split
+from bln_search.core.method import Statistic
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.ranking.study_effects import SettingEffects
 from bln_search.reports.formatting import format_signed_interval
-from bln_search.reports.sentences.result import summarize
+from bln_search.reports.sentences.result import summarize_analysis
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.line_wrapping import wrap_line
-from bln_search.specs.sections.space import format_point_json
+from bln_search.specs.sections.space import format_encoded_point
 
 _BULLET = "• "
 
 
 @dataclass(frozen=True)
-class ResultLines:
+class RenderableResultSummary:
     """The summary of an analysis as lines; with details also its statistics.
 
     Attributes:
@@ -40,8 +40,8 @@ class ResultLines:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield warnings, recommendation, facts and details."""
-        summary = summarize(self.analysis, standalone=self.standalone)
-        if not summary.lines:
+        summary = summarize_analysis(self.analysis, standalone=self.standalone)
+        if not summary.summary_lines:
             return
         yield ""
         for warning in summary.warnings:
@@ -51,7 +51,7 @@ class ResultLines:
         for text in (*summary.facts, *(summary.details if self.details else ())):
             yield _bullet_line(text, options.max_width)
         if self.details:
-            yield from _effects_table(self.analysis)
+            yield from _iter_effects_table(self.analysis)
 
 
 def _bullet_line(text: str, width: int) -> Text:
@@ -60,7 +60,7 @@ def _bullet_line(text: str, width: int) -> Text:
     return Text(f"{_BULLET}{indent(lines, ' ' * len(_BULLET)).lstrip()}")
 
 
-def _effects_table(analysis: Analysis) -> Iterator[RenderableType]:
+def _iter_effects_table(analysis: Analysis) -> Iterator[RenderableType]:
     """A table of the main effects of the switches on the compared loss; nothing without effects."""
     comparison = analysis.comparison
     effects = [
@@ -70,14 +70,14 @@ def _effects_table(analysis: Analysis) -> Iterator[RenderableType]:
     ]
     if comparison is not None and effects:
         yield ""
-        yield factorial_effects_table(effects, comparison.split)
+        yield switch_main_effects_table(effects, comparison.split)
 
 
-def factorial_effects_table(effects: Sequence[SettingEffects], split: Split) -> FittedTable:
+def switch_main_effects_table(effects: Sequence[SettingEffects], split: Split) -> FittedTable:
     """Main effect of each switch under each evaluation setting, with its 95 % confidence interval over seeds."""
     identity = {
         "arm": [setting.arm for setting in effects],
-        "parameters": [format_point_json(setting.point) for setting in effects],
+        "parameters": [format_encoded_point(setting.point) for setting in effects],
         "population": [setting.estimate or "–" for setting in effects],
         "batch": [str(setting.batch_size) for setting in effects],
     }

@@ -6,28 +6,35 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from bln_search.core.configuration import InferenceConfiguration, Source
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.method import StatisticSource
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.specs.sections.space import format_point_json
+from bln_search.specs.sections.space import format_encoded_point
 
 _MAX_LETTERS = 4
 """Number of letters of a row up to which the group column is readable."""
 
 _STYLES = {
-    Source.POPULATION: "bold green",
-    Source.MEMORY: "bold cyan",
-    Source.MINI_BATCH: "yellow",
-    Source.BLEND: "magenta",
-    Source.ABSENT: "dim",
+    StatisticSource.POPULATION: "bold green",
+    StatisticSource.MEMORY: "bold cyan",
+    StatisticSource.LAST_STEP: "bold blue",
+    StatisticSource.WITH_MINI_BATCH: "cyan",
+    StatisticSource.ANALYTIC: "bold blue",
+    StatisticSource.MINI_BATCH: "yellow",
+    StatisticSource.BLEND: "magenta",
+    StatisticSource.ABSENT: "dim",
 }
 _MEANINGS = {
-    Source.POPULATION: "T population",
-    Source.MINI_BATCH: "F mini-batch",
-    Source.MEMORY: "M memory",
-    Source.BLEND: "B blend",
-    Source.ABSENT: "- absent",
+    StatisticSource.POPULATION: "T population",
+    StatisticSource.MINI_BATCH: "F mini-batch",
+    StatisticSource.MEMORY: "M memory",
+    StatisticSource.LAST_STEP: "L last training step",
+    StatisticSource.WITH_MINI_BATCH: "C memory and mini-batch",
+    StatisticSource.ANALYTIC: "A weights",
+    StatisticSource.BLEND: "B blend",
+    StatisticSource.ABSENT: "- absent",
 }
 
 
@@ -42,7 +49,7 @@ def row_identity_columns(keys: Sequence[RowKey], drop_population: int) -> list[C
     if len({key.arm for key in keys}) > 1:
         columns.append(Column("arm", [key.arm for key in keys], is_key=True))
     if any(key.point for key in keys):
-        columns.append(Column("parameters", [format_point_json(key.point) for key in keys], is_key=True))
+        columns.append(Column("parameters", [format_encoded_point(key.point) for key in keys], is_key=True))
     columns.append(_configuration_column([key.configuration for key in keys]))
     has_estimates = len({key.estimate for key in keys} - {None}) > 1
     columns.append(
@@ -61,24 +68,24 @@ def row_identity_columns(keys: Sequence[RowKey], drop_population: int) -> list[C
 
 def _configuration_column(configurations: Sequence[InferenceConfiguration]) -> Column:
     """The four letters of each row; the legend explains those that occur."""
-    sources = {source for configuration in configurations for source in configuration.sources.values()}
+    sources = {source for configuration in configurations for source in configuration.source_by_statistic.values()}
     meanings = ", ".join(meaning for source, meaning in _MEANINGS.items() if source in sources)
     return Column(
         "configuration",
-        [_code_text(configuration) for configuration in configurations],
+        [_coloured_configuration_text(configuration) for configuration in configurations],
         CellKind.CODE,
         legend=f"configuration: sources of E_B, Std_B, E_F, Std_F ({meanings})",
         is_key=True,
     )
 
 
-def recommended_column(is_recommended: Sequence[bool]) -> Column:
+def recommended_mark_column(is_recommended: Sequence[bool]) -> Column:
     """A mark at the recommended row."""
     cells = ["*" if recommended else "" for recommended in is_recommended]
     return Column("recommended", cells, CellKind.CODE, heading="", legend="* recommended")
 
 
-def group_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
+def group_letters_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
     """Letters of the compact letter display.
 
     Returns:
@@ -86,22 +93,22 @@ def group_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column 
         cannot be read.
     """
     letters = [None if row is None else row.letters for row in rows]
-    return letters_column(
+    return letters_column_if_readable(
         letters, "group: rows that share a letter do not differ significantly (5 %, Holm)", drop_order
     )
 
 
-def letters_column(letters: Sequence[str | None], legend: str, drop_order: int) -> Column | None:
-    """A column of letters with its legend; None where letters add nothing, as for `group_column`."""
+def letters_column_if_readable(letters: Sequence[str | None], legend: str, drop_order: int) -> Column | None:
+    """A column of letters with its legend; None where letters add nothing, as for `group_letters_column`."""
     shown = {letter for letter in letters if letter}
     if len(shown) < 2 or max(map(len, shown)) > _MAX_LETTERS:
         return None
     return Column("group", [letter or "" for letter in letters], CellKind.CODE, legend=legend, drop_order=drop_order)
 
 
-def significance_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
+def group_letters_or_rank_range_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
     """Letters where they can be read, otherwise rank ranges; None where no row differs significantly from another."""
-    return group_column(rows, drop_order) or rank_range_column(rows, drop_order)
+    return group_letters_column(rows, drop_order) or rank_range_column(rows, drop_order)
 
 
 def rank_range_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
@@ -117,5 +124,5 @@ def rank_range_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Co
     )
 
 
-def _code_text(configuration: InferenceConfiguration) -> Text:
-    return Text.assemble(*((source.value, _STYLES[source]) for source in configuration.sources.values()))
+def _coloured_configuration_text(configuration: InferenceConfiguration) -> Text:
+    return Text.assemble(*((source.value, _STYLES[source]) for source in configuration.source_by_statistic.values()))

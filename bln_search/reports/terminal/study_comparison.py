@@ -11,17 +11,17 @@ from bln_search.reports.formatting import format_interval, format_signed_interva
 from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.specs.sections.space import format_point_json
+from bln_search.specs.sections.space import format_encoded_point
 
 
-def _legend(score: str) -> str:
+def _comparison_legend(score: str) -> str:
     return (
         f"loss: {score}, a mean over seeds; difference: loss minus that of the first study; ± is half of a 95 % "
         "confidence interval over seeds (differences: paired by seed if the seeds are the same, otherwise Welch's)."
     )
 
 
-def recommended_table(
+def recommended_rows_table(
     studies: Sequence[str],
     states: Sequence[str],
     rows: Sequence[RowKey | None],
@@ -44,15 +44,11 @@ def recommended_table(
     columns = [
         Column("study", studies),
         Column("state", states),
-        Column("recommended row", ["–" if row is None else row_label(row) for row in rows]),
+        Column("recommended row", ["–" if row is None else row_key_label(row) for row in rows]),
         Column(f"{split} loss", [format_interval(loss) for loss in losses], CellKind.NUMBER),
-        Column(
-            "difference",
-            [_format_difference(difference) for difference in differences],
-            CellKind.NUMBER,
-        ),
+        Column("difference", [_format_difference(difference) for difference in differences], CellKind.NUMBER),
     ]
-    return FittedTable(columns, "Recommended rows", notes=[_legend(score)])
+    return FittedTable(columns, "Recommended rows", notes=[_comparison_legend(score)])
 
 
 def shared_rows_table(
@@ -66,7 +62,7 @@ def shared_rows_table(
         split: Name of the split.
         score: What the loss is, with its unit.
     """
-    columns = [Column("row", [row_label(row.key) for row in rows])]
+    columns = [Column("row", [row_key_label(row.key) for row in rows])]
     for index, study in enumerate(studies):
         heading = study.replace(" ", "\N{NO-BREAK SPACE}")
         columns.append(
@@ -77,13 +73,13 @@ def shared_rows_table(
         if index:
             differences = [_format_difference(row.differences[index]) for row in rows]
             columns.append(Column("difference", differences, CellKind.NUMBER))
-    return FittedTable(columns, f"Shared rows, {split} loss", notes=[_legend(score)])
+    return FittedTable(columns, f"Shared rows, {split} loss", notes=[_comparison_legend(score)])
 
 
-def row_label(key: RowKey) -> str:
+def row_key_label(key: RowKey) -> str:
     """Identity of a row in one line: `bln TTFF frozen at 25 lambda=0.5`."""
     estimate = f" {key.estimate}" if key.estimate else ""
-    point = f" {format_point_json(key.point)}" if key.point else ""
+    point = f" {format_encoded_point(key.point)}" if key.point else ""
     return f"{key.arm} {key.configuration}{estimate} at {key.batch_size}{point}"
 
 

@@ -31,7 +31,7 @@ class LossSource(Protocol):
         ...
 
 
-class NetworkLossSource:
+class CachedNetworkLossSource:
     """Evaluates a network and caches its sums of losses."""
 
     def __init__(self, evaluator: PerLayerEvaluator) -> None:
@@ -41,10 +41,10 @@ class NetworkLossSource:
 
     def sum_losses(self, digits: Digits, batches: Sequence[int]) -> Floats:
         """Sums of losses, (configurations, mini-batches)."""
-        self._evaluate_missing(digits, batches)
+        self._evaluate_uncached(digits, batches)
         return np.stack([self._cache[row.tobytes()][0][list(batches)] for row in digits])
 
-    def complete_sums(self) -> tuple[Digits, Floats, NDArray[np.int64]]:
+    def sums_of_complete_configurations(self) -> tuple[Digits, Floats, NDArray[np.int64]]:
         """The configurations that were evaluated in all mini-batches.
 
         Returns:
@@ -57,12 +57,12 @@ class NetworkLossSource:
         return digits, losses, np.stack([correct for _, correct in complete.values()])
 
     @property
-    def evaluation_cost(self) -> float:
+    def cost_in_full_evaluations(self) -> float:
         """Evaluated examples in units of one configuration on all examples."""
         evaluated = np.stack([~np.isnan(losses) for losses, _ in self._cache.values()])
         return float((evaluated * self.examples).sum() / self.examples.sum())
 
-    def _evaluate_missing(self, digits: Digits, batches: Sequence[int]) -> None:
+    def _evaluate_uncached(self, digits: Digits, batches: Sequence[int]) -> None:
         """Evaluate what is not cached; configurations that lack the same mini-batches are evaluated together."""
         keys_by_missing: dict[tuple[int, ...], list[bytes]] = {}
         for row in digits:
@@ -74,7 +74,7 @@ class NetworkLossSource:
                 keys_by_missing.setdefault(missing, []).append(key)
         for missing, duplicated_keys in keys_by_missing.items():
             keys = list(dict.fromkeys(duplicated_keys))
-            losses, correct = self.evaluator.loss_and_correct_sums(
+            losses, correct = self.evaluator.score_sums_by_batch(
                 np.stack([np.frombuffer(key, np.uint8) for key in keys]), missing
             )
             for key, loss_sums, correct_counts in zip(keys, losses, correct, strict=True):

@@ -17,7 +17,7 @@ class BudgetSpentError(Exception):
 
 
 @dataclass(frozen=True)
-class Improvement:
+class BestSoFar:
     """A new best configuration: its mean loss, and the evaluations spent until then."""
 
     evaluations: float
@@ -40,7 +40,7 @@ class BudgetedObjective:
     def __init__(self, source: LossSource, batches: Sequence[int], budget: float) -> None:
         self.source, self.batches, self.budget = source, list(batches), budget
         self.spent = 0.0
-        self.improvements: list[Improvement] = []
+        self.improvements: list[BestSoFar] = []
         self._losses: dict[bytes, float] = {}
         self._evaluated_parts: set[tuple[bytes, int]] = set()
         self._examples = int(source.examples[self.batches].sum())
@@ -51,7 +51,7 @@ class BudgetedObjective:
         return self.source.space
 
     @property
-    def best(self) -> Improvement:
+    def best(self) -> BestSoFar:
         """The best configuration so far."""
         return self.improvements[-1]
 
@@ -62,7 +62,9 @@ class BudgetedObjective:
 
     def draw_configurations(self, rng: np.random.Generator, count: int) -> Digits:
         """Draw configurations uniformly, (count, choices)."""
-        return np.stack([rng.integers(radix, size=count) for radix in self.space.radices], axis=1).astype(np.uint8)
+        return np.stack(
+            [rng.integers(radix, size=count) for radix in self.space.num_options_per_choice], axis=1
+        ).astype(np.uint8)
 
     def mean_losses(self, digits: Digits | Sequence[Sequence[int]]) -> Floats:
         """Mean losses, (configurations,).
@@ -77,7 +79,7 @@ class BudgetedObjective:
             means = self.source.sum_losses(new_rows, self.batches).sum(1) / self._examples
             self.spent += len(affordable)
             for key, row, loss in zip(affordable, new_rows, means, strict=True):
-                self._record(key, row, float(loss))
+                self._record_loss_and_best(key, row, float(loss))
         if len(affordable) < len(new):
             raise BudgetSpentError
         return np.array([self._losses[row.tobytes()] for row in rows])
@@ -101,14 +103,14 @@ class BudgetedObjective:
         self._evaluated_parts |= new
         return sums
 
-    def record_mean_losses(self, digits: Digits) -> None:
+    def record_paid_mean_losses(self, digits: Digits) -> None:
         """Record the mean losses of configurations whose partial losses in all mini-batches were paid for."""
         means = self.source.sum_losses(digits, self.batches).sum(1) / self._examples
         for row, loss in zip(digits, means, strict=True):
             if row.tobytes() not in self._losses:
-                self._record(row.tobytes(), row, float(loss))
+                self._record_loss_and_best(row.tobytes(), row, float(loss))
 
-    def _record(self, key: bytes, row: Digits, loss: float) -> None:
+    def _record_loss_and_best(self, key: bytes, row: Digits, loss: float) -> None:
         self._losses[key] = loss
         if not self.improvements or loss < self.best.loss:
-            self.improvements.append(Improvement(self.spent, loss, tuple(int(digit) for digit in row)))
+            self.improvements.append(BestSoFar(self.spent, loss, tuple(int(digit) for digit in row)))

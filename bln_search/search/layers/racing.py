@@ -31,11 +31,13 @@ _MAX_IDLE_RACES = 50
 """Races in a row without a new configuration after which the search ends."""
 
 
-def run_racing_search(objective: BudgetedObjective, seed: int) -> None:
+def search_by_repeated_races(objective: BudgetedObjective, seed: int) -> None:
     """Run races until the budget is spent."""
     rng = np.random.default_rng(seed)
     space = objective.space
-    uniform = np.array(list(space.uniform_digits().values()), np.uint8).reshape(-1, len(space.radices))
+    uniform = np.array(list(space.digits_by_uniform_configuration().values()), np.uint8).reshape(
+        -1, len(space.num_options_per_choice)
+    )
     candidates = np.concatenate([uniform, objective.draw_configurations(rng, _CANDIDATES)])
     survivors = run_race(objective, candidates, rng)
     idle_races = 0
@@ -50,22 +52,22 @@ def run_race(objective: BudgetedObjective, candidates: Digits, rng: np.random.Ge
     """The best candidates that are left after the last mini-batch, at most _SURVIVORS, best first."""
     remaining = np.unique(candidates, axis=0)
     order = [objective.batches[index] for index in rng.permutation(len(objective.batches))]
-    for count in _test_schedule(len(order)):
+    for count in _mini_batch_counts_of_tests(len(order)):
         if len(remaining) == 1 and count < len(order):
             continue
         means = objective.losses_by_mini_batch(remaining, order[:count]) / objective.source.examples[order[:count]]
-        remaining = remaining[_not_worse_mask(means)]
-    objective.record_mean_losses(remaining)
+        remaining = remaining[_mask_of_not_worse_candidates(means)]
+    objective.record_paid_mean_losses(remaining)
     return remaining[np.argsort(objective.mean_losses(remaining), kind="stable")[:_SURVIVORS]]
 
 
-def _test_schedule(batches: int) -> list[int]:
+def _mini_batch_counts_of_tests(batches: int) -> list[int]:
     """The number of evaluated mini-batches at each test."""
     first = min(_FIRST_TEST, batches)
     return sorted({*np.linspace(first, batches, _TESTS).astype(int).tolist(), batches})
 
 
-def _not_worse_mask(means: Floats) -> NDArray[np.bool_]:
+def _mask_of_not_worse_candidates(means: Floats) -> NDArray[np.bool_]:
     """Which candidates are not significantly worse than the leader.
 
     Args:

@@ -11,23 +11,27 @@ from numpy.typing import NDArray
 
 from bln_search.core.enums import LayerSearch
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.layer_search_record import FoldSums, LayerSearchRecord
-from bln_search.core.records import Outcomes
+from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
+from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
-from bln_search.evaluation.tree.running_sums import LossSums
+from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
 from bln_search.evaluation.tree.trie import Digits
-from bln_search.search.layers.effects import flipped_configurations, local_effects, marginal_effects
-from bln_search.search.layers.loss_source import NetworkLossSource
+from bln_search.search.layers.effects import (
+    list_configurations_with_one_flip,
+    local_switch_effects,
+    marginal_switch_effects,
+)
+from bln_search.search.layers.loss_source import CachedNetworkLossSource
 from bln_search.search.layers.objective import BudgetedObjective
-from bln_search.search.layers.strategies import SearchOptions, search_configurations
+from bln_search.search.layers.strategies import StrategyOptions, search_within_budget
 
-OnProgress = Callable[[LossSums], None]
+OnProgress = Callable[[RunningScoreSums], None]
 """Called with the sums of an enumeration after each group of mini-batches."""
 
 
 @dataclass(frozen=True)
-class LayerSearchPlan:
+class LayerSearchOptions:
     """How to search.
 
     Attributes:
@@ -40,10 +44,10 @@ class LayerSearchPlan:
     kind: LayerSearch = LayerSearch.EXACT
     evaluations: int = 2_000
     keep: int = 1_000
-    options: SearchOptions = field(default_factory=SearchOptions)
+    options: StrategyOptions = field(default_factory=StrategyOptions)
 
 
-def assign_folds(batches: int, folds: int) -> list[int]:
+def assign_mini_batches_to_folds(batches: int, folds: int) -> list[int]:
     """The fold of each mini-batch, in turn. Raises DataError if there are fewer mini-batches than folds."""
     if batches < folds:
         remedy = f"lower `folds` to {batches}, or make the mini-batches smaller"
@@ -59,13 +63,13 @@ def assign_folds(batches: int, folds: int) -> list[int]:
     return [batch % folds for batch in range(batches)]
 
 
-def search_network(
+def search_and_confirm_network(
     evaluator: PerLayerEvaluator,
     folds: Sequence[int],
-    plan: LayerSearchPlan,
+    plan: LayerSearchOptions,
     *,
     test: Sequence[MiniBatch] | None = None,
-    resume_from: LossSums | None = None,
+    resume_from: RunningScoreSums | None = None,
     on_progress: OnProgress | None = None,
 ) -> LayerSearchRecord:
     """Search a network, confirm the result by cross-validation over the folds, and record the best configurations.
@@ -83,33 +87,36 @@ def search_network(
             agree with plain forward passes.
     """
     space = evaluator.space
-    uniform = np.array(list(space.uniform_digits().values()), np.uint8).reshape(-1, len(space.choices))
+    uniform = np.array(list(space.digits_by_uniform_configuration().values()), np.uint8).reshape(-1, len(space.choices))
     if not len(uniform):
         raise ModelError(
             "no uniform configuration (the same in all layers) is defined, so there is no baseline to compare with"
         )
     if plan.kind is LayerSearch.EXACT:
-        enumerated = evaluator.evaluate_all_configurations(sums=resume_from, keep=on_progress)
-        sums = enumerated.to_fold_sums
+        enumerated = evaluator.sum_scores_of_all_configurations(sums=resume_from, keep=on_progress)
+        sums = enumerated.fold_score_sums
         chosen = [
-            space.digits_at(int(np.argmin(sums.mean_loss_without_fold(fold))))
+            space.digits_at_index(int(np.argmin(sums.mean_loss_per_configuration_without_fold(fold))))
             for fold in range(len(enumerated.examples))
         ]
-        evaluations = float(space.size)
+        evaluations = float(space.num_configurations)
     else:
         evaluator.check_against_plain_passes()
         sums, chosen, evaluations = _search_each_fold(evaluator, folds, plan)
-    if not np.isfinite(sums.mean_loss).any():
+    if not np.isfinite(sums.mean_loss_per_configuration).any():
         raise ModelError("no per-layer configuration of this network has a finite loss")
-    kept = _best_configurations(evaluator, sums, plan.keep)
+    kept = _list_best_configurations(evaluator, sums, plan.keep)
     best = tuple(int(digit) for digit in kept[0])
     needed = np.concatenate([kept, uniform, np.array([best, *chosen], np.uint8)])
-    outcomes = dict(zip((row.tobytes() for row in needed), evaluator.per_example_outcomes(needed), strict=True))
+    outcomes = dict(zip((row.tobytes() for row in needed), evaluator.evaluate_per_example(needed), strict=True))
     fold_of_example = np.repeat(np.asarray(folds), evaluator.example_counts_by_batch)
     uniform_outcomes = [outcomes[row.tobytes()] for row in uniform]
-    chosen_uniform = [_best_on(uniform, uniform_outcomes, fold_of_example != fold) for fold in range(len(chosen))]
-    best_uniform = _best_on(uniform, uniform_outcomes, np.ones(len(fold_of_example), bool))
-    effects, marginal = _switch_effects(evaluator, sums, best)
+    chosen_uniform = [
+        _best_configuration_on_examples(uniform, uniform_outcomes, fold_of_example != fold)
+        for fold in range(len(chosen))
+    ]
+    best_uniform = _best_configuration_on_examples(uniform, uniform_outcomes, np.ones(len(fold_of_example), bool))
+    effects, marginal = _marginal_or_local_switch_effects(evaluator, sums, best)
     return LayerSearchRecord(
         space=space,
         excluded=evaluator.excluded,
@@ -118,119 +125,121 @@ def search_network(
         uniform=best_uniform,
         chosen=tuple(chosen),
         chosen_uniform=tuple(chosen_uniform),
-        apparent=_apparent_loss(chosen, outcomes, fold_of_example),
-        apparent_uniform=_apparent_loss(chosen_uniform, outcomes, fold_of_example),
-        confirmed=_confirmed_outcomes(chosen, outcomes, fold_of_example),
-        confirmed_uniform=_confirmed_outcomes(chosen_uniform, outcomes, fold_of_example),
+        apparent=_mean_apparent_loss_over_folds(chosen, outcomes, fold_of_example),
+        apparent_uniform=_mean_apparent_loss_over_folds(chosen_uniform, outcomes, fold_of_example),
+        confirmed=_held_out_outcomes(chosen, outcomes, fold_of_example),
+        confirmed_uniform=_held_out_outcomes(chosen_uniform, outcomes, fold_of_example),
         effects=effects,
         marginal=marginal,
         sums=sums,
         kept=kept,
         outcomes=tuple(outcomes[row.tobytes()] for row in kept),
-        test=None if test is None else _test_metrics(evaluator, test, [best, best_uniform]),
+        test=None if test is None else _find_test_loss_and_accuracy(evaluator, test, [best, best_uniform]),
     )
 
 
 def _search_each_fold(
-    evaluator: PerLayerEvaluator, folds: Sequence[int], plan: LayerSearchPlan
-) -> tuple[FoldSums, list[tuple[int, ...]], float]:
+    evaluator: PerLayerEvaluator, folds: Sequence[int], plan: LayerSearchOptions
+) -> tuple[FoldScoreSums, list[tuple[int, ...]], float]:
     """Search without each fold in turn, then on all examples; later searches use the cached losses of earlier ones.
 
     Returns:
         The sums of the evaluated configurations, the choice without each fold, and the evaluations in all.
     """
-    source = NetworkLossSource(evaluator)
+    source = CachedNetworkLossSource(evaluator)
     batches = range(len(folds))
     chosen = []
     for fold in sorted(set(folds)):
         training_batches = [batch for batch in batches if folds[batch] != fold]
         objective = BudgetedObjective(source, training_batches, plan.evaluations)
-        search_configurations(plan.kind, objective, plan.options)
+        search_within_budget(plan.kind, objective, plan.options)
         chosen.append(objective.best.digits)
     objective = BudgetedObjective(source, list(batches), plan.evaluations)
-    search_configurations(plan.kind, objective, plan.options)
-    digits, losses, correct = source.complete_sums()
+    search_within_budget(plan.kind, objective, plan.options)
+    digits, losses, correct = source.sums_of_complete_configurations()
     batches_of_fold = [[batch for batch in batches if folds[batch] == fold] for fold in sorted(set(folds))]
-    sums = FoldSums(
+    sums = FoldScoreSums(
         digits,
         np.stack([losses[:, indices].sum(1) for indices in batches_of_fold]),
         np.stack([correct[:, indices].sum(1) for indices in batches_of_fold]),
         np.array([source.examples[indices].sum() for indices in batches_of_fold]),
     )
-    return sums, chosen, source.evaluation_cost
+    return sums, chosen, source.cost_in_full_evaluations
 
 
-def _best_configurations(evaluator: PerLayerEvaluator, sums: FoldSums, count: int) -> Digits:
+def _list_best_configurations(evaluator: PerLayerEvaluator, sums: FoldScoreSums, count: int) -> Digits:
     """The configurations with the lowest mean losses, best first, (configurations, choices)."""
-    means = sums.mean_loss
+    means = sums.mean_loss_per_configuration
     finite = int(np.isfinite(means).sum())
     order = np.argsort(means, kind="stable")[: min(count, finite)]
     if sums.digits is not None:
         return sums.digits[order]
-    return np.array([evaluator.space.digits_at(int(index)) for index in order], np.uint8)
+    return np.array([evaluator.space.digits_at_index(int(index)) for index in order], np.uint8)
 
 
-def _best_on(digits: Digits, outcomes: Sequence[Outcomes], examples: NDArray[np.bool_]) -> tuple[int, ...]:
+def _best_configuration_on_examples(
+    digits: Digits, outcomes: Sequence[ExampleOutcomes], examples: NDArray[np.bool_]
+) -> tuple[int, ...]:
     """The configuration with the lowest mean loss over these examples."""
     means = np.array([outcome.losses[examples].mean(dtype=np.float64) for outcome in outcomes])
     return tuple(int(digit) for digit in digits[int(np.argmin(np.where(np.isnan(means), np.inf, means)))])
 
 
-def _configuration_bytes(digits: Sequence[int]) -> bytes:
+def _encode_configuration(digits: Sequence[int]) -> bytes:
     return np.array(digits, np.uint8).tobytes()
 
 
-def _apparent_loss(
-    chosen: Sequence[Sequence[int]], outcomes: dict[bytes, Outcomes], fold_of_example: NDArray[np.int64]
+def _mean_apparent_loss_over_folds(
+    chosen: Sequence[Sequence[int]], outcomes: dict[bytes, ExampleOutcomes], fold_of_example: NDArray[np.int64]
 ) -> float:
     """Mean loss of each fold's choice on the other folds, which chose it; averaged over folds."""
     means = [
-        outcomes[_configuration_bytes(digits)].losses[fold_of_example != fold].mean(dtype=np.float64)
+        outcomes[_encode_configuration(digits)].losses[fold_of_example != fold].mean(dtype=np.float64)
         for fold, digits in enumerate(chosen)
     ]
     return float(np.mean(means))
 
 
-def _confirmed_outcomes(
-    chosen: Sequence[Sequence[int]], outcomes: dict[bytes, Outcomes], fold_of_example: NDArray[np.int64]
-) -> Outcomes:
+def _held_out_outcomes(
+    chosen: Sequence[Sequence[int]], outcomes: dict[bytes, ExampleOutcomes], fold_of_example: NDArray[np.int64]
+) -> ExampleOutcomes:
     """Every example under the configuration that was chosen without the example's fold."""
-    first = outcomes[_configuration_bytes(chosen[0])]
+    first = outcomes[_encode_configuration(chosen[0])]
     losses, correct = first.losses.copy(), first.correct.copy()
     for fold, digits in enumerate(chosen):
         inside = fold_of_example == fold
-        outcome = outcomes[_configuration_bytes(digits)]
+        outcome = outcomes[_encode_configuration(digits)]
         losses[inside], correct[inside] = outcome.losses[inside], outcome.correct[inside]
-    return Outcomes(losses, correct)
+    return ExampleOutcomes(losses, correct)
 
 
-def _switch_effects(
-    evaluator: PerLayerEvaluator, sums: FoldSums, best: tuple[int, ...]
+def _marginal_or_local_switch_effects(
+    evaluator: PerLayerEvaluator, sums: FoldScoreSums, best: tuple[int, ...]
 ) -> tuple[dict[tuple[str, str], float], bool]:
     """The effect of each switch, and whether it is averaged over all configurations instead of local to the best."""
     space = evaluator.space
     if sums.digits is None:
-        return dict(marginal_effects(space, sums.mean_loss)), True
-    around = [best, *flipped_configurations(space, best)]
-    losses, _ = evaluator.loss_and_correct_sums(np.array(around, np.uint8), range(len(evaluator.batches)))
+        return dict(marginal_switch_effects(space, sums.mean_loss_per_configuration)), True
+    around = [best, *list_configurations_with_one_flip(space, best)]
+    losses, _ = evaluator.score_sums_by_batch(np.array(around, np.uint8), range(len(evaluator.batches)))
     means = losses.sum(1) / evaluator.num_examples
-    return dict(local_effects(space, best, float(means[0]), [float(mean) for mean in means[1:]])), False
+    return dict(local_switch_effects(space, best, float(means[0]), [float(mean) for mean in means[1:]])), False
 
 
-def _test_metrics(
+def _find_test_loss_and_accuracy(
     evaluator: PerLayerEvaluator, test: Sequence[MiniBatch], chosen: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Loss and accuracy of two configurations; None with a warning if one is undefined at this mini-batch size."""
     test_evaluator = evaluator.with_network(evaluator.network, test, evaluator.populations)
-    configurations = [evaluator.space.configuration(digits) for digits in chosen]
+    configurations = [evaluator.space.configuration_of_digits(digits) for digits in chosen]
     try:
-        digits = [test_evaluator.space.digits(configuration) for configuration in configurations]
+        digits = [test_evaluator.space.digits_of_configuration(configuration) for configuration in configurations]
     except ValueError as error:
         size = len(test[0][0])
         warnings.warn(f"no figures on test, where mini-batches have {size} examples: {error}", stacklevel=2)
         return None
     first, second = (
         (float(outcome.losses.mean(dtype=np.float64)), float(outcome.correct.mean()))
-        for outcome in test_evaluator.per_example_outcomes(digits)
+        for outcome in test_evaluator.evaluate_per_example(digits)
     )
     return first, second

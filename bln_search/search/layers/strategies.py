@@ -9,7 +9,7 @@ import numpy as np
 
 from bln_search.core.enums import LayerSearch
 from bln_search.search.layers.objective import BudgetedObjective, BudgetSpentError
-from bln_search.search.layers.racing import run_racing_search
+from bln_search.search.layers.racing import search_by_repeated_races
 from bln_search.search.layers.tpe import run_tpe_search
 
 _RANDOM_BATCH = 64
@@ -17,7 +17,7 @@ _RANDOM_BATCH = 64
 
 
 @dataclass(frozen=True)
-class SearchOptions:
+class StrategyOptions:
     """Options of the searches.
 
     Attributes:
@@ -31,13 +31,13 @@ class SearchOptions:
     seed: int = 0
 
 
-def search_configurations(
-    kind: LayerSearch, objective: BudgetedObjective, options: SearchOptions | None = None
+def search_within_budget(
+    kind: LayerSearch, objective: BudgetedObjective, options: StrategyOptions | None = None
 ) -> None:
     """Evaluate the uniform configurations, then search until the budget is spent or the search ends by itself."""
-    options = options or SearchOptions()
+    options = options or StrategyOptions()
     try:
-        uniform = objective.space.uniform_digits().values()
+        uniform = objective.space.digits_by_uniform_configuration().values()
         if uniform:
             objective.mean_losses(np.array(list(uniform), np.uint8))
         _SEARCHES[kind](objective, options)
@@ -45,7 +45,7 @@ def search_configurations(
         return
 
 
-def run_beam_search(objective: BudgetedObjective, options: SearchOptions) -> None:
+def run_beam_search(objective: BudgetedObjective, options: StrategyOptions) -> None:
     """Beam search, choice by choice: extend each of the best prefixes with every option.
 
     The later choices are those of the best uniform configuration, in later passes those of the best configuration of
@@ -55,7 +55,7 @@ def run_beam_search(objective: BudgetedObjective, options: SearchOptions) -> Non
     while True:
         best_before = objective.best.loss
         prefixes: list[tuple[int, ...]] = [()]
-        for index, radix in enumerate(objective.space.radices):
+        for index, radix in enumerate(objective.space.num_options_per_choice):
             extended = [(*prefix, digit) for prefix in prefixes for digit in range(radix)]
             losses = objective.mean_losses(
                 np.array([(*prefix, *later_digits[index + 1 :]) for prefix in extended], np.uint8)
@@ -66,27 +66,29 @@ def run_beam_search(objective: BudgetedObjective, options: SearchOptions) -> Non
         later_digits = objective.best.digits
 
 
-def run_coordinate_search(objective: BudgetedObjective, options: SearchOptions) -> None:
+def run_coordinate_search(objective: BudgetedObjective, options: StrategyOptions) -> None:
     """Coordinate descent: optimize one choice after the other with the others fixed, until a round changes none.
 
     It starts from the best uniform configurations, then from random ones, `options.restarts` times in all.
     """
     space = objective.space
-    uniform = np.array(list(space.uniform_digits().values()), np.uint8).reshape(-1, len(space.radices))
+    uniform = np.array(list(space.digits_by_uniform_configuration().values()), np.uint8).reshape(
+        -1, len(space.num_options_per_choice)
+    )
     order = np.argsort(objective.mean_losses(uniform), kind="stable") if len(uniform) else np.array([], np.int64)
     starts = [tuple(int(digit) for digit in uniform[position]) for position in order[: options.restarts]]
     rng = np.random.default_rng(options.seed)
     while len(starts) < options.restarts:
-        starts.append(tuple(int(rng.integers(radix)) for radix in space.radices))
+        starts.append(tuple(int(rng.integers(radix)) for radix in space.num_options_per_choice))
     for start in starts:
-        _coordinate_descent(objective, start)
+        _descend_from_configuration(objective, start)
 
 
-def _coordinate_descent(objective: BudgetedObjective, start: tuple[int, ...]) -> None:
+def _descend_from_configuration(objective: BudgetedObjective, start: tuple[int, ...]) -> None:
     present, unchanged, index = list(start), 0, 0
     choices = len(present)
     while unchanged < choices:
-        radix = objective.space.radices[index]
+        radix = objective.space.num_options_per_choice[index]
         candidates = np.array([present] * radix, np.uint8)
         candidates[:, index] = np.arange(radix)
         best = int(np.argmin(objective.mean_losses(candidates)))
@@ -95,19 +97,19 @@ def _coordinate_descent(objective: BudgetedObjective, start: tuple[int, ...]) ->
         index = (index + 1) % choices
 
 
-def run_random_search(objective: BudgetedObjective, options: SearchOptions) -> None:
+def run_random_search(objective: BudgetedObjective, options: StrategyOptions) -> None:
     """Random search: configurations drawn uniformly."""
     rng = np.random.default_rng(options.seed)
-    size, drawn = objective.space.size, 0
+    size, drawn = objective.space.num_configurations, 0
     while drawn < 20 * size:
         drawn += _RANDOM_BATCH
         objective.mean_losses(objective.draw_configurations(rng, _RANDOM_BATCH))
 
 
-_SEARCHES: Mapping[LayerSearch, Callable[[BudgetedObjective, SearchOptions], None]] = {
+_SEARCHES: Mapping[LayerSearch, Callable[[BudgetedObjective, StrategyOptions], None]] = {
     LayerSearch.BEAM: run_beam_search,
     LayerSearch.COORDINATE: run_coordinate_search,
     LayerSearch.TPE: lambda objective, options: run_tpe_search(objective, options.seed),
-    LayerSearch.RACING: lambda objective, options: run_racing_search(objective, options.seed),
+    LayerSearch.RACING: lambda objective, options: search_by_repeated_races(objective, options.seed),
     LayerSearch.RANDOM: run_random_search,
 }

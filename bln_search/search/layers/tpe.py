@@ -21,9 +21,10 @@ def run_tpe_search(objective: BudgetedObjective, seed: int) -> None:
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, constant_liar=True)
     study = optuna.create_study(sampler=sampler)
     distributions = {
-        str(index): CategoricalDistribution(tuple(range(radix))) for index, radix in enumerate(objective.space.radices)
+        str(index): CategoricalDistribution(tuple(range(radix)))
+        for index, radix in enumerate(objective.space.num_options_per_choice)
     }
-    for uniform in objective.space.uniform_digits().values():
+    for uniform in objective.space.digits_by_uniform_configuration().values():
         loss = float(objective.mean_losses([uniform])[0])
         parameters = {str(index): digit for index, digit in enumerate(uniform)}
         value = loss if np.isfinite(loss) else _INFINITE_LOSS

@@ -12,32 +12,37 @@ from bln_search.core.errors import ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.records import CheckpointRecord
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation.batches import MiniBatch, mini_batches
+from bln_search.evaluation.batches import MiniBatch, iter_mini_batches_with_fillers
 from bln_search.evaluation.chunking import MEMORY_LIMIT
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, compute_max_space_size
 from bln_search.evaluation.tree.graph.segments import split_at_norms
-from bln_search.evaluation.tree.running_sums import LossSums
-from bln_search.evaluation.tree.space import TreeOptions, max_space_size
-from bln_search.evaluation.tree.tree_evaluator import MAX_CONFIGURATIONS, TreeEvaluator
+from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
+from bln_search.evaluation.tree.tree_evaluator import MAX_CONFIGURATIONS, TreePerLayerEvaluator
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.norms.network.layers import evaluation_mode
-from bln_search.search.layers.search import LayerSearchPlan, OnProgress, assign_folds, search_network
-from bln_search.search.layers.strategies import SearchOptions
+from bln_search.search.layers.search import (
+    LayerSearchOptions,
+    OnProgress,
+    assign_mini_batches_to_folds,
+    search_and_confirm_network,
+)
+from bln_search.search.layers.strategies import StrategyOptions
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.specs.trial import TrialSpec
 
 
-class _SliceExpired(Exception):  # noqa: N818 - a signal, not an error
+class _TimeSliceExpired(Exception):  # noqa: N818 - a signal, not an error
     """The time of a slice is over."""
 
 
-def search_trial(
+def search_layers_of_trial(
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
     environment: ExecutionEnvironment,
     layers: LayersSpec,
     *,
-    resume_from: LossSums | None = None,
+    resume_from: RunningScoreSums | None = None,
     on_progress: OnProgress | None = None,
 ) -> LayerSearchRecord:
     """Search the trial's network on its validation split and report the result on the test split.
@@ -58,30 +63,34 @@ def search_trial(
     """
     with load_trained_network(trial, checkpoint, environment) as loaded:
         batch_size = trial.training.batch_size
-        batches = _split_batches(loaded.data, Split.VALIDATION, batch_size)
-        folds = assign_folds(len(batches), layers.folds)
-        options = TreeOptions(
-            estimate=layers.estimate or trial.estimates[0],
+        batches = _list_mini_batches_of_split(loaded.data, Split.VALIDATION, batch_size)
+        folds = assign_mini_batches_to_folds(len(batches), layers.folds)
+        options = PerLayerEvaluatorOptions(
+            estimate=layers.estimate or trial.population_estimates[0],
             scope=layers.scope,
             groups=layers.groups or {},
             memory_limit=MEMORY_LIMIT,
         )
-        strategy = SearchOptions(layers.width, layers.restarts, trial.seed)
-        return search_network(
-            TreeEvaluator(loaded.network, batches, loaded.populations, options, folds=folds),
+        strategy = StrategyOptions(layers.width, layers.restarts, trial.seed)
+        return search_and_confirm_network(
+            TreePerLayerEvaluator(
+                loaded.network, batches, loaded.populations_by_estimate_and_layer, options, folds=folds
+            ),
             folds,
-            LayerSearchPlan(layers.search, layers.evaluations, layers.keep, strategy),
-            test=_split_batches(loaded.data, Split.TEST, batch_size) if Split.TEST in loaded.data.splits else None,
+            LayerSearchOptions(layers.search, layers.evaluations, layers.keep, strategy),
+            test=_list_mini_batches_of_split(loaded.data, Split.TEST, batch_size)
+            if Split.TEST in loaded.data.splits
+            else None,
             resume_from=resume_from,
             on_progress=on_progress if layers.search is LayerSearch.EXACT else None,
         )
 
 
-def check_layers(network: nn.Module, layers: LayersSpec) -> None:
+def check_network_is_searchable(network: nn.Module, layers: LayersSpec) -> None:
     """Raise ModelError unless the network can be split at its layers, has the named layers, and few enough of them."""
     with evaluation_mode(network):
         split_network = split_at_norms(network)
-    size = max_space_size(split_network, layers.scope, layers.groups)
+    size = compute_max_space_size(split_network, layers.scope, layers.groups)
     if layers.search is LayerSearch.EXACT and size > MAX_CONFIGURATIONS:
         raise ModelError(
             f"layers: {len(split_network.names)} normalization layers have {size:,} per-layer configurations, more "
@@ -90,30 +99,30 @@ def check_layers(network: nn.Module, layers: LayersSpec) -> None:
         )
 
 
-def search_for_seconds(
+def search_layers_for_seconds(
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
     environment: ExecutionEnvironment,
     layers: LayersSpec,
-    resume_from: LossSums | None,
+    resume_from: RunningScoreSums | None,
     seconds: float,
-) -> LayerSearchRecord | LossSums:
-    """Run `search_trial`; an enumeration that takes longer than `seconds` returns its sums so far."""
+) -> LayerSearchRecord | RunningScoreSums:
+    """Run `search_layers_of_trial`; an enumeration that takes longer than `seconds` returns its sums so far."""
     deadline = time.monotonic() + seconds
-    last_sums: list[LossSums] = []
+    last_sums: list[RunningScoreSums] = []
 
-    def stop_at_deadline(sums: LossSums) -> None:
+    def stop_at_deadline(sums: RunningScoreSums) -> None:
         if sums.done < sums.total and time.monotonic() >= deadline:
             last_sums.append(sums)
-            raise _SliceExpired
+            raise _TimeSliceExpired
 
     try:
-        return search_trial(
+        return search_layers_of_trial(
             trial, checkpoint, environment, layers, resume_from=resume_from, on_progress=stop_at_deadline
         )
-    except _SliceExpired:
+    except _TimeSliceExpired:
         return last_sums[-1]
 
 
-def _split_batches(data: PreparedData, split: Split, batch_size: int) -> Sequence[MiniBatch]:
-    return list(mini_batches(*data.splits[split], batch_size))
+def _list_mini_batches_of_split(data: PreparedData, split: Split, batch_size: int) -> Sequence[MiniBatch]:
+    return list(iter_mini_batches_with_fillers(*data.splits[split], batch_size))

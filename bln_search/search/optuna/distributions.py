@@ -23,18 +23,18 @@ from bln_search.specs.sections.space import (
 )
 
 
-def distributions_of(space: Space) -> dict[str, BaseDistribution]:
+def optuna_distributions_of_space(space: Space) -> dict[str, BaseDistribution]:
     """Distributions by parameter name; a schedule has a parameter for each of its free numbers."""
-    return dict(_make_distributions(space))
+    return dict(_iter_named_distributions(space))
 
 
-def point_of(space: Space, parameters: Mapping[str, Any]) -> Point:
+def point_from_optuna_parameters(space: Space, parameters: Mapping[str, Any]) -> Point:
     """The point of the space for Optuna's parameters."""
     point: Point = {}
     for key, dimension in space.items():
         if isinstance(dimension, ScheduleDimension) and dimension.values is None:
-            numbers = [parameters[_coordinate_name(key, name)] for name in dimension.coordinate_names]
-            point[key] = dimension.schedule(numbers)
+            numbers = [parameters[_optuna_parameter_name(key, name)] for name in dimension.varying_number_names]
+            point[key] = dimension.make_schedule(numbers)
         elif _passes_choices_as_json(dimension):
             point[key] = json.loads(parameters[key])
         else:
@@ -42,21 +42,21 @@ def point_of(space: Space, parameters: Mapping[str, Any]) -> Point:
     return point
 
 
-def parameters_of(space: Space, point: Mapping[str, Any]) -> dict[str, Any]:
-    """Optuna's parameters for a point: the inverse of `point_of`."""
+def optuna_parameters_of_point(space: Space, point: Mapping[str, Any]) -> dict[str, Any]:
+    """Optuna's parameters for a point: the inverse of `point_from_optuna_parameters`."""
     parameters: dict[str, Any] = {}
     for key, dimension in space.items():
         value = point[key]
         if isinstance(dimension, ScheduleDimension) and dimension.values is None:
             numbers = value["steps"].values() if "steps" in value else (value["initial"], value["final"])
-            names = [_coordinate_name(key, name) for name in dimension.coordinate_names]
+            names = [_optuna_parameter_name(key, name) for name in dimension.varying_number_names]
             parameters.update(zip(names, numbers, strict=True))
         else:
-            parameters[key] = _to_json(value) if _passes_choices_as_json(dimension) else value
+            parameters[key] = _encode_choice(value) if _passes_choices_as_json(dimension) else value
     return parameters
 
 
-def _make_distributions(space: Space) -> Iterator[tuple[str, BaseDistribution]]:
+def _iter_named_distributions(space: Space) -> Iterator[tuple[str, BaseDistribution]]:
     for key, dimension in space.items():
         if isinstance(dimension, FloatDimension):
             yield key, FloatDistribution(dimension.low, dimension.high, log=dimension.log)
@@ -65,14 +65,14 @@ def _make_distributions(space: Space) -> Iterator[tuple[str, BaseDistribution]]:
         elif isinstance(dimension, ScheduleDimension) and dimension.values is None:
             assert dimension.low is not None
             assert dimension.high is not None
-            for name in dimension.coordinate_names:
-                yield _coordinate_name(key, name), FloatDistribution(dimension.low, dimension.high)
+            for name in dimension.varying_number_names:
+                yield _optuna_parameter_name(key, name), FloatDistribution(dimension.low, dimension.high)
         else:
             values = dimension.boundary_values
             yield (
                 key,
                 CategoricalDistribution(
-                    [_to_json(value) if _passes_choices_as_json(dimension) else value for value in values]
+                    [_encode_choice(value) if _passes_choices_as_json(dimension) else value for value in values]
                 ),
             )
 
@@ -86,9 +86,9 @@ def _passes_choices_as_json(dimension: object) -> bool:
     )
 
 
-def _to_json(value: Any) -> str:
+def _encode_choice(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _coordinate_name(key: str, name: str) -> str:
+def _optuna_parameter_name(key: str, name: str) -> str:
     return f"{key}[{name}]"

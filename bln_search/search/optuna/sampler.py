@@ -9,8 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 import optuna
 from optuna.samplers import RandomSampler
@@ -21,36 +20,19 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bln_search.core import states
 from bln_search.core.errors import LedgerError
-from bln_search.search.optuna.distributions import distributions_of, parameters_of, point_of
-from bln_search.search.optuna.samplers import make_pruner, make_sampler
-from bln_search.specs.sections.search import Objective, Pruner, SearchSpec
+from bln_search.core.sqlite import SQLITE_TIMEOUT, set_write_ahead_log
+from bln_search.search.optuna.distributions import (
+    optuna_distributions_of_space,
+    optuna_parameters_of_point,
+    point_from_optuna_parameters,
+)
+from bln_search.search.optuna.samplers import make_optuna_pruner, make_optuna_sampler
+from bln_search.search.outcomes import PointTrialRecord, find_point_outcome
+from bln_search.specs.sections.search import Pruner, SearchSpec
 from bln_search.specs.sections.space import Point, Space
 
 TRIAL_KEY_ATTR = "cell"
 """User attribute of an Optuna trial: the key of its first trial in the ledger. Stored in Optuna's records."""
-
-
-class PointTrialRecord(Protocol):
-    """A trial of a point in the ledger."""
-
-    @property
-    def key(self) -> str:
-        """The key of the trial."""
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The point of the space."""
-
-    @property
-    def state(self) -> states.TrialState:
-        """The state of the trial."""
-
-    @property
-    def losses(self) -> dict[int, float]:
-        """Validation loss (nats) by epoch."""
-
-    def objective_value(self, objective: Objective) -> float | None:
-        """The value of an objective for a finished trial; None if it was not measured."""
 
 
 class OptunaSampler:
@@ -67,22 +49,27 @@ class OptunaSampler:
         LedgerError: Optuna's records cannot be used.
     """
 
+    accepts_points_from_elsewhere = True
+    is_waiting_for_result = False
+    is_blocked_by_failed_trial = False
+    end_reason = "every other point is known or was rejected"
+
     def __init__(self, spec: SearchSpec, space: Space, *, storage: str, name: str, epochs: int) -> None:
         self.spec, self.space, self.url = spec, space, storage
-        self.distributions = distributions_of(space)
+        self.distributions = optuna_distributions_of_space(space)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        with self._translate_errors(), warnings.catch_warnings():
+        with self._translate_optuna_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna warns that some of its features are experimental
-            self.storage = _ClosingStorage(storage, engine_kwargs=_engine_options(storage))
+            self.storage = _StorageClosedOnFailure(storage, engine_kwargs=_engine_options(storage))
             try:
-                self.study = self._open_study(name, epochs)
-                self._reseed_sampler()
+                self.study = self._create_or_load_optuna_study(name, epochs)
+                self._replace_sampler_with_new_seed()
             except BaseException:
                 self.close()
                 raise
         self.live: dict[str, Trial] = {}
 
-    def _open_study(self, name: str, epochs: int) -> optuna.Study:
+    def _create_or_load_optuna_study(self, name: str, epochs: int) -> optuna.Study:
         """Create Optuna's study, or load it."""
         engine = self.storage.engine
         if engine.dialect.name == "sqlite":
@@ -92,7 +79,7 @@ class OptunaSampler:
             storage=self.storage,
             study_name=name,
             directions=["minimize"] * len(self.spec.objectives),
-            pruner=make_pruner(self.spec, epochs),
+            pruner=make_optuna_pruner(self.spec, epochs),
             load_if_exists=True,
         )
         study.set_metric_names([objective.value for objective in self.spec.objectives])
@@ -104,72 +91,78 @@ class OptunaSampler:
         self.storage.engine.dispose()
 
     def ask(self, point: Point | None = None) -> Trial:
-        """Ask Optuna for its next trial, or for one at `point`; the caller must then call `register` or `reject`."""
-        with self._translate_errors(), warnings.catch_warnings():
+        """Ask Optuna for its next trial, or for one at `point`.
+
+        The caller must then call `register_stored_point` or `reject_suggestion`.
+        """
+        with self._translate_optuna_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if point is not None:
-                self.study.enqueue_trial(parameters_of(self.space, point))
+                self.study.enqueue_trial(optuna_parameters_of_point(self.space, point))
             return self.study.ask(self.distributions)
 
-    def random_point(self) -> Point:
-        """A point drawn uniformly from the space, independent of the sampler; another one after every `reject`."""
-        sampler = RandomSampler((self.spec.seed + self._trial_count) % 2**31)
-        return self.point(optuna.create_study(sampler=sampler).ask(self.distributions))
+    def draw_random_point(self) -> Point:
+        """A point drawn uniformly from the space, independent of the sampler.
+
+        It is another one after every `reject_suggestion`.
+        """
+        sampler = RandomSampler((self.spec.seed + self._num_optuna_trials) % 2**31)
+        return self.point_of_suggestion(optuna.create_study(sampler=sampler).ask(self.distributions))
 
     @property
-    def _trial_count(self) -> int:
-        with self._translate_errors():
+    def _num_optuna_trials(self) -> int:
+        with self._translate_optuna_errors():
             return len(self.study.get_trials(deepcopy=False))
 
-    def _reseed_sampler(self) -> None:
+    def _replace_sampler_with_new_seed(self) -> None:
         """Seed a new sampler by the number of trials, so that it does not repeat its former points."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna warns that some of its samplers are experimental
-            self.study.sampler = make_sampler(self.spec, self._trial_count)
+            self.study.sampler = make_optuna_sampler(self.spec, self._num_optuna_trials)
 
-    def register(self, trial: Trial, key: str) -> None:
+    def register_stored_point(self, trial: Trial, key: str) -> None:
         """Register a sampled point that is in the ledger; `key`: the key of its first trial."""
         self.live[key] = trial
-        with self._translate_errors():
+        with self._translate_optuna_errors():
             trial.set_user_attr(TRIAL_KEY_ATTR, key)
 
-    def reject(self, trial: Trial, reason: str) -> None:
+    def reject_suggestion(self, trial: Trial, reason: str) -> None:
         """Reject a sampled point: it will not be trained."""
-        with self._translate_errors():
+        with self._translate_optuna_errors():
             trial.set_user_attr("reason", reason)
             self.study.tell(trial, state=TrialState.FAIL)
 
-    def should_stop(self, key: str, epoch: int, loss: float) -> bool:
+    def report_loss_and_should_prune(self, key: str, epoch: int, loss: float) -> bool:
         """Report the loss of the trial `key` after an epoch; returns whether the pruner stops it."""
         trial = self.live.get(key)
         if self.spec.pruner is Pruner.NONE or trial is None:
             return False
-        with self._translate_errors(), warnings.catch_warnings():
+        with self._translate_optuna_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a retried trial reports its epochs again
             trial.report(loss, epoch)
             return epoch >= self.spec.min_epochs and trial.should_prune()
 
     def tell(self, records: Sequence[PointTrialRecord]) -> None:
         """Tell Optuna the result of a point; do nothing while one of its trials is open."""
-        outcome = self._point_outcome(records)
+        outcome = self._find_optuna_outcome(records)
         if outcome is None:
             return
         state, values, reason = outcome
-        with self._translate_errors():
+        with self._translate_optuna_errors():
             trial = self.live.pop(records[0].key, None)
             if trial is None:
-                self._add_finished(records, state, values, reason)
+                self._add_trial_with_result(records, state, values, reason)
                 return
             if reason:
                 trial.set_user_attr("reason", reason)
             self.study.tell(trial, values, state)
 
-    def synchronize(self, points: Sequence[Sequence[PointTrialRecord]]) -> None:
+    def restore_from_ledger(self, points: Sequence[Sequence[PointTrialRecord]]) -> None:
         """Update Optuna's records from the points of the ledger.
 
         A running trial of Optuna without a point in the ledger becomes failed. A point that Optuna lacks is added.
         """
-        with self._translate_errors():
+        with self._translate_optuna_errors():
             trial_by_key = {
                 trial.user_attrs.get(TRIAL_KEY_ATTR): trial for trial in self.study.get_trials(deepcopy=False)
             }
@@ -184,24 +177,24 @@ class OptunaSampler:
                 self.live[records[0].key] = Trial(self.study, frozen._trial_id)  # Optuna has no public API for this
                 self.tell(records)
             elif frozen is None or frozen.state is TrialState.FAIL:
-                self._add_point(records, failed_before=frozen is not None)
-        self._reseed_sampler()
+                self._add_point_of_ledger(records, failed_before=frozen is not None)
+        self._replace_sampler_with_new_seed()
 
-    def _add_point(self, records: Sequence[PointTrialRecord], *, failed_before: bool) -> None:
+    def _add_point_of_ledger(self, records: Sequence[PointTrialRecord], *, failed_before: bool) -> None:
         """Add a point of the ledger: open, or with its result."""
-        outcome = self._point_outcome(records)
+        outcome = self._find_optuna_outcome(records)
         if outcome is None:
-            self.register(self.ask(records[0].parameters), records[0].key)
+            self.register_stored_point(self.ask(records[0].parameters), records[0].key)
         elif not (failed_before and outcome[0] is TrialState.FAIL):
-            with self._translate_errors():
-                self._add_finished(records, *outcome)
+            with self._translate_optuna_errors():
+                self._add_trial_with_result(records, *outcome)
 
-    def _add_finished(
+    def _add_trial_with_result(
         self, records: Sequence[PointTrialRecord], state: TrialState, values: list[float] | None, reason: str | None
     ) -> None:
         """Add an Optuna trial with the result of a point."""
         first = records[0]
-        params = parameters_of(self.space, first.parameters)
+        params = optuna_parameters_of_point(self.space, first.parameters)
         frozen: FrozenTrial = optuna.trial.create_trial(
             state=state,
             values=values,
@@ -212,29 +205,24 @@ class OptunaSampler:
         )
         self.study.add_trial(frozen)
 
-    def _point_outcome(
+    def _find_optuna_outcome(
         self, records: Sequence[PointTrialRecord]
     ) -> tuple[TrialState, list[float] | None, str | None] | None:
-        """State, mean value of each objective over seeds, and reason of a failure; None while a trial is open."""
-        present = {record.state for record in records}
-        if present & {states.TrialState.WAITING, states.TrialState.RUNNING, states.TrialState.TRAINED}:
+        """Optuna's state, mean value of each objective over seeds, and reason of a failure; None while one is open."""
+        outcome = find_point_outcome(records, self.spec.objectives)
+        if outcome is None:
             return None
-        if present == {states.TrialState.FINISHED}:
-            measured = [[record.objective_value(objective) for record in records] for objective in self.spec.objectives]
-            values = [[value for value in objective_values if value is not None] for objective_values in measured]
-            if all(len(objective_values) == len(records) for objective_values in values):
-                return TrialState.COMPLETE, [fmean(objective_values) for objective_values in values], None
-            return TrialState.FAIL, None, "an objective has no value"
-        if states.TrialState.PRUNED in present:
+        if outcome.state is states.TrialState.PRUNED:
             return TrialState.PRUNED, None, None
-        return TrialState.FAIL, None, "diverged" if states.TrialState.DIVERGED in present else "failed"
+        state = TrialState.FAIL if outcome.values is None else TrialState.COMPLETE
+        return state, outcome.values, outcome.reason
 
-    def point(self, trial: Trial) -> Point:
+    def point_of_suggestion(self, trial: Trial) -> Point:
         """The point of the space of an Optuna trial."""
-        return point_of(self.space, trial.params)
+        return point_from_optuna_parameters(self.space, trial.params)
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def _translate_optuna_errors(self) -> Iterator[None]:
         try:
             yield
         except (SQLAlchemyError, optuna.exceptions.OptunaError, ValueError) as error:
@@ -246,7 +234,7 @@ class OptunaSampler:
             ) from error
 
 
-class _ClosingStorage(RDBStorage):
+class _StorageClosedOnFailure(RDBStorage):
     """Optuna's records; their connections are closed where the constructor refuses the database."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -259,10 +247,10 @@ class _ClosingStorage(RDBStorage):
 
 
 def _engine_options(url: str) -> dict[str, Any]:
-    return {"connect_args": {"timeout": 30}} if url.startswith("sqlite") else {"pool_pre_ping": True}
+    return {"connect_args": {"timeout": SQLITE_TIMEOUT}} if url.startswith("sqlite") else {"pool_pre_ping": True}
 
 
 def _use_write_ahead_log(connection: Any, _record: Any) -> None:
     """A power failure may lose the last transactions of Optuna's file; the ledger has them."""
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL"):
-        connection.execute(f"PRAGMA {pragma}")
+    set_write_ahead_log(connection)
+    connection.execute("PRAGMA synchronous=NORMAL")

@@ -11,7 +11,7 @@ _REDUCTION = 3
 """Reduction factor of successive halving: one trial in three passes a rung."""
 
 
-def make_sampler(spec: SearchSpec, trials: int) -> BaseSampler:
+def make_optuna_sampler(spec: SearchSpec, trials: int) -> BaseSampler:
     """The sampler of a study with `trials` trials; the number changes the seed, so that no point is repeated."""
     seed = (spec.seed + trials) % 2**31
     match spec.sampler:
@@ -31,11 +31,13 @@ def make_sampler(spec: SearchSpec, trials: int) -> BaseSampler:
             return CmaEsSampler(seed=seed, n_startup_trials=spec.startup, warn_independent_sampling=False)
         case Sampler.NSGA2:
             return NSGAIISampler(seed=seed, population_size=max(2, spec.startup))
+        case Sampler.BRENT:
+            raise ValueError("Optuna has no sampler brent: bln_search.search.brent_sampler has it")
         case Sampler.GRID:
             raise ValueError("a grid has no sampler: its trials are created when the study is accepted")
 
 
-def make_pruner(spec: SearchSpec, epochs: int) -> BasePruner:
+def make_optuna_pruner(spec: SearchSpec, epochs: int) -> BasePruner:
     """The pruner. epochs: epochs of a complete training."""
     match spec.pruner:
         case Pruner.NONE:

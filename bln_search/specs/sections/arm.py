@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from bln_search.core.configuration import InferenceConfiguration, Method, epoch_selection_configuration
-from bln_search.core.enums import Affine, NormalizedAxes, PopulationEstimate, Semantics
-from bln_search.specs.base import Spec, require_unique
+from bln_search.core.configuration import InferenceConfiguration, all_configurations, epoch_selection_configuration_of
+from bln_search.core.enums import Affine, MemorySource, NormalizedAxes, PopulationEstimate, Semantics
+from bln_search.core.method import MEMORY_SOURCES, Method
 from bln_search.specs.sections.configuration_code import ConfigurationCode
 from bln_search.specs.sections.fine_tune import FineTuneSpec
 from bln_search.specs.sections.schedule import Constant, Ramp, Schedule, Steps
+from bln_search.specs.spec_section import SpecSection, require_unique
 
 PAPER_LAMBDA = Steps(steps={0.0: 0.1, 0.4: 0.5, 0.6: 0.9})
 """λ of the MBN paper: 0.1, then 0.5 at 40 % and 0.9 at 60 % of training."""
@@ -23,25 +24,33 @@ PAPER_R_MAX = Ramp(kind="linear", initial=1, final=3, begin=0.05, end=0.4)
 PAPER_D_MAX = Ramp(kind="linear", initial=0, final=5, begin=0.05, end=0.25)
 """d_max of the BRN paper: from 0 (BN) to 5, with fractions of training instead of steps."""
 
-_OPTIONS = {Method.MBN: ("memory", "memory_decay", "lambda_"), Method.BRN: ("r_max", "d_max")}
+_OPTIONS = {
+    Method.MBN: ("memory", "memory_decay", "lambda_", "memory_sources", "between_variance"),
+    Method.BRN: ("r_max", "d_max"),
+}
 _LAYER_OPTIONS = {("axes", "affine"): (Method.LN, Method.BLN), ("unbiased",): (Method.BN,)}
 """The methods that have options of a layer."""
+
+_WITH_OPTIONAL_SOURCES = tuple(method for method in Method if method.optional_sources)
+"""The methods that have statistics from the weights after training."""
 
 _NOT_WITHOUT_NORMALIZATION = ("semantics", "epsilon", "momentum", "population", "double_forward")
 """Options that have no effect in a network without normalization."""
 _SCHEDULE_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
 
 
-def reject_memory(value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
-    """Return the estimates. Raises ValueError if `memory` is among them."""
-    if PopulationEstimate.MEMORY in value:
-        raise ValueError(
-            "memory cannot be named as a population estimate: configurations with M read it without being named"
-        )
+def require_no_memory_estimate(value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
+    """Return the estimates. Raises ValueError if one of the memory is among them."""
+    for estimate in value:
+        if estimate.has_own_source_letter:
+            raise ValueError(
+                f"{estimate} cannot be named as a population estimate: configurations with M, L, C and A read it by "
+                "their letter"
+            )
     return value
 
 
-class ArmSpec(Spec):
+class ArmSpec(SpecSection):
     """One way of normalizing the network.
 
     Attributes:
@@ -62,6 +71,12 @@ class ArmSpec(Spec):
         population: Population estimates of this arm instead of those of `evaluation`.
         memory: k of MBN, the number of remembered mini-batches; by default 20.
         memory_decay: η of MBN; by default 0.9.
+        memory_sources: Readings of the inference of MBN that are evaluated: `memory` (letter M), `last_step` (L),
+            `with_mini_batch` (C); by default `memory`. n of them give (n + 2)² configurations.
+        between_variance: Whether the variance of MBN includes that between the means of mini-batches; by default true,
+            false is the weighted mean of the variances (Eq. 4 of its paper).
+        from_weights: Also evaluate `bn` or `bln` with statistics computed from the trained weights alone, by analytic
+            propagation of mean and variance (letter A): nine and 81 configurations instead of four and 16.
         lambda_: λ of MBN, the weight of the memory, between 0 and 1; by default 0.1, from 40 % of training 0.5, from
             60 % 0.9.
         r_max: r_max of BRN, at least 1; by default linear from 1 to 3 between 5 % and 40 % of training.
@@ -71,6 +86,7 @@ class ArmSpec(Spec):
             same method without `fine_tune` has the rows before.
     """
 
+    takes_booleans = frozenset({"between_variance"})
     added_later = frozenset(
         {
             "axes",
@@ -78,6 +94,9 @@ class ArmSpec(Spec):
             "unbiased",
             "memory",
             "memory_decay",
+            "memory_sources",
+            "between_variance",
+            "from_weights",
             "lambda_",
             "r_max",
             "d_max",
@@ -98,6 +117,9 @@ class ArmSpec(Spec):
     population: tuple[PopulationEstimate, ...] | None = Field(default=None, min_length=1)
     memory: Annotated[int, Field(ge=1, le=100_000)] | None = None
     memory_decay: Annotated[float, Field(gt=0, le=1)] | None = None
+    memory_sources: tuple[MemorySource, ...] | None = Field(default=None, min_length=1)
+    between_variance: bool | None = None
+    from_weights: bool = False
     lambda_: Schedule | None = Field(default=None, alias="lambda")
     r_max: Schedule | None = None
     d_max: Schedule | None = None
@@ -110,25 +132,36 @@ class ArmSpec(Spec):
         return self.name or self.method.value
 
     @property
-    def selection_configuration(self) -> InferenceConfiguration:
+    def checkpoint_selection_configuration(self) -> InferenceConfiguration:
         """The configuration whose validation loss selects the epoch."""
-        return self.judged_under or epoch_selection_configuration(self.method)
+        return self.judged_under or epoch_selection_configuration_of(self.method)
 
     @property
-    def norm_options(self) -> dict[str, Any]:
+    def evaluated_configurations(self) -> tuple[InferenceConfiguration, ...]:
+        """Every configuration that is evaluated, without blends."""
+        sources = self.memory_sources or (MemorySource.MEMORY,)
+        return all_configurations(self.method, sources, from_weights=self.from_weights)
+
+    @property
+    def norm_layer_options(self) -> dict[str, Any]:
         """Options of a layer that only this method has."""
         if self.method is Method.MBN:
-            return {"memory_size": self.memory or 20, "memory_decay": self.memory_decay or 0.9}
-        return {"momentum": self.momentum} if self.method is Method.BRN else self.layer_options
+            options: dict[str, Any] = {"memory_size": self.memory or 20, "memory_decay": self.memory_decay or 0.9}
+            if self.memory_sources is not None:
+                options["memory_sources"] = list(self.memory_sources)
+            if self.between_variance is not None:
+                options["between_variance"] = self.between_variance
+            return options
+        return {"momentum": self.momentum} if self.method is Method.BRN else self.changed_layer_options
 
     @property
-    def layer_options(self) -> dict[str, str | bool]:
+    def changed_layer_options(self) -> dict[str, str | bool]:
         """The options `axes`, `affine` and `unbiased` that differ from their default."""
         options = {"axes": self.axes.value, "affine": self.affine.value, "unbiased": self.unbiased}
         return {name: value for name, value in options.items() if value != type(self).model_fields[name].default}
 
     @property
-    def schedules(self) -> dict[str, Constant | Steps | Ramp]:
+    def layer_attribute_schedules(self) -> dict[str, Constant | Steps | Ramp]:
         """Schedules of the layer attributes that change during training."""
         if self.method is Method.MBN:
             return {"lambda_": self.lambda_ or PAPER_LAMBDA}
@@ -136,39 +169,74 @@ class ArmSpec(Spec):
             return {"r_max": self.r_max or PAPER_R_MAX, "d_max": self.d_max or PAPER_D_MAX}
         return {}
 
+    @field_validator("memory_sources")
+    @classmethod
+    def _check_memory_sources(cls, value: tuple[MemorySource, ...] | None) -> tuple[MemorySource, ...] | None:
+        return None if value is None else require_unique(value, "memory_sources")
+
     @field_validator("population")
     @classmethod
-    def _check_population(cls, value: tuple[PopulationEstimate, ...] | None) -> tuple[PopulationEstimate, ...] | None:
-        return None if value is None else reject_memory(require_unique(value, "population"))
+    def _check_population_estimates(
+        cls, value: tuple[PopulationEstimate, ...] | None
+    ) -> tuple[PopulationEstimate, ...] | None:
+        return None if value is None else require_no_memory_estimate(require_unique(value, "population"))
 
     @model_validator(mode="after")
-    def _check_selection_configuration(self) -> ArmSpec:
-        if self.selection_configuration.uses_blend:
+    def _check_checkpoint_selection_configuration(self) -> ArmSpec:
+        if self.checkpoint_selection_configuration.uses_blend:
             raise ValueError(
-                f"judged_under {self.selection_configuration} blends statistics, which have no weight in training: use "
-                f"T or F instead of B, as in {epoch_selection_configuration(self.method)}"
+                f"judged_under {self.checkpoint_selection_configuration} blends statistics, which have no weight in "
+                "training: use "
+                f"T or F instead of B, as in {epoch_selection_configuration_of(self.method)}"
             )
-        if not self.selection_configuration.fits(self.method):
+        if not self.checkpoint_selection_configuration.fits_method(self.method):
             raise ValueError(
-                f"judged_under {self.selection_configuration} does not name the statistics of {self.method}: "
-                f"write it like {epoch_selection_configuration(self.method)}"
+                f"judged_under {self.checkpoint_selection_configuration} does not name the statistics of "
+                f"{self.method}: "
+                f"write it like {epoch_selection_configuration_of(self.method)}"
             )
+        self._check_memory_sources_of_configuration("judged_under", self.judged_under)
+        self._check_configuration_is_trainable("judged_under", self.judged_under)
         return self
+
+    def _check_memory_sources_of_configuration(self, key: str, configuration: InferenceConfiguration | None) -> None:
+        """Raise ValueError where a configuration reads the memory by a source that the arm does not evaluate."""
+        possible = self.memory_sources or (MemorySource.MEMORY,)
+        for name, source in MEMORY_SOURCES.items():
+            if configuration is not None and source in configuration.code and name not in (*possible, "memory"):
+                raise ValueError(f"{key} {configuration} needs {name}: add it to memory_sources of the arm")
 
     @model_validator(mode="after")
     def _check_fine_tuning(self) -> ArmSpec:
         code = None if self.fine_tune is None else self.fine_tune.configuration
-        if code is not None and (code.uses_blend or not code.fits(self.method)):
+        if code is not None and (code.uses_blend or not code.fits_method(self.method)):
             raise ValueError(
                 f"fine_tune: configuration {code} is not one of {self.method} without blends: write it like "
-                f"{epoch_selection_configuration(self.method)}, or remove it for the best one of each network"
+                f"{epoch_selection_configuration_of(self.method)}, or remove it for the best one of each network"
             )
+        self._check_memory_sources_of_configuration("fine_tune: configuration", code)
+        self._check_configuration_is_trainable("fine_tune: configuration", code)
+        return self
+
+    def _check_configuration_is_trainable(self, key: str, configuration: InferenceConfiguration | None) -> None:
+        """Raise ValueError for values from the weights in methods that compute them after training only."""
+        if configuration is not None and configuration.uses_optional_source_of(self.method):
+            raise ValueError(
+                f"{key} {configuration} reads values from the weights, which {self.method} has after training only: "
+                f"write it like {epoch_selection_configuration_of(self.method)}"
+            )
+
+    @model_validator(mode="after")
+    def _check_from_weights(self) -> ArmSpec:
+        if self.from_weights and self.method not in _WITH_OPTIONAL_SOURCES:
+            names = " and ".join(_WITH_OPTIONAL_SOURCES)
+            raise ValueError(f"from_weights belongs to {names}, the arm is {self.method}: remove it")
         return self
 
     @model_validator(mode="after")
     def _check_layer_options(self) -> ArmSpec:
         for names, methods in _LAYER_OPTIONS.items():
-            present_keys = ", ".join(name for name in names if name in self.layer_options)
+            present_keys = ", ".join(name for name in names if name in self.changed_layer_options)
             if present_keys and self.method not in methods:
                 raise ValueError(
                     f"{present_keys} belongs to {' and '.join(methods)}, the arm is {self.method}: remove it"
@@ -182,7 +250,7 @@ class ArmSpec(Spec):
     @model_validator(mode="after")
     def _check_method_options(self) -> ArmSpec:
         for method, names in _OPTIONS.items():
-            present_keys = [self.study_file_key(name) for name in names if getattr(self, name) is not None]
+            present_keys = [self.study_file_key_of_field(name) for name in names if getattr(self, name) is not None]
             if present_keys and self.method is not method:
                 raise ValueError(
                     f"{', '.join(present_keys)} belongs to the method {method}, the arm is {self.method}: remove it"
@@ -196,12 +264,12 @@ class ArmSpec(Spec):
                 )
         for name, lowest, highest in _SCHEDULE_BOUNDS:
             schedule: Constant | Steps | Ramp | None = getattr(self, name)
-            if schedule is not None and not all(lowest <= value <= highest for value in schedule.extremes):
+            if schedule is not None and not all(lowest <= value <= highest for value in schedule.bounding_values):
                 allowed = f"between {lowest:g} and {highest:g}" if highest < inf else f"at least {lowest:g}"
-                raise ValueError(f"{self.study_file_key(name)} must stay {allowed}, not {schedule}")
+                raise ValueError(f"{self.study_file_key_of_field(name)} must stay {allowed}, not {schedule}")
         return self
 
     @classmethod
-    def study_file_key(cls, name: str) -> str:
+    def study_file_key_of_field(cls, name: str) -> str:
         """The key of a field in a study file."""
         return cls.model_fields[name].alias or name

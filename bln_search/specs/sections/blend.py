@@ -6,19 +6,19 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from bln_search.core.blend import Blend
+from bln_search.core.blend import PopulationWeight
 
 
 def _parse_blend(value: Any) -> Any:
-    return value if isinstance(value, Blend) else Blend.parse(value)
+    return value if isinstance(value, PopulationWeight) else PopulationWeight.parse(value)
 
 
-def _serialize_blend(blend: Blend) -> float | str:
+def _serialize_blend(blend: PopulationWeight) -> float | str:
     return str(blend) if blend.is_prior else blend.value
 
 
 BlendWeight = Annotated[
-    Blend,
+    PopulationWeight,
     BeforeValidator(_parse_blend),
     PlainSerializer(_serialize_blend, return_type=float | str),
     WithJsonSchema(

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from bln_search.core.corruption import DEFAULT_SEVERITY, SEVERITIES, Corruption
 from bln_search.core.names import NAME_PATTERN
-from bln_search.core.registry import corruption_problem
-from bln_search.specs.base import Spec
+from bln_search.core.registry import find_corruption_problem
+from bln_search.specs.spec_section import SpecSection
 
 CLEAN = "clean"
 """The images as they are; an evaluation of them has an empty condition."""
@@ -21,7 +21,7 @@ RESERVED_NAMES = frozenset({CLEAN, "train", "validation", "test", "mean", "worst
 _NAME_WITH_SEVERITY = re.compile(r"(.+)-([0-9]{1,3})")
 
 
-class ConditionSpec(Spec):
+class ConditionSpec(SpecSection):
     """A further validation and test set: the same images with a corruption that keeps the label.
 
     A condition may also be written as a text, `NAME` or `NAME-SEVERITY`, as in `gaussian_noise-3`.
@@ -43,13 +43,13 @@ class ConditionSpec(Spec):
     def _expand_shorthand(cls, value: Any) -> Any:
         """Convert a text to a mapping, and add the name, so that a condition is stored in one form."""
         if isinstance(value, str):
-            value = _split_severity(value)
+            value = _split_corruption_and_severity(value)
         if not isinstance(value, dict) or value.get("name", "") != "":
             return value
         corruption, severity = value.get("corruption"), value.get("severity", DEFAULT_SEVERITY)
         if not isinstance(corruption, str) or not isinstance(severity, int):
             return value
-        return {**value, "name": _default_name(corruption, severity)}
+        return {**value, "name": _make_default_condition_name(corruption, severity)}
 
     @model_validator(mode="after")
     def _check_name(self) -> ConditionSpec:
@@ -63,20 +63,20 @@ class ConditionSpec(Spec):
         return Corruption(self.corruption, self.severity)
 
 
-def _split_severity(text: str) -> dict[str, Any]:
+def _split_corruption_and_severity(text: str) -> dict[str, Any]:
     """The corruption of a text and its severity, if it ends with one that is not a part of the name."""
     match = _NAME_WITH_SEVERITY.fullmatch(text)
-    if match is None or corruption_problem(text) is None:
+    if match is None or find_corruption_problem(text) is None:
         return {"corruption": text}
     if int(match[2]) not in SEVERITIES:
         raise ValueError(f"{text}: a severity is a whole number from {SEVERITIES[0]} to {SEVERITIES[-1]}")
     return {"corruption": match[1], "severity": int(match[2])}
 
 
-def _default_name(corruption: str, severity: int) -> str:
+def _make_default_condition_name(corruption: str, severity: int) -> str:
     """The name of a condition without one. Raises ValueError if it cannot be one and there is no such corruption."""
     name = f"{corruption}-{severity}"
-    problem = None if re.match(NAME_PATTERN, name) else corruption_problem(corruption)
+    problem = None if re.match(NAME_PATTERN, name) else find_corruption_problem(corruption)
     if problem is not None:
         raise ValueError(problem)
     return name

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from bln_search.specs.base import Spec
-from bln_search.specs.wording import short_repr
+from bln_search.specs.pydantic_messages import short_repr
+from bln_search.specs.spec_section import SpecSection
 
 _MOST_EXAMPLES = 2**31
 
@@ -28,15 +28,16 @@ class Standardization(StrEnum):
     NONE = "none"
 
 
-class DataSpec(Spec):
+class DataSpec(SpecSection):
     """A data set and the part of it that is used.
 
     Attributes:
-        name: `digits`, `mnist`, `mnist_pairs`, `cifar10`, `cifar100`, `imdb`, `imagenet`, or the name of a custom data
+        name: `digits`, `mnist`, `mnist_pairs`, `cifar10`, `cifar100`, `imdb`, `imagenet`; with other labels than
+            classes `diabetes`, `mnist_pair_digits`, `imdb_case`; or the name of a custom data
             set (plugin).
         fraction: The fraction of training and validation examples that is used.
         validation: Examples held out of the training set: a count, or a fraction below 1.
-        stratified: Keep the proportions of the classes.
+        stratified: Keep the proportions of the classes, of labels that are classes.
         seed: Seed that selects the examples; the same for every trial of the study.
         standardization: To mean 0 and standard deviation 1, fitted on the training examples in use: each `pixel`, each
             `channel`, or `none` (inputs are divided by their largest possible value). Texts are not standardized.

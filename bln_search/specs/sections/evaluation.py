@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from bln_search.core.blend import Blend
+from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, PopulationEstimate, Split
-from bln_search.specs.base import Spec, require_unique
-from bln_search.specs.sections.arm import reject_memory
+from bln_search.specs.sections.arm import ArmSpec, require_no_memory_estimate
 from bln_search.specs.sections.blend import BlendWeight
 from bln_search.specs.sections.condition import ConditionSpec
+from bln_search.specs.spec_section import SpecSection, require_unique
 
 BatchSizes = Annotated[
     tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...],
@@ -26,7 +26,7 @@ EVALUATED_SPLITS = (Split.VALIDATION, Split.TEST)
 """The splits on which every network is evaluated."""
 
 
-class TrainExamples(StrEnum):
+class TrainSplitSelection(StrEnum):
     """The training examples of an evaluation on the training split.
 
     Members:
@@ -39,7 +39,12 @@ class TrainExamples(StrEnum):
     AS_VALIDATION = "as_validation"
 
 
-class EvaluationSpec(Spec):
+def format_length_condition_name(length: int) -> str:
+    """Return the name of the condition of texts of this length."""
+    return f"length-{length}"
+
+
+class EvaluationSpec(SpecSection):
     """The evaluation of each trained network.
 
     Attributes:
@@ -55,29 +60,37 @@ class EvaluationSpec(Spec):
         batch_sizes: Inference mini-batch sizes, one row each; by default that of training; none larger than a split.
         conditions: Corruptions of the images; each adds a validation and a test set on which every row is evaluated.
             The clean images rank the rows.
+        lengths: Further lengths of texts, in token ids: each adds a validation and a test set with the last token ids
+            of every text, on which every row is evaluated. The length of the training data ranks the rows.
         blends: Weights α of the population in further rows with blended statistics, α·population + (1 − α)·mini-batch:
             numbers between 0 and 1, or `N16` for α = 16/(16 + m) with mini-batches of m.
     """
 
-    added_later = frozenset({"conditions", "blends", "splits", "train_examples"})
+    added_later = frozenset({"conditions", "lengths", "blends", "splits", "train_examples"})
 
     population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
     correction: Correction = Correction.BESSEL
     per_slot: bool = False
     splits: tuple[Literal[Split.TRAIN], ...] = Field(default=(), max_length=1)
-    train_examples: TrainExamples = TrainExamples.ALL
+    train_examples: TrainSplitSelection = TrainSplitSelection.ALL
     batch_sizes: BatchSizes | None = None
     conditions: tuple[ConditionSpec, ...] = Field(default=(), max_length=64)
+    lengths: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = Field(default=(), max_length=16)
     blends: tuple[BlendWeight, ...] = Field(default=(), max_length=32)
 
     @field_validator("population")
     @classmethod
     def _check_population(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
-        return reject_memory(require_unique(value, "population"))
+        return require_no_memory_estimate(require_unique(value, "population"))
+
+    @field_validator("lengths")
+    @classmethod
+    def _check_lengths(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return require_unique(value, "lengths")
 
     @model_validator(mode="after")
     def _check_train_examples(self) -> EvaluationSpec:
-        if self.train_examples is not TrainExamples.ALL and not self.splits:
+        if self.train_examples is not TrainSplitSelection.ALL and not self.splits:
             raise ValueError("train_examples has no effect without `splits: [train]`: add it, or remove train_examples")
         return self
 
@@ -88,7 +101,7 @@ class EvaluationSpec(Spec):
 
     @field_validator("blends")
     @classmethod
-    def _check_blends(cls, value: tuple[Blend, ...]) -> tuple[Blend, ...]:
+    def _check_blends(cls, value: tuple[PopulationWeight, ...]) -> tuple[PopulationWeight, ...]:
         return require_unique(value, "blends")
 
     @field_validator("conditions")
@@ -100,8 +113,20 @@ class EvaluationSpec(Spec):
             raise ValueError(f"two conditions are called {', '.join(sorted(repeated))}: give each a `name` of its own")
         return conditions
 
+    @model_validator(mode="after")
+    def _check_length_condition_names(self) -> EvaluationSpec:
+        taken = {condition.name for condition in self.conditions} & set(map(format_length_condition_name, self.lengths))
+        if taken:
+            raise ValueError(f"a condition and a length are called {min(taken)}: give the condition another name")
+        return self
 
-class ProbesSpec(Spec):
+    @property
+    def additional_condition_names(self) -> tuple[str, ...]:
+        """Names of the conditions beside the one that ranks: corruptions, then lengths."""
+        return (*(condition.name for condition in self.conditions), *map(format_length_condition_name, self.lengths))
+
+
+class ProbesSpec(SpecSection):
     """Probes of each trained network: figures besides the leaderboard, without further training.
 
     Attributes:
@@ -119,7 +144,7 @@ class ProbesSpec(Spec):
     geometry: Annotated[int, Field(ge=2, le=100_000)] | None = None
 
 
-class RankingSpec(Spec):
+class RankingSpec(SpecSection):
     """The split whose loss ranks the rows.
 
     Attributes:
@@ -133,3 +158,21 @@ class RankingSpec(Spec):
         if self.split is Split.TRAIN:
             raise ValueError("rank on validation (or on test, to compare with published tables), not on train")
         return self
+
+
+def check_checkpoint_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> None:
+    """Raise ValueError if the configuration that selects the epoch reads estimates that training does not collect."""
+    estimates = arm.population or evaluation.population
+    if arm.checkpoint_selection_configuration.uses_population and not any(
+        estimate.is_available_in_training for estimate in estimates
+    ):
+        raise ValueError(
+            f"arm {arm.label}: judged_under {arm.checkpoint_selection_configuration} reads population values during "
+            "training; "
+            "add the estimate `epoch` or `moving` to its population"
+        )
+    if arm.fine_tune is not None and set(estimates) != {PopulationEstimate.FROZEN}:
+        raise ValueError(
+            f"arm {arm.label}: fine_tune changes the weights after the training in which `epoch` and `moving` are "
+            "collected: give the arm `population: [frozen]` alone"
+        )

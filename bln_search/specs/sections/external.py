@@ -6,25 +6,23 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema, field_validator
 
-from bln_search.core.blend import parse_estimate
-from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.blend import parse_estimate_label
+from bln_search.core.configuration import CODE_LETTERS, InferenceConfiguration
 from bln_search.core.enums import Split
-from bln_search.core.score_description import ScoreDescription
-from bln_search.specs.base import Spec, require_storable_text
+from bln_search.core.loss_description import LossDescription
+from bln_search.core.names import CONDITION_PATTERN
 from bln_search.specs.sections.condition import CLEAN, RESERVED_NAMES
 from bln_search.specs.sections.configuration_code import ConfigurationCode
+from bln_search.specs.spec_section import SpecSection, require_storable_text
 
 EXTERNAL_ARM = "network"
 """Label of the only arm of a study with external results."""
-
-CONDITION_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
-"""Names of conditions: letters, digits, `-` and `_`."""
 
 LARGEST_SPLIT = 10_000_000
 """Largest number of examples of a split of external results."""
 
 
-def _require_code(value: object) -> object:
+def _require_configuration_code(value: object) -> object:
     """Return the value. Raises ValueError unless it is a code: pydantic also reads an object with the field `code`."""
     if not isinstance(value, str | InferenceConfiguration):
         raise ValueError("write a configuration as four letters, like TTFF")  # noqa: TRY004 - pydantic reports it
@@ -32,7 +30,9 @@ def _require_code(value: object) -> object:
 
 
 Code = Annotated[
-    ConfigurationCode, BeforeValidator(_require_code), WithJsonSchema({"type": "string", "pattern": "^[MTFB-]{4}$"})
+    ConfigurationCode,
+    BeforeValidator(_require_configuration_code),
+    WithJsonSchema({"type": "string", "pattern": f"^[{CODE_LETTERS}]{{4}}$"}),
 ]
 """A configuration as four letters, like `TTFF`."""
 
@@ -52,7 +52,7 @@ Examples = dict[Literal[Split.VALIDATION, Split.TEST], Annotated[int, Field(ge=1
 """Number of examples by split."""
 
 
-class ExternalNetwork(Spec):
+class ExternalNetwork(SpecSection):
     """A network whose results were submitted.
 
     Attributes:
@@ -65,18 +65,18 @@ class ExternalNetwork(Spec):
 
     @field_validator("name")
     @classmethod
-    def _check_name(cls, name: str) -> str:
+    def _check_name_is_storable(cls, name: str) -> str:
         return require_storable_text(name)
 
 
-class ExternalBaseline(Spec):
+class ExternalBaseline(SpecSection):
     """Loss (nats) and accuracy (fraction) of predicting the class frequencies of the split that ranks."""
 
     loss: Annotated[float, Field(ge=0)]
     accuracy: Annotated[float, Field(ge=0, le=1)]
 
 
-class ExternalRow(Spec):
+class ExternalRow(SpecSection):
     """Configuration and population estimate of a row."""
 
     configuration: Code
@@ -86,11 +86,11 @@ class ExternalRow(Spec):
     @classmethod
     def _check_estimate(cls, estimate: str | None) -> str | None:
         if estimate is not None:
-            parse_estimate(estimate)
+            parse_estimate_label(estimate)
         return estimate
 
 
-class ExternalScore(Spec):
+class ExternalScore(SpecSection):
     """The loss of each example, if it is not the cross-entropy of a classification.
 
     Attributes:
@@ -107,16 +107,16 @@ class ExternalScore(Spec):
 
     @field_validator("name", "unit")
     @classmethod
-    def _check_text(cls, text: str) -> str:
+    def _check_texts_are_storable(cls, text: str) -> str:
         return require_storable_text(text)
 
     @property
-    def description(self) -> ScoreDescription:
+    def description(self) -> LossDescription:
         """Name and unit."""
-        return ScoreDescription(self.name, self.unit)
+        return LossDescription(self.name, self.unit)
 
 
-class ExternalSpec(Spec):
+class ExternalSpec(SpecSection):
     """Networks that were trained and evaluated elsewhere.
 
     Attributes:

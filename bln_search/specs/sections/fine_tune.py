@@ -7,11 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from bln_search.core.enums import PopulationRefresh
-from bln_search.specs.base import Spec
 from bln_search.specs.sections.configuration_code import ConfigurationCode
+from bln_search.specs.spec_section import SpecSection
 
 
-class FineTuneSpec(Spec):
+class FineTuneSpec(SpecSection):
     """Further training under one configuration after the training (BLN paper, Algorithm 2, step 13).
 
     Attributes:

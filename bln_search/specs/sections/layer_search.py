@@ -7,12 +7,12 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
-from bln_search.specs.base import Spec
+from bln_search.specs.spec_section import SpecSection
 
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class LayersSpec(Spec):
+class LayersSpec(SpecSection):
     """Search of per-layer configurations on each trained network, without further training.
 
     Attributes:
@@ -42,12 +42,12 @@ class LayersSpec(Spec):
     restarts: Annotated[int, Field(ge=1, le=1_000)] = 4
 
     @model_validator(mode="after")
-    def _check_consistency(self) -> LayersSpec:
+    def _check_option_combinations(self) -> LayersSpec:
         if (self.scope is LayerScope.GROUPS) != (self.groups is not None):
             raise ValueError("layers: `groups` and the scope `groups` belong together: give both or neither")
-        if self.estimate is PopulationEstimate.MEMORY:
+        if self.estimate is not None and self.estimate.has_own_source_letter:
             raise ValueError(
-                "layers: configurations with M read the memory without naming it; name frozen, epoch or moving"
+                "layers: configurations with M, L and C read the memory without naming it; name frozen, epoch or moving"
             )
         for group, patterns in (self.groups or {}).items():
             if not patterns:

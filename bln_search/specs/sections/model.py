@@ -6,18 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from bln_search.core.configuration import Method
-from bln_search.specs.base import Spec, require_unique
+from bln_search.core.method import Method
+from bln_search.specs.spec_section import SpecSection, require_unique
 
 
-class ModelSpec(Spec):
+class ModelSpec(SpecSection):
     """A model and its options.
 
     Attributes:
         name: A network of the table below, or the name of a custom model (plugin).
-        widths: Widths of the hidden layers, of the stages of a ResNet (three, none narrower than the one before), or of
-            the recurrent layers.
-        activation: Nonlinearity of an mlp; by default `tanh`.
+        widths: Widths of the hidden layers, of the stages of a ResNet (three, none narrower than the one before), of
+            the first and the further layers of allconv (two), or of the recurrent layers.
+        activation: Nonlinearity of an mlp; `sloped_relu` is max(0, x) + 0.03·x; by default `tanh`.
         placement: Position of an mlp's normalization layers: `after` the nonlinearity or `before` it; by default
             `after`.
         output_norm: Methods whose arms also normalize the logits of an mlp; by default none.
@@ -26,9 +26,14 @@ class ModelSpec(Spec):
         dense_weights: Initialization of the dense layers of a recurrent network; by default `glorot`.
         dropout: Dropout rate of the inputs of recurrent layers; by default 0.2.
         recurrent_dropout: Dropout rate of the hidden states of recurrent layers; by default 0.2.
-        normalize: Normalization after the recurrent `layers` and the dense one, or inside the recurrent `cells` at
-            every time step; by default `layers`.
+        normalize: Normalization after the recurrent `layers` and the dense one; inside the recurrent `cells` at every
+            time step; of the `cell_output` of an lstm only, at every time step; or `cells_and_layers`; by default
+            `layers`.
         gain: Initial value of γ inside cells; by default 1.
+        longer_sequences: Time steps after those of the training data, inside cells with statistics of each time step:
+            `refuse` them, or use the population values of the `last_time_step`; by default `refuse`.
+        mask_padding: Skip the padding of texts inside cells: the state stays as it is, and statistics are of the other
+            examples of the mini-batch; by default `false`.
         dense_norms: Normalization of the two hidden dense layers of a vgg16, which the MBN paper's network lacks; by
             default true.
     """
@@ -45,14 +50,16 @@ class ModelSpec(Spec):
             "recurrent_dropout",
             "normalize",
             "gain",
+            "longer_sequences",
+            "mask_padding",
             "dense_norms",
         }
     )
-    takes_booleans = frozenset({"dense_norms"})
+    takes_booleans = frozenset({"dense_norms", "mask_padding"})
 
     name: str = Field(min_length=1, max_length=64)
     widths: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = Field(default=None, min_length=1, max_length=32)
-    activation: Literal["tanh", "relu"] | None = None
+    activation: Literal["tanh", "relu", "logistic", "sloped_relu"] | None = None
     placement: Literal["after", "before"] | None = None
     output_norm: tuple[Method, ...] | None = Field(default=None, min_length=1)
     embedding: Annotated[int, Field(ge=1, le=65_536)] | None = None
@@ -60,8 +67,10 @@ class ModelSpec(Spec):
     dense_weights: Literal["glorot", "orthogonal"] | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     recurrent_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    normalize: Literal["layers", "cells"] | None = None
+    normalize: Literal["layers", "cells", "cell_output", "cells_and_layers"] | None = None
     gain: Annotated[float, Field(gt=0, le=1_000)] | None = None
+    longer_sequences: Literal["refuse", "last_time_step"] | None = None
+    mask_padding: bool | None = None
     dense_norms: bool | None = None
 
     @field_validator("output_norm")
@@ -70,12 +79,25 @@ class ModelSpec(Spec):
         return None if value is None else require_unique(value, "output_norm")
 
     @model_validator(mode="after")
-    def _check_gain(self) -> ModelSpec:
-        if self.gain is not None and self.normalize != "cells":
-            raise ValueError("gain belongs to the normalization inside recurrent cells: it needs normalize: cells")
+    def _check_recurrent_cell_options(self) -> ModelSpec:
+        for name in ("gain", "longer_sequences"):
+            if getattr(self, name) is not None and not self.normalizes_inside_recurrent_cells:
+                raise ValueError(
+                    f"{name} belongs to the normalization inside recurrent cells: it needs normalize: cells, "
+                    "cell_output or cells_and_layers"
+                )
+        if self.mask_padding and self.normalize not in ("cells", "cell_output"):
+            raise ValueError("mask_padding needs normalization inside cells alone: set normalize: cells or cell_output")
+        if self.normalize == "cell_output" and self.name in ("gru", "rnn"):
+            raise ValueError(f"only an lstm has an output of its cell, not {self.name}: set normalize: cells")
         return self
 
     @property
-    def largest_width(self) -> int:
+    def normalizes_inside_recurrent_cells(self) -> bool:
+        """Whether there is normalization inside recurrent cells, at every time step."""
+        return self.normalize in ("cells", "cell_output", "cells_and_layers")
+
+    @property
+    def largest_specified_width(self) -> int:
         """Units of the widest layer that the study specifies; 0 if it specifies none."""
         return max([*(self.widths or ()), self.embedding or 0, self.dense or 0])

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from bln_search.specs.base import Spec
+from bln_search.specs.spec_section import SpecSection
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
-class Constant(Spec):
+class Constant(SpecSection):
     """A constant value.
 
     Attributes:
@@ -27,12 +27,12 @@ class Constant(Spec):
     kind: Literal["constant"] = "constant"
     value: float
 
-    def at(self, progress: float) -> float:  # noqa: ARG002 - every schedule takes the progress
+    def value_at_progress(self, progress: float) -> float:  # noqa: ARG002 - every schedule takes the progress
         """The value after `progress`, the fraction of training that is done."""
         return self.value
 
     @property
-    def extremes(self) -> tuple[float, ...]:
+    def bounding_values(self) -> tuple[float, ...]:
         """Values between which all others lie."""
         return (self.value,)
 
@@ -40,7 +40,7 @@ class Constant(Spec):
         return f"{self.value:.3g}"
 
 
-class Steps(Spec):
+class Steps(SpecSection):
     """A step function.
 
     Attributes:
@@ -57,12 +57,12 @@ class Steps(Spec):
             raise ValueError("the steps of a schedule start at 0: say which value training begins with")
         return self
 
-    def at(self, progress: float) -> float:
+    def value_at_progress(self, progress: float) -> float:
         """The value after `progress`, the fraction of training that is done."""
         return self.steps[max(fraction for fraction in self.steps if fraction <= progress)]
 
     @property
-    def extremes(self) -> tuple[float, ...]:
+    def bounding_values(self) -> tuple[float, ...]:
         """Values between which all others lie."""
         return tuple(self.steps.values())
 
@@ -70,7 +70,7 @@ class Steps(Spec):
         return " ".join(f"{fraction:g}:{value:.3g}" for fraction, value in sorted(self.steps.items()))
 
 
-class Ramp(Spec):
+class Ramp(SpecSection):
     """A ramp from `initial` to `final` between the fractions `begin` and `end` of training, constant outside.
 
     Attributes:
@@ -93,7 +93,7 @@ class Ramp(Spec):
             raise ValueError(f"a ramp ends after it begins, not at {self.end} after {self.begin}")
         return self
 
-    def at(self, progress: float) -> float:
+    def value_at_progress(self, progress: float) -> float:
         """The value after `progress`, the fraction of training that is done."""
         fraction = min(max((progress - self.begin) / (self.end - self.begin), 0.0), 1.0)
         if self.kind == "cosine":
@@ -101,7 +101,7 @@ class Ramp(Spec):
         return self.initial + (self.final - self.initial) * fraction
 
     @property
-    def extremes(self) -> tuple[float, ...]:
+    def bounding_values(self) -> tuple[float, ...]:
         """Values between which all others lie."""
         return self.initial, self.final
 
@@ -110,7 +110,7 @@ class Ramp(Spec):
         return f"{self.kind} {self.initial:.3g}→{self.final:.3g}{interval}"
 
 
-def _add_kind(value: Any) -> Any:
+def _add_schedule_kind(value: Any) -> Any:
     """Add the kind: a number is constant, a mapping of fractions is steps."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"kind": "constant", "value": value}
@@ -121,5 +121,5 @@ def _add_kind(value: Any) -> Any:
 
 Schedule = Annotated[
     Annotated[Constant | Steps | Ramp, Field(discriminator="kind")],
-    BeforeValidator(_add_kind),
+    BeforeValidator(_add_schedule_kind),
 ]

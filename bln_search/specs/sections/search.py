@@ -7,8 +7,15 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from bln_search.specs.base import Spec, require_unique
-from bln_search.specs.sections.space import ChoiceDimension, ScheduleDimension, Space, finite_values, grid_size
+from bln_search.specs.sections.space import (
+    ChoiceDimension,
+    FloatDimension,
+    ScheduleDimension,
+    Space,
+    list_values_if_finite,
+    num_grid_points,
+)
+from bln_search.specs.spec_section import SpecSection, require_unique
 
 
 class Sampler(StrEnum):
@@ -20,6 +27,7 @@ class Sampler(StrEnum):
     GP = "gp"
     CMAES = "cmaes"
     NSGA2 = "nsga2"
+    BRENT = "brent"
 
 
 class Pruner(StrEnum):
@@ -40,29 +48,45 @@ class Objective(StrEnum):
         INFERENCE_SECONDS: Time for a thousand examples in mini-batches of the training size; CPU time of the thread on
             CPU with one thread.
         PARAMETERS: Number of trained weights.
+        RUNNING_TRAINING_LOSS: Mean loss of the mini-batches up to the last step of training, with weights that fall by
+            a factor of ten in each epoch.
     """
 
     LOSS = "loss"
     BEST_LOSS = "best_loss"
     INFERENCE_SECONDS = "inference_seconds"
     PARAMETERS = "parameters"
+    RUNNING_TRAINING_LOSS = "running_training_loss"
 
 
-class SearchSpec(Spec):
+_SHORTEST_BRENT_INTERVAL = 0.001
+"""Distance of the bounds, a hundred times the tolerance of Brent's method."""
+
+
+class SearchSpec(SpecSection):
     """Sampler, pruner, objectives and budget.
 
     Attributes:
         sampler: `grid`: all points become trials. These suggest points while the study runs: `random`, `tpe`, `gp`
-            (Gaussian process), `cmaes` (numbers only, at least two, one objective) and `nsga2`.
+            (Gaussian process), `cmaes` (numbers only, at least two, one objective), `nsga2`, and `brent` (Brent's
+            method for one number of the kind `float`, one objective; one point of an arm at a time).
         pruner: Stops a trial early; needs one seed and the objective `loss`.
         trials: Number of points for each arm.
         objectives: `loss` of the checkpoint's epoch, `best_loss` of all its configurations, `inference_seconds` for a
-            thousand examples (on CPU with one thread: CPU time, independent of other load), `parameters`. Several give
-            a Pareto front.
+            thousand examples (on CPU with one thread: CPU time, independent of other load), `parameters`,
+            `running_training_loss` of the mini-batches at the end of training (weights fall by a factor of ten in each
+            epoch). Several give a Pareto front.
         seed: Seed of the sampler.
         startup: Number of random start-up trials before a model-based sampler starts.
         min_epochs: Epochs before a pruner may stop a trial.
+        then_train: Train the best point of each arm in full with all seeds after its search; only these networks are
+            evaluated and ranked. Needs one objective.
+        epochs: Epochs of each trial of the search, the first ones of the full training; all by default. Needs
+            `then_train`.
+        trial_seeds: Seeds of the trials of the search; by default the first of the study. Needs `then_train`.
     """
+
+    added_later = frozenset({"then_train", "epochs", "trial_seeds"})
 
     sampler: Sampler = Sampler.TPE
     pruner: Pruner = Pruner.NONE
@@ -71,55 +95,99 @@ class SearchSpec(Spec):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     startup: Annotated[int, Field(ge=1, le=10_000)] = 10
     min_epochs: Annotated[int, Field(ge=1, le=100_000)] = 1
+    then_train: bool = False
+    epochs: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    trial_seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] | None = Field(
+        default=None, min_length=1, max_length=1000
+    )
 
     @model_validator(mode="after")
-    def _check_consistency(self) -> SearchSpec:
+    def _check_option_combinations(self) -> SearchSpec:
         require_unique(self.objectives, "objectives")
         has_several_objectives = len(self.objectives) > 1
         if has_several_objectives and self.sampler is Sampler.CMAES:
             raise ValueError("the sampler cmaes takes one objective; choose nsga2, tpe, gp or random for several")
+        if has_several_objectives and self.sampler is Sampler.BRENT:
+            raise ValueError("the sampler brent minimizes one objective; choose nsga2, tpe, gp or random for several")
+        if self.pruner is not Pruner.NONE and self.sampler is Sampler.BRENT:
+            raise ValueError("the sampler brent needs the result of every trial: set pruner to none")
         if self.pruner is not Pruner.NONE and (has_several_objectives or self.objectives[0] is not Objective.LOSS):
             raise ValueError("a pruner compares losses after each epoch: it needs objectives [loss], or pruner none")
         if self.pruner is not Pruner.NONE and self.sampler is Sampler.GRID:
             raise ValueError("the sampler grid trains every point to its end: set pruner to none")
         return self
 
+    @model_validator(mode="after")
+    def _check_then_train(self) -> SearchSpec:
+        for name in ("epochs", "trial_seeds"):
+            if getattr(self, name) is not None and not self.then_train:
+                raise ValueError(f"{name} is for a search whose best point is trained afterwards: set then_train")
+        if self.then_train and len(self.objectives) > 1:
+            raise ValueError(
+                "then_train trains the best point of each arm; several objectives have no best point: give one"
+            )
+        if self.trial_seeds is not None:
+            require_unique(self.trial_seeds, "trial_seeds")
+        return self
+
     def find_space_problem(self, space: Space, seeds: int) -> str | None:
         """Why the search cannot take the space; None if it can."""
-        infinite = [key for key, dimension in space.items() if finite_values(dimension) is None]
+        infinite = [key for key, dimension in space.items() if list_values_if_finite(dimension) is None]
         if self.sampler is Sampler.GRID and infinite:
             return (
                 f"the sampler grid needs finitely many points, {infinite[0]} has infinitely many values: give "
                 "choices, or another sampler"
             )
+        if self.sampler is Sampler.BRENT:
+            return _find_brent_problem(space)
         if self.sampler is Sampler.CMAES:
-            categorical = [key for key, dimension in space.items() if _is_categorical(dimension)]
+            categorical = [key for key, dimension in space.items() if _is_categorical_dimension(dimension)]
             if categorical:
                 return (
                     f"the sampler cmaes takes numbers only, {categorical[0]} is a choice: use tpe, gp, nsga2 or random"
                 )
-            if _count_coordinates(space) < 2:
+            if _count_varying_numbers(space) < 2:
                 return "the sampler cmaes needs at least two numbers to vary: use tpe, gp or random"
         if self.pruner is not Pruner.NONE and seeds > 1:
             return f"a pruner compares single trials, the study has {seeds} seeds: give one seed, or pruner none"
         return None
 
 
-def points_per_arm(search: SearchSpec, space: Space) -> int:
+def num_points_per_arm(search: SearchSpec, space: Space) -> int:
     """The number of points of each arm: that of the search, at most that of the space."""
-    if all(finite_values(dimension) is not None for dimension in space.values()):
-        return min(search.trials, grid_size(space))
+    if all(list_values_if_finite(dimension) is not None for dimension in space.values()):
+        return min(search.trials, num_grid_points(space))
     return search.trials
 
 
-def _is_categorical(dimension: object) -> bool:
+def _find_brent_problem(space: Space) -> str | None:
+    """Why Brent's method cannot search the space; None if it can."""
+    if len(space) > 1:
+        return f"the sampler brent searches one number, the space has {len(space)} keys: use tpe, gp, cmaes or random"
+    ((key, dimension),) = space.items()
+    if not isinstance(dimension, FloatDimension):
+        return (
+            f"the sampler brent searches a number of the kind float, {key} is of the kind {dimension.kind}: use tpe, "
+            "gp or random"
+        )
+    low, high = dimension.bounds_on_scale
+    if high - low < _SHORTEST_BRENT_INTERVAL:
+        scale = "log₁₀ of its bounds are" if dimension.log else "its bounds are"
+        return (
+            f"the sampler brent stops 1e-5 from the minimum; for {key} {scale} less than {_SHORTEST_BRENT_INTERVAL} "
+            f"apart: {'widen them' if dimension.log else 'widen them, or set log to true'}"
+        )
+    return None
+
+
+def _is_categorical_dimension(dimension: object) -> bool:
     return isinstance(dimension, ChoiceDimension) or (
         isinstance(dimension, ScheduleDimension) and dimension.values is not None
     )
 
 
-def _count_coordinates(space: Space) -> int:
+def _count_varying_numbers(space: Space) -> int:
     return sum(
-        len(dimension.coordinate_names) if isinstance(dimension, ScheduleDimension) else 1
+        len(dimension.varying_number_names) if isinstance(dimension, ScheduleDimension) else 1
         for dimension in space.values()
     )

@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import isfinite, prod
+from math import isfinite, log10, prod
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, TypeAdapter, model_validator
 
-from bln_search.specs.base import Spec, require_unique
 from bln_search.specs.sections.schedule import Fraction, Schedule
+from bln_search.specs.spec_section import SpecSection, require_unique
 
 SECTIONS = ("arm", "training", "model")
 _GOLDEN = (5**0.5 - 1) / 2
@@ -27,7 +27,7 @@ Point = dict[str, Any]
 """One value of the dimension of every key of a space."""
 
 
-def _parse_number(value: Any) -> Any:
+def _parse_number_if_text(value: Any) -> Any:
     """Convert strings to numbers: YAML 1.1 reads 1e-3 as a string."""
     try:
         return float(value) if isinstance(value, str) else value
@@ -35,10 +35,10 @@ def _parse_number(value: Any) -> Any:
         return value
 
 
-Number = Annotated[float, BeforeValidator(_parse_number)]
+Number = Annotated[float, BeforeValidator(_parse_number_if_text)]
 
 
-class FloatDimension(Spec):
+class FloatDimension(SpecSection):
     """A real number.
 
     Attributes:
@@ -63,12 +63,21 @@ class FloatDimension(Spec):
         """The bounds, and an arbitrary value between them."""
         return [self.low, self.low + (self.high - self.low) * _GOLDEN, self.high]
 
+    @property
+    def bounds_on_scale(self) -> tuple[float, float]:
+        """The bounds; their log₁₀ if the scale is logarithmic."""
+        return (log10(self.low), log10(self.high)) if self.log else (self.low, self.high)
+
+    def value_from_scale(self, number: float) -> float:
+        """The value of a number between `bounds_on_scale`."""
+        return float(min(max(10.0**number, self.low), self.high)) if self.log else number
+
 
 WholeNumber = Annotated[int, Field(ge=-(2**53), le=2**53)]
 """A whole number that a float represents exactly."""
 
 
-class IntDimension(Spec):
+class IntDimension(SpecSection):
     """A whole number.
 
     Attributes:
@@ -103,7 +112,7 @@ class IntDimension(Spec):
         return [self.low, self.values[-1]]
 
 
-class ChoiceDimension(Spec):
+class ChoiceDimension(SpecSection):
     """A categorical choice.
 
     Attributes:
@@ -117,7 +126,7 @@ class ChoiceDimension(Spec):
     values: tuple[JsonValue, ...] = Field(min_length=1, max_length=10_000)
 
     @model_validator(mode="after")
-    def _check_unique(self) -> ChoiceDimension:
+    def _check_unique_values(self) -> ChoiceDimension:
         require_unique(tuple(json.dumps(value, sort_keys=True) for value in self.values), "values")
         return self
 
@@ -127,7 +136,7 @@ class ChoiceDimension(Spec):
         return list(self.values)
 
 
-class ScheduleDimension(Spec):
+class ScheduleDimension(SpecSection):
     """A schedule: one of `values`, or a form whose numbers vary between `low` and `high`.
 
     Attributes:
@@ -152,7 +161,7 @@ class ScheduleDimension(Spec):
         if self.values is not None:
             if range_keys:
                 raise ValueError(f"values and {', '.join(range_keys)} exclude each other: give one of the two")
-            if len(set(self.values_json)) < len(self.values):
+            if len(set(self.values_as_json)) < len(self.values):
                 raise ValueError("values has a schedule twice: write each once")
             return self
         if self.low is None or self.high is None:
@@ -165,35 +174,37 @@ class ScheduleDimension(Spec):
         return self
 
     @property
-    def values_json(self) -> list[str]:
+    def values_as_json(self) -> list[str]:
         """The listed schedules as JSON."""
         return [TypeAdapter(Schedule).dump_json(value).decode() for value in self.values or ()]
 
     @property
-    def coordinate_names(self) -> tuple[str, ...]:
+    def varying_number_names(self) -> tuple[str, ...]:
         """Names of the varying numbers."""
         return tuple(repr(at).removesuffix(".0") for at in self.at) if self.at else ("initial", "final")
 
-    def schedule(self, numbers: list[float]) -> Any:
+    def make_schedule(self, numbers: list[float]) -> Any:
         """The schedule with these numbers, as a study file has it."""
         if self.form == "steps":
-            return {"kind": "steps", "steps": dict(zip(self.coordinate_names, numbers, strict=True))}
+            return {"kind": "steps", "steps": dict(zip(self.varying_number_names, numbers, strict=True))}
         return {"kind": self.form, "initial": numbers[0], "final": numbers[1]}
 
     @property
     def boundary_values(self) -> list[Any]:
         """Every listed schedule, or the constant schedules at the bounds."""
         if self.values is not None:
-            return [json.loads(text) for text in self.values_json]
+            return [json.loads(text) for text in self.values_as_json]
         return [
-            self.schedule([bound] * len(self.coordinate_names)) for bound in (self.low, self.high) if bound is not None
+            self.make_schedule([bound] * len(self.varying_number_names))
+            for bound in (self.low, self.high)
+            if bound is not None
         ]
 
 
 Dimension = Annotated[FloatDimension | IntDimension | ChoiceDimension | ScheduleDimension, Field(discriminator="kind")]
 
 
-def finite_values(
+def list_values_if_finite(
     dimension: FloatDimension | IntDimension | ChoiceDimension | ScheduleDimension,
 ) -> Sequence[Any] | None:
     """Every value of the dimension; None if there are infinitely many."""
@@ -207,29 +218,29 @@ def finite_values(
 Space = dict[str, Dimension]
 
 
-def grid_size(space: Space) -> int:
+def num_grid_points(space: Space) -> int:
     """The number of points of a space whose dimensions are all finite."""
-    return prod(len(finite_values(dimension) or ()) for dimension in space.values())
+    return prod(len(list_values_if_finite(dimension) or ()) for dimension in space.values())
 
 
-def iterate_grid_points(space: Space) -> Iterator[Point]:
+def iter_grid_points(space: Space) -> Iterator[Point]:
     """Every point of a space whose dimensions are all finite; the last key varies fastest."""
-    values = [finite_values(dimension) or [] for dimension in space.values()]
+    values = [list_values_if_finite(dimension) or [] for dimension in space.values()]
     for combination in product(*values):
         yield dict(zip(space, combination, strict=True))
 
 
 def format_point(point: Point) -> str:
     """Format a point for people: `lambda=0.5 batch_size=8`."""
-    return " ".join(f"{name}={format_value(value)}" for name, value in _named_values(point))
+    return " ".join(f"{name}={format_parameter_value(value)}" for name, value in _list_parameters_of_point(point))
 
 
-def parse_point_json(point_json: str) -> dict[str, Any]:
+def parse_point_parameters(point_json: str) -> dict[str, Any]:
     """Value by name of the parameters of a point that is stored as JSON; empty for no point."""
-    return dict(_named_values(json.loads(point_json))) if point_json else {}
+    return dict(_list_parameters_of_point(json.loads(point_json))) if point_json else {}
 
 
-def _named_values(point: Point) -> list[tuple[str, Any]]:
+def _list_parameters_of_point(point: Point) -> list[tuple[str, Any]]:
     named_values: list[tuple[str, Any]] = []
     for key, value in sorted(point.items()):
         is_section = isinstance(value, dict) and key in SECTIONS
@@ -237,12 +248,12 @@ def _named_values(point: Point) -> list[tuple[str, Any]]:
     return named_values
 
 
-def format_point_json(point_json: str) -> str:
+def format_encoded_point(point_json: str) -> str:
     """Format a point that is stored as JSON; an empty string stays empty."""
     return format_point(json.loads(point_json)) if point_json else ""
 
 
-def format_value(value: Any) -> str:
+def format_parameter_value(value: Any) -> str:
     """Format the value of a parameter: numbers with four significant digits, schedules as in `linear,0.35,0.83`."""
     if isinstance(value, float):
         return f"{value:.4g}"
@@ -250,18 +261,18 @@ def format_value(value: Any) -> str:
         schedule = TypeAdapter(Schedule).validate_python(value)
         return str(schedule).replace(" ", ",")
     if isinstance(value, dict):
-        return ",".join(f"{key}:{format_value(member)}" for key, member in sorted(value.items()))
+        return ",".join(f"{key}:{format_parameter_value(member)}" for key, member in sorted(value.items()))
     return str(value)
 
 
-def format_value_short(value: Any) -> str:
+def format_parameter_value_short(value: Any) -> str:
     """Format the value of a parameter for a narrow column: schedules as their values alone, `0.35→0.23→0.83`."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if kind == "steps":
         return "→".join(f"{number:.3g}" for number in value["steps"].values())
     if kind in ("linear", "cosine"):
         return f"{value['initial']:.3g}→{value['final']:.3g}"
-    return format_value(value)
+    return format_parameter_value(value)
 
 
 def _check_bounds(low: float, high: float, *, log: bool) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from math import cos, pi
+from math import cos, floor, pi
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.enums import CheckpointRule, Split
-from bln_search.specs.base import Spec, require_unique
+from bln_search.specs.sections.initialization import InitializationSpec
+from bln_search.specs.spec_section import SpecSection, require_unique
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -27,7 +28,7 @@ class BatchOrder(StrEnum):
     SHUFFLED = "shuffled"
 
 
-class ConstantRate(Spec):
+class ConstantRate(SpecSection):
     """A constant learning rate.
 
     Attributes:
@@ -36,12 +37,12 @@ class ConstantRate(Spec):
 
     kind: Literal["constant"] = "constant"
 
-    def factor(self, progress: float) -> float:  # noqa: ARG002 - every schedule takes the progress
-        """The factor of the learning rate after `progress`, the fraction of training that is done."""
+    def factor_at_progress(self, progress: float, epochs: int) -> float:  # noqa: ARG002 - every schedule takes both
+        """The factor of the learning rate after `progress`, the fraction of `epochs` that is done."""
         return 1.0
 
 
-class StepRate(Spec):
+class StepRate(SpecSection):
     """A step function.
 
     Attributes:
@@ -52,13 +53,13 @@ class StepRate(Spec):
     kind: Literal["steps"]
     steps: dict[Fraction, Positive] = Field(min_length=1)
 
-    def factor(self, progress: float) -> float:
-        """The factor of the learning rate after `progress`, the fraction of training that is done."""
+    def factor_at_progress(self, progress: float, epochs: int) -> float:  # noqa: ARG002 - every schedule takes both
+        """The factor of the learning rate after `progress`, the fraction of `epochs` that is done."""
         past_steps = [fraction for fraction in self.steps if fraction <= progress]
         return self.steps[max(past_steps)] if past_steps else 1.0
 
 
-class CosineRate(Spec):
+class CosineRate(SpecSection):
     """Cosine annealing: half a cosine from the learning rate down to `final` times the learning rate.
 
     Attributes:
@@ -69,37 +70,61 @@ class CosineRate(Spec):
     kind: Literal["cosine"]
     final: Annotated[float, Field(ge=0, le=1)] = 0.0
 
-    def factor(self, progress: float) -> float:
-        """The factor of the learning rate after `progress`, the fraction of training that is done."""
+    def factor_at_progress(self, progress: float, epochs: int) -> float:  # noqa: ARG002 - every schedule takes both
+        """The factor of the learning rate after `progress`, the fraction of `epochs` that is done."""
         return self.final + (1 - self.final) * (1 + cos(pi * progress)) / 2
 
 
-RateSchedule = Annotated[ConstantRate | StepRate | CosineRate, Field(discriminator="kind")]
+class ExponentialRate(SpecSection):
+    """Exponential decay by epoch, as `torch.optim.lr_scheduler.ExponentialLR`.
+
+    Attributes:
+        kind: Exponential decay.
+        gamma: Factor of the learning rate after each epoch.
+    """
+
+    kind: Literal["exponential"]
+    gamma: Annotated[float, Field(gt=0, le=1)]
+
+    def factor_at_progress(self, progress: float, epochs: int) -> float:
+        """The factor of the learning rate after `progress`, the fraction of `epochs` that is done."""
+        return float(self.gamma ** floor(progress * epochs + _ROUNDING))
 
 
-class AugmentationSpec(Spec):
+_ROUNDING = 1e-9
+"""Added to a number of epochs, so that rounding does not turn 3 into 2."""
+
+RateSchedule = Annotated[ConstantRate | StepRate | CosineRate | ExponentialRate, Field(discriminator="kind")]
+
+
+class AugmentationSpec(SpecSection):
     """Random augmentation of training images.
 
     Attributes:
         crop: Zero padding in pixels, from which an image of the original size is cropped at random.
         flip: Flip half of the images horizontally, at random.
+        noise: Variance of normal noise that is added to every value, in units of the network's inputs: with
+            `standardization: none` of pixels between 0 and 1.
         resized_crop: Random parts of 8 to 100 % of an image, resized to 224×224; for `imagenet`.
     """
 
-    added_later = frozenset({"resized_crop"})
+    added_later = frozenset({"noise", "resized_crop"})
 
     crop: Annotated[int, Field(ge=0, le=1_000)] = 0
     flip: bool = False
+    noise: Annotated[float, Field(ge=0, le=1_000)] = 0.0
     resized_crop: bool = False
 
     @model_validator(mode="after")
     def _check_crops(self) -> AugmentationSpec:
         if self.crop and self.resized_crop:
             raise ValueError("crop and resized_crop exclude each other: remove one")
+        if self.noise and self.resized_crop:
+            raise ValueError("noise and resized_crop exclude each other: remove one")
         return self
 
 
-class TrainingSpec(Spec):
+class TrainingSpec(SpecSection):
     """Optimizer, length and order of training.
 
     Attributes:
@@ -118,9 +143,11 @@ class TrainingSpec(Spec):
         augmentation: Data augmentation of images; by default none.
         epoch_splits: Splits on which each network is evaluated after each epoch: `validation`, alone or with `test`.
             Values of `test` are only shown; neither epochs nor configurations are selected by them.
+        initialization: Scaling of the first weights, and the same first function for every arm; by default all arms of
+            a seed have the same first weights.
     """
 
-    added_later = frozenset({"augmentation", "epsilon", "epoch_splits"})
+    added_later = frozenset({"augmentation", "epsilon", "epoch_splits", "initialization"})
 
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: Positive = 0.002
@@ -134,6 +161,7 @@ class TrainingSpec(Spec):
     checkpoint: CheckpointRule = CheckpointRule.BEST_VALIDATION
     augmentation: AugmentationSpec | None = None
     epoch_splits: tuple[Literal[Split.VALIDATION, Split.TEST], ...] = (Split.VALIDATION,)
+    initialization: InitializationSpec | None = None
 
     @field_validator("epoch_splits")
     @classmethod

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from bln_search.storage.backups.archive import BackupArchive
 from bln_search.storage.backups.create import BackupResult
-from bln_search.storage.backups.manifest import Manifest
-from bln_search.storage.backups.repository import Backups
-from bln_search.storage.backups.restore import VerifiedBackup, verify_backup
+from bln_search.storage.backups.manifest import BackupManifest
+from bln_search.storage.backups.repository import BackupRepository
+from bln_search.storage.backups.restore import VerifiedBackup, open_verified_backup
 
-__all__ = ["BackupArchive", "BackupResult", "Backups", "Manifest", "VerifiedBackup", "verify_backup"]
+__all__ = [
+    "BackupArchive",
+    "BackupManifest",
+    "BackupRepository",
+    "BackupResult",
+    "VerifiedBackup",
+    "open_verified_backup",
+]

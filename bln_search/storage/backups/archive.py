@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from bln_search.core.checkpoints import CheckpointStore, FolderStore, open_checkpoint_store
 from bln_search.core.errors import BackupError
-from bln_search.storage.backups.manifest import FORMAT, Manifest
+from bln_search.storage.backups.manifest import FORMAT, BackupManifest
 
 _MANIFEST = re.compile(r"backup-(\d{8}T\d{6}\.\d{3}Z)\.json")
 _DATABASE = re.compile(r"ledger-(\d{8}T\d{6}\.\d{3}Z)\.sqlite3")
@@ -34,19 +34,19 @@ class BackupArchive:
     def __str__(self) -> str:
         return str(self.top)
 
-    def list_timestamps(self) -> list[str]:
+    def list_finished_timestamps(self) -> list[str]:
         """The moments of the finished backups, oldest first."""
-        return sorted(match[1] for file in self.top.files() if (match := _MANIFEST.fullmatch(file.name)))
+        return sorted(match[1] for file in self.top.iter_files() if (match := _MANIFEST.fullmatch(file.name)))
 
-    def read_manifest(self, moment: str | None = None) -> Manifest:
+    def read_manifest(self, moment: str | None = None) -> BackupManifest:
         """Read the manifest of a moment; by default the newest one.
 
         Raises:
             BackupError: There is no such backup, or a newer version of bln-search created it.
         """
-        moments = self.list_timestamps()
+        moments = self.list_finished_timestamps()
         if not moments:
-            unfinished = " (one is unfinished)" if self._has_unfinished() else ""
+            unfinished = " (one is unfinished)" if self._has_unfinished_backup() else ""
             raise BackupError(f"{self} has no backup{unfinished}; `bln-search backup {self}` creates one")
         if moment is not None and moment not in moments:
             raise BackupError(f"{self} has no backup of {moment}; choose one of {', '.join(moments)}")
@@ -56,7 +56,7 @@ class BackupArchive:
             content_format = content.get("format") if isinstance(content, dict) else None
             if isinstance(content_format, int) and content_format > FORMAT:
                 raise BackupError(f"{self}/{name} was created by a newer version of bln-search: upgrade bln-search")
-            return Manifest.model_validate(content)
+            return BackupManifest.model_validate(content)
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
@@ -64,26 +64,26 @@ class BackupArchive:
         except (OSError, ValueError) as error:
             raise BackupError(f"{self}/{name} cannot be read: {str(error).splitlines()[0]}") from None
 
-    def _has_unfinished(self) -> bool:
-        return any(_DATABASE.fullmatch(file.name) for file in self.top.files())
+    def _has_unfinished_backup(self) -> bool:
+        return any(_DATABASE.fullmatch(file.name) for file in self.top.iter_files())
 
-    def remove_oldest(self, keep: int, now: datetime, on_progress: Callable[[str], None]) -> None:
+    def remove_all_but_newest(self, keep: int, now: datetime, on_progress: Callable[[str], None]) -> None:
         """Remove all finished backups except the newest `keep`, and the files that none of these needs."""
-        manifests = [self.read_manifest(moment) for moment in self.list_timestamps()[-keep:]]
-        for moment in self.list_timestamps()[:-keep]:
+        manifests = [self.read_manifest(moment) for moment in self.list_finished_timestamps()[-keep:]]
+        for moment in self.list_finished_timestamps()[:-keep]:
             self.top.delete(f"backup-{moment}.json")  # first, so that no manifest names removed files
             on_progress(f"removed the backup of {moment}")
         databases = {manifest.database.name for manifest in manifests}
         needed = {file.name for manifest in manifests for file in manifest.checkpoints}
         cutoff = now - _ABANDONED_AFTER
-        for file in list(self.top.files()):
+        for file in list(self.top.iter_files()):
             if _DATABASE.fullmatch(file.name) and file.name not in databases and file.written_at < cutoff:
                 self.top.delete(file.name)
-        for file in list(self.files.files()):
+        for file in list(self.files.iter_files()):
             if file.name not in needed and file.written_at < cutoff:
                 self.files.delete(file.name)
 
-    def overlaps(self, checkpoints: CheckpointStore) -> bool:
+    def overlaps_checkpoint_store(self, checkpoints: CheckpointStore) -> bool:
         """Whether the archive would write its files among the checkpoints that it copies."""
         if isinstance(self.files, FolderStore) and isinstance(checkpoints, FolderStore):
             live = checkpoints.path.resolve()

@@ -20,7 +20,7 @@ _NOT_COPIED = (ExportRow.__tablename__,)
 _TABLES_WITH_ID = tuple(table.name for table in _TABLES if "id" in table.columns)
 
 
-def copy_rows(source: Connection, target: Connection) -> dict[str, int]:
+def copy_and_count_all_rows(source: Connection, target: Connection) -> dict[str, int]:
     """Copy the rows of `source` into the empty tables of `target`; returns their number by table.
 
     Exports are left out.
@@ -37,13 +37,13 @@ def copy_rows(source: Connection, target: Connection) -> dict[str, int]:
     return counts
 
 
-def delete_rows(target: Connection) -> None:
+def delete_all_rows(target: Connection) -> None:
     """Delete every row of every table."""
     for table in reversed(_TABLES):
         target.execute(delete(table))
 
 
-def sequence_values(connection: Connection) -> dict[str, int]:
+def read_last_assigned_ids(connection: Connection) -> dict[str, int]:
     """The last id that each table has assigned, even where that row was deleted."""
     highest = {
         name: connection.scalar(select(func.max(Table.metadata.tables[name].c.id))) or 0 for name in _TABLES_WITH_ID
@@ -51,15 +51,21 @@ def sequence_values(connection: Connection) -> dict[str, int]:
     if connection.dialect.name == "sqlite":
         assigned = {name: int(last) for name, last in connection.execute(text("SELECT name, seq FROM sqlite_sequence"))}
     else:
-        assigned = {name: _sequence_value(connection, _sequence_name(connection, name)) for name in highest}
+        assigned = {
+            name: _read_sequence_value(connection, _find_postgres_sequence_name(connection, name)) for name in highest
+        }
     return {name: max(last, assigned.get(name, 0)) for name, last in highest.items()}
 
 
-def set_sequences(connection: Connection, values: Mapping[str, int]) -> None:
+def set_last_assigned_ids(connection: Connection, values: Mapping[str, int]) -> None:
     """Set the sequence of each table, so that it assigns only ids above its value."""
     for name, last in values.items():
         if connection.dialect.name != "sqlite":
-            parameters = {"sequence": _sequence_name(connection, name), "last": max(last, 1), "is_called": last > 0}
+            parameters = {
+                "sequence": _find_postgres_sequence_name(connection, name),
+                "last": max(last, 1),
+                "is_called": last > 0,
+            }
             connection.execute(text("SELECT setval(:sequence, :last, :is_called)"), parameters)
         elif Table.metadata.tables[name].dialect_options["sqlite"]["autoincrement"]:
             row = {"name": name, "last": last}
@@ -67,10 +73,10 @@ def set_sequences(connection: Connection, values: Mapping[str, int]) -> None:
                 connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), row)
 
 
-def _sequence_value(connection: Connection, sequence: str) -> int:
+def _read_sequence_value(connection: Connection, sequence: str) -> int:
     last = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}"  # noqa: S608 - Postgres' own name
     return connection.scalar(text(last)) or 0
 
 
-def _sequence_name(connection: Connection, table: str) -> str:
+def _find_postgres_sequence_name(connection: Connection, table: str) -> str:
     return str(connection.scalar(text("SELECT pg_get_serial_sequence(:name, 'id')"), {"name": table}))

@@ -13,15 +13,19 @@ from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError, BlnSearchError
-from bln_search.core.files.atomic import file_sha256
+from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.version import VERSION
 from bln_search.storage.backups.archive import BackupArchive, format_timestamp
-from bln_search.storage.backups.copy_rows import copy_rows, sequence_values, set_sequences
-from bln_search.storage.backups.manifest import FORMAT, BackedUpFile, Manifest
-from bln_search.storage.checkpoints.needed_files import find_needed_files
+from bln_search.storage.backups.copy_rows import copy_and_count_all_rows, read_last_assigned_ids, set_last_assigned_ids
+from bln_search.storage.backups.manifest import FORMAT, BackedUpFile, BackupManifest
+from bln_search.storage.checkpoints.needed_files import list_needed_file_digests
 from bln_search.storage.database import Database
 from bln_search.storage.engine import make_engine, schema_transaction, snapshot_connection
-from bln_search.storage.migration import migrate, newest_revision, present_revision
+from bln_search.storage.migration import (
+    create_or_upgrade_tables,
+    find_database_schema_revision,
+    newest_known_schema_revision,
+)
 
 OnProgress = Callable[[str], None]
 _ABANDONED_AFTER = timedelta(days=1)
@@ -40,7 +44,7 @@ class BackupResult:
     """
 
     moment: str
-    manifest: Manifest
+    manifest: BackupManifest
     copied: int
     newly_absent: frozenset[str]
 
@@ -66,25 +70,25 @@ def create_backup(
     Raises:
         BackupError: the database has another schema revision, or the archive overlaps the checkpoint store.
     """
-    _check_arguments(database, checkpoints, archive)
-    absent_before = _absent_before(archive)
+    _check_locations(database, checkpoints, archive)
+    absent_before = _list_files_absent_from_newest(archive)
     moment = format_timestamp(now)
     name = f"ledger-{moment}.sqlite3"
     scratch.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(scratch, now)
+    _remove_abandoned_copies(scratch, now)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".backup-") as folder:
         copy = Path(folder) / name
-        rows, needed = _copy_database(database, copy)
-        file = BackedUpFile(name=name, size=copy.stat().st_size, sha256=file_sha256(copy))
+        rows, needed = _copy_database_to_sqlite_file(database, copy)
+        file = BackedUpFile(name=name, size=copy.stat().st_size, sha256=compute_file_sha256(copy))
         try:
             archive.top.upload_file(name, copy)
-            files, absent, copied = _copy_files(needed, checkpoints, archive.files, on_progress)
-            lost = _find_lost(database, absent)
-            _report_absent(absent, lost, checkpoints, on_progress)
-            manifest = Manifest(
+            files, absent, copied = _copy_missing_files(needed, checkpoints, archive.files, on_progress)
+            lost = _find_lost_files(database, absent)
+            _report_absent_files(absent, lost, checkpoints, on_progress)
+            manifest = BackupManifest(
                 format=FORMAT,
                 bln_search=VERSION,
-                schema_revision=newest_revision(),
+                schema_revision=newest_known_schema_revision(),
                 made_at=now,
                 source=database.engine.dialect.name,
                 database=file,
@@ -101,7 +105,7 @@ def create_backup(
     return BackupResult(moment, manifest, copied, lost - absent_before)
 
 
-def _absent_before(archive: BackupArchive) -> frozenset[str]:
+def _list_files_absent_from_newest(archive: BackupArchive) -> frozenset[str]:
     """The checkpoints that the newest readable backup lacks."""
     try:
         return frozenset(archive.read_manifest().absent)
@@ -109,19 +113,20 @@ def _absent_before(archive: BackupArchive) -> frozenset[str]:
         return frozenset()
 
 
-def _check_arguments(database: Database, checkpoints: CheckpointStore, archive: BackupArchive) -> None:
-    present = present_revision(database.engine)
-    if present != newest_revision():
+def _check_locations(database: Database, checkpoints: CheckpointStore, archive: BackupArchive) -> None:
+    present = find_database_schema_revision(database.engine)
+    if present != newest_known_schema_revision():
         state = f"has the schema revision {present}" if present else "has no tables of bln-search"
         raise BackupError(
-            f"the database {database} {state}, and this version writes {newest_revision()}: create the backup with "
+            f"the database {database} {state}, and this version writes {newest_known_schema_revision()}: create the "
+            "backup with "
             "the version that wrote it, or run `bln-search db upgrade` first"
         )
-    if archive.overlaps(checkpoints):
+    if archive.overlaps_checkpoint_store(checkpoints):
         raise BackupError(f"the archive {archive} overlaps the checkpoint store: give another folder or URL")
 
 
-def _copy_database(database: Database, file: Path) -> tuple[dict[str, int], dict[str, str]]:
+def _copy_database_to_sqlite_file(database: Database, file: Path) -> tuple[dict[str, int], dict[str, str]]:
     """Copy a consistent state of every row into a new SQLite file.
 
     Returns:
@@ -129,11 +134,11 @@ def _copy_database(database: Database, file: Path) -> tuple[dict[str, int], dict
     """
     copy = make_engine(f"sqlite:///{file}")
     try:
-        migrate(copy)
+        create_or_upgrade_tables(copy)
         with snapshot_connection(database.engine) as source, schema_transaction(copy) as target:
-            rows = copy_rows(source, target)
-            set_sequences(target, sequence_values(source))
-            needed = find_needed_files(target)
+            rows = copy_and_count_all_rows(source, target)
+            set_last_assigned_ids(target, read_last_assigned_ids(source))
+            needed = list_needed_file_digests(target)
         with copy.connect() as connection:
             connection.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # move the write-ahead log into the file
     finally:
@@ -141,7 +146,7 @@ def _copy_database(database: Database, file: Path) -> tuple[dict[str, int], dict
     return rows, needed
 
 
-def _copy_files(
+def _copy_missing_files(
     needed: Mapping[str, str], checkpoints: CheckpointStore, target: CheckpointStore, on_progress: OnProgress
 ) -> tuple[list[BackedUpFile], list[str], int]:
     """Copy the files that the archive does not have by name and size; their content is verified at restoration.
@@ -151,14 +156,18 @@ def _copy_files(
     Returns:
         The files of the backup, the names of the files that it lacks, and the number of copied files.
     """
-    sizes = {file.name: file.size for file in checkpoints.files()}
-    archived = {file.name: file.size for file in target.files()}
+    sizes = {file.name: file.size for file in checkpoints.iter_files()}
+    archived = {file.name: file.size for file in target.iter_files()}
     files, absent, copied = [], [], 0
     for name, sha256 in sorted(needed.items()):
         size = sizes.get(name)
         if size is None or archived.get(name) != size:
-            content = _read_intact(checkpoints, name, sha256)
-            if content is None and name in archived and (content := _read_intact(target, name, sha256)) is not None:
+            content = _read_file_if_intact(checkpoints, name, sha256)
+            if (
+                content is None
+                and name in archived
+                and (content := _read_file_if_intact(target, name, sha256)) is not None
+            ):
                 on_progress(f"{checkpoints}/{name} is missing or damaged; the copy of an earlier backup is kept")
             elif content is None:
                 absent.append(name)
@@ -171,15 +180,15 @@ def _copy_files(
     return files, absent, copied
 
 
-def _find_lost(database: Database, absent: Sequence[str]) -> frozenset[str]:
+def _find_lost_files(database: Database, absent: Sequence[str]) -> frozenset[str]:
     """The absent files that a study still needs, because studies may have been deleted or freed meanwhile."""
     if not absent:
         return frozenset()
     with database.read_session() as session:
-        return frozenset(absent) & find_needed_files(session).keys()
+        return frozenset(absent) & list_needed_file_digests(session).keys()
 
 
-def _report_absent(
+def _report_absent_files(
     absent: Sequence[str], lost: Collection[str], checkpoints: CheckpointStore, on_progress: OnProgress
 ) -> None:
     for name in absent:
@@ -189,7 +198,7 @@ def _report_absent(
             on_progress(f"{checkpoints}/{name} was freed during the backup: this backup lacks it")
 
 
-def _read_intact(store: CheckpointStore, name: str, sha256: str) -> bytes | None:
+def _read_file_if_intact(store: CheckpointStore, name: str, sha256: str) -> bytes | None:
     """The content of a file; None where it is missing or damaged."""
     try:
         content = store.read(name)
@@ -198,7 +207,7 @@ def _read_intact(store: CheckpointStore, name: str, sha256: str) -> bytes | None
     return content if hashlib.sha256(content).hexdigest() == sha256 else None
 
 
-def _remove_abandoned(scratch: Path, now: datetime) -> None:
+def _remove_abandoned_copies(scratch: Path, now: datetime) -> None:
     """Remove temporary copies of databases that killed commands left behind."""
     for folder in (*scratch.glob(".backup-*"), *scratch.glob(".restore-*")):
         with suppress(OSError):

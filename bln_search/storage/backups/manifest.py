@@ -20,7 +20,7 @@ class BackedUpFile(BaseModel):
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
-class Manifest(BaseModel):
+class BackupManifest(BaseModel):
     """A finished backup.
 
     Attributes:

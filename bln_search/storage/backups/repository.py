@@ -8,11 +8,11 @@ from pathlib import Path
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.storage.backups.archive import BackupArchive
 from bln_search.storage.backups.create import BackupResult, OnProgress, create_backup
-from bln_search.storage.backups.restore import VerifiedBackup, check_restore_target, restore_backup
+from bln_search.storage.backups.restore import VerifiedBackup, check_and_count_replaced_studies, restore_backup
 from bln_search.storage.database import Database
 
 
-class Backups:
+class BackupRepository:
     """Creates backups of a database and restores them into it."""
 
     def __init__(self, database: Database) -> None:
@@ -29,9 +29,9 @@ class Backups:
         """Back up the database and its checkpoints; see `create_backup`."""
         return create_backup(self.database, checkpoints, archive, scratch, now, on_progress)
 
-    def check_restore_target(self, *, overwrite: bool) -> int:
-        """Return the number of studies that a restore replaces, see `check_restore_target`."""
-        return check_restore_target(self.database, overwrite=overwrite)
+    def check_and_count_replaced_studies(self, *, overwrite: bool) -> int:
+        """Return the number of studies that a restore replaces, see `check_and_count_replaced_studies`."""
+        return check_and_count_replaced_studies(self.database, overwrite=overwrite)
 
     def restore(
         self, backup: VerifiedBackup, checkpoints: CheckpointStore, on_progress: OnProgress, *, overwrite: bool

@@ -13,17 +13,27 @@ from sqlalchemy import func, select
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError
-from bln_search.core.files.atomic import file_sha256
-from bln_search.core.names import count_noun
+from bln_search.core.files.atomic import compute_file_sha256
+from bln_search.core.names import format_count_with_noun
 from bln_search.storage.backups.archive import BackupArchive
-from bln_search.storage.backups.copy_rows import copy_rows, delete_rows, sequence_values, set_sequences
+from bln_search.storage.backups.copy_rows import (
+    copy_and_count_all_rows,
+    delete_all_rows,
+    read_last_assigned_ids,
+    set_last_assigned_ids,
+)
 from bln_search.storage.backups.create import OnProgress
-from bln_search.storage.backups.manifest import BackedUpFile, Manifest
-from bln_search.storage.backups.quiesce import reset_running_studies
+from bln_search.storage.backups.manifest import BackedUpFile, BackupManifest
+from bln_search.storage.backups.quiesce import reset_and_count_running_studies
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.database import Database
 from bln_search.storage.engine import make_engine, schema_transaction, snapshot_connection
-from bln_search.storage.migration import migrate, newest_revision, present_revision, revisions
+from bln_search.storage.migration import (
+    create_or_upgrade_tables,
+    find_database_schema_revision,
+    known_schema_revisions,
+    newest_known_schema_revision,
+)
 from bln_search.storage.tables import StudyRow
 from bln_search.storage.workers import WorkerRepository
 
@@ -47,14 +57,19 @@ class VerifiedBackup:
     """
 
     archive: BackupArchive
-    manifest: Manifest
+    manifest: BackupManifest
     database: Path
     running: int
 
 
 @contextmanager
-def verify_backup(
-    archive: BackupArchive, manifest: Manifest, scratch: Path, on_progress: OnProgress, *, without_damaged: bool = False
+def open_verified_backup(
+    archive: BackupArchive,
+    manifest: BackupManifest,
+    scratch: Path,
+    on_progress: OnProgress,
+    *,
+    without_damaged: bool = False,
 ) -> Iterator[VerifiedBackup]:
     """Read and verify every file of a backup.
 
@@ -68,7 +83,7 @@ def verify_backup(
     Raises:
         BackupError: the database is damaged, or a newer version of bln-search created the backup.
     """
-    if manifest.schema_revision not in revisions():
+    if manifest.schema_revision not in known_schema_revisions():
         raise BackupError(
             f"the backup in {archive} has the schema revision {manifest.schema_revision}, which this version of "
             f"bln-search does not know: it was created by version {manifest.bln_search}; upgrade bln-search"
@@ -76,8 +91,8 @@ def verify_backup(
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".restore-") as folder:
         database = Path(folder) / "ledger.sqlite3"
-        _fetch(archive, manifest.database, database)
-        damaged = dict(_find_damaged(archive, manifest))
+        _fetch_database_file(archive, manifest.database, database)
+        damaged = dict(_iter_damaged_networks(archive, manifest))
         for name, problem in damaged.items():
             on_progress(f"{archive}/checkpoints/{name} is {problem}")
         if damaged and not without_damaged:
@@ -87,18 +102,18 @@ def verify_backup(
             )
         engine = make_engine(f"sqlite:///{database}")
         try:
-            migrate(engine)
-            running = reset_running_studies(Database(engine))
+            create_or_upgrade_tables(engine)
+            running = reset_and_count_running_studies(Database(engine))
         finally:
             engine.dispose()
-        yield VerifiedBackup(archive, _exclude(manifest, damaged), database, running)
+        yield VerifiedBackup(archive, _mark_networks_as_absent(manifest, damaged), database, running)
 
 
-def _fetch(archive: BackupArchive, file: BackedUpFile, target: Path) -> None:
+def _fetch_database_file(archive: BackupArchive, file: BackedUpFile, target: Path) -> None:
     """Copy the database of a backup to `target`. Raises BackupError where it is missing or damaged."""
     try:
         archive.top.download_file(file.name, target)
-        problem = None if file_sha256(target) == file.sha256 else "damaged"
+        problem = None if compute_file_sha256(target) == file.sha256 else "damaged"
     except FileNotFoundError:
         problem = "missing"
     if problem is not None:
@@ -108,7 +123,7 @@ def _fetch(archive: BackupArchive, file: BackedUpFile, target: Path) -> None:
         )
 
 
-def _find_damaged(archive: BackupArchive, manifest: Manifest) -> Iterator[tuple[str, str]]:
+def _iter_damaged_networks(archive: BackupArchive, manifest: BackupManifest) -> Iterator[tuple[str, str]]:
     """The name of each network that is missing or damaged, and which of the two it is."""
     for file in manifest.checkpoints:
         try:
@@ -120,34 +135,34 @@ def _find_damaged(archive: BackupArchive, manifest: Manifest) -> Iterator[tuple[
                 yield file.name, "damaged"
 
 
-def _exclude(manifest: Manifest, damaged: Collection[str]) -> Manifest:
+def _mark_networks_as_absent(manifest: BackupManifest, damaged: Collection[str]) -> BackupManifest:
     """The manifest as if these networks had been absent when the backup was created."""
     intact = tuple(file for file in manifest.checkpoints if file.name not in damaged)
     return manifest.model_copy(update={"checkpoints": intact, "absent": (*manifest.absent, *damaged)})
 
 
-def check_restore_target(database: Database, *, overwrite: bool) -> int:
+def check_and_count_replaced_studies(database: Database, *, overwrite: bool) -> int:
     """Return the number of studies that a restore replaces.
 
     Raises BackupError, which names every reason: workers are alive, or the database has studies, unless `overwrite`.
     """
-    present = present_revision(database.engine)
+    present = find_database_schema_revision(database.engine)
     if present is None:
         return 0
-    if present not in revisions():
-        migrate(database.engine)  # raises an error that names the newer version
+    if present not in known_schema_revisions():
+        create_or_upgrade_tables(database.engine)  # raises an error that names the newer version
     with database.read_session() as session:
         studies = session.scalar(select(func.count()).select_from(StudyRow)) or 0
-    workers = len(WorkerRepository(database).list_live()) if present == newest_revision() else 0
+    workers = len(WorkerRepository(database).list_live_workers()) if present == newest_known_schema_revision() else 0
     problems = []
     if workers:
         problems.append(
-            f"{count_noun(workers, 'worker', 'workers')} of the database {database} sent a heartbeat within the last "
-            "30 s: stop service and workers, wait 30 s if workers were killed, then restore"
+            f"{format_count_with_noun(workers, 'worker', 'workers')} of the database {database} sent a heartbeat "
+            "within the last 30 s: stop service and workers, wait 30 s if workers were killed, then restore"
         )
     if studies and not overwrite:
         problems.append(
-            f"the database {database} has {count_noun(studies, 'study', 'studies')}: "
+            f"the database {database} has {format_count_with_noun(studies, 'study', 'studies')}: "
             "--overwrite replaces them by those of the backup"
         )
     if problems:
@@ -178,40 +193,42 @@ def restore_backup(
     Raises:
         BackupError: the database is in use or has studies, or the archive overlaps the checkpoint store.
     """
-    check_restore_target(database, overwrite=overwrite)
-    if backup.archive.overlaps(checkpoints):
+    check_and_count_replaced_studies(database, overwrite=overwrite)
+    if backup.archive.overlaps_checkpoint_store(checkpoints):
         raise BackupError(f"the archive {backup.archive} overlaps the checkpoint store: give another checkpoint store")
-    migrate(database.engine)
+    create_or_upgrade_tables(database.engine)
     write_ownership_marker(checkpoints, database.engine.url)
-    written = _write_files(backup, checkpoints)
+    written = _write_and_count_files(backup, checkpoints)
     source = make_engine(f"sqlite:///{backup.database}")
     try:
         with snapshot_connection(source) as old, schema_transaction(database.engine) as new:
-            values = _merge_sequences(sequence_values(old), sequence_values(new))
-            delete_rows(new)
-            copy_rows(old, new)
-            set_sequences(new, values)
+            values = _merge_last_assigned_ids(read_last_assigned_ids(old), read_last_assigned_ids(new))
+            delete_all_rows(new)
+            copy_and_count_all_rows(old, new)
+            set_last_assigned_ids(new, values)
     finally:
         source.dispose()
-    _write_removed_files(backup, checkpoints, on_progress)
+    _rewrite_files_removed_meanwhile(backup, checkpoints, on_progress)
     return written
 
 
-def _merge_sequences(old: dict[str, int], new: dict[str, int]) -> dict[str, int]:
+def _merge_last_assigned_ids(old: dict[str, int], new: dict[str, int]) -> dict[str, int]:
     values = {name: max(last, new.get(name, 0)) for name, last in old.items()}
     return {**values, "attempt": values["attempt"] + _ATTEMPT_GAP}
 
 
-def _write_files(backup: VerifiedBackup, checkpoints: CheckpointStore) -> int:
-    missing = [file for file in backup.manifest.checkpoints if not _has_intact(checkpoints, file)]
+def _write_and_count_files(backup: VerifiedBackup, checkpoints: CheckpointStore) -> int:
+    missing = [file for file in backup.manifest.checkpoints if not _has_intact_file(checkpoints, file)]
     for file in missing:
         checkpoints.write(file.name, backup.archive.files.read(file.name))
     return len(missing)
 
 
-def _write_removed_files(backup: VerifiedBackup, checkpoints: CheckpointStore, on_progress: OnProgress) -> None:
+def _rewrite_files_removed_meanwhile(
+    backup: VerifiedBackup, checkpoints: CheckpointStore, on_progress: OnProgress
+) -> None:
     """Write files again that a garbage collection has removed meanwhile, because no row named them yet."""
-    stored = {file.name for file in checkpoints.files()}
+    stored = {file.name for file in checkpoints.iter_files()}
     for file in backup.manifest.checkpoints:
         if file.name not in stored:
             checkpoints.write(file.name, backup.archive.files.read(file.name))
@@ -220,8 +237,8 @@ def _write_removed_files(backup: VerifiedBackup, checkpoints: CheckpointStore, o
             on_progress(f"{name} is not in the backup: an unfinished trial is trained again")
 
 
-def _has_intact(checkpoints: CheckpointStore, file: BackedUpFile) -> bool:
-    stored = checkpoints.find(file.name)
+def _has_intact_file(checkpoints: CheckpointStore, file: BackedUpFile) -> bool:
+    stored = checkpoints.find_file_info(file.name)
     if stored is None or stored.size != file.size:
         return False
     return hashlib.sha256(checkpoints.read(file.name)).hexdigest() == file.sha256

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Select, func, select
 
-from bln_search.core.checkpoints import CheckpointStore, StoredFile
+from bln_search.core.checkpoints import CheckpointStore, StoredFileInfo
 from bln_search.core.errors import LedgerError
 from bln_search.core.exports import ARCHIVE_SUFFIX
 from bln_search.core.states import AttemptState
-from bln_search.storage.checkpoints.needed_files import find_needed_files, list_archives
-from bln_search.storage.checkpoints.ownership import is_ownership_marker, list_other_owners
+from bln_search.storage.checkpoints.needed_files import iter_export_archive_names, list_needed_file_digests
+from bln_search.storage.checkpoints.ownership import is_ownership_marker, iter_other_owning_databases
 from bln_search.storage.database import Database
 from bln_search.storage.studies.version import read_study_list_version
 from bln_search.storage.tables import AttemptRow, CheckpointRow, ExportRow, SnapshotRow, StudyRow
@@ -33,7 +33,7 @@ _OUR_FILES = re.compile(r"[0-9a-f]{32}\.(safetensors|zip)|\.[0-9a-f]{32}\.(safet
 
 
 @dataclass(frozen=True)
-class PrunableNetworks:
+class FreeableFiles:
     """Files of a complete study that belong neither to the recommended row nor to its best rows.
 
     Attributes:
@@ -60,13 +60,13 @@ class GarbageReport:
         cutoff: Time before which a file must have been written to be removed.
     """
 
-    files: tuple[StoredFile, ...]
+    files: tuple[StoredFileInfo, ...]
     too_recent: int
     unknown: int
     cutoff: datetime
 
     @property
-    def total_bytes(self) -> int:
+    def removable_bytes(self) -> int:
         """Bytes of the files that may be removed."""
         return sum(file.size for file in self.files)
 
@@ -78,7 +78,7 @@ class GarbageCollector:
         self.database = database
 
     def find_garbage(
-        self, checkpoints: CheckpointStore, age: timedelta, prunable: Iterable[PrunableNetworks] = ()
+        self, checkpoints: CheckpointStore, age: timedelta, prunable: Iterable[FreeableFiles] = ()
     ) -> GarbageReport:
         """Find files that no study needs.
 
@@ -93,11 +93,11 @@ class GarbageCollector:
         Raises:
             LedgerError: the database has no study, or another database uses the store: its files would look unneeded.
         """
-        _check_age(age)
+        _check_minimum_age(age)
         self._check_sole_owner(checkpoints)
         # first: a row that is added later belongs to a file that is too recent, or is read below
-        stored = [file for file in checkpoints.files() if not is_ownership_marker(file.name)]
-        cutoff = self._find_cutoff(age)
+        stored = [file for file in checkpoints.iter_files() if not is_ownership_marker(file.name)]
+        cutoff = self._compute_removal_cutoff(age)
         with self.database.read_session() as session:
             if stored and not session.scalar(select(func.count()).select_from(StudyRow)):
                 raise LedgerError(
@@ -105,13 +105,13 @@ class GarbageCollector:
                     "another database; check that --database and BLN_SEARCH_CHECKPOINTS belong together"
                 )
             freed = {(networks.study_id, file) for networks in prunable for file in networks.files}
-            needed = {*find_needed_files(session, freed), *list_archives(session)}
+            needed = {*list_needed_file_digests(session, freed), *iter_export_archive_names(session)}
         unneeded = [file for file in stored if file.name not in needed]
         ours = [file for file in unneeded if _OUR_FILES.fullmatch(file.name)]
         removable = tuple(file for file in ours if file.written_at < cutoff)
         return GarbageReport(removable, len(ours) - len(removable), len(unneeded) - len(ours), cutoff)
 
-    def remove_unreferenced(self, checkpoints: CheckpointStore, names: Iterable[str]) -> None:
+    def remove_unreferenced_files(self, checkpoints: CheckpointStore, names: Iterable[str]) -> None:
         """Remove files of a deleted study or of expired exports, except those that a row has named again meanwhile.
 
         A file is named by its content, so equal trials of two studies write the same file. Each file is checked right
@@ -121,30 +121,30 @@ class GarbageCollector:
         referenced: set[str] = set()
         for name in candidates:
             # first: an attempt that ended has written its row; archives have no attempts at trials
-            too_recent = not name.endswith(ARCHIVE_SUFFIX) and self._is_too_recent(checkpoints, name)
-            with self.database.connect() as connection:
+            too_recent = not name.endswith(ARCHIVE_SUFFIX) and self._may_lack_row_yet(checkpoints, name)
+            with self.database.open_plain_connection() as connection:
                 current = read_study_list_version(connection)
             if current != version:
-                version, referenced = current, self._find_referenced(candidates)
+                version, referenced = current, self._filter_referenced_files(candidates)
             if not too_recent and name not in referenced:
                 checkpoints.delete(name)
 
     def _check_sole_owner(self, checkpoints: CheckpointStore) -> None:
-        for owner, marker in list_other_owners(checkpoints, self.database.engine.url):
+        for owner, marker in iter_other_owning_databases(checkpoints, self.database.engine.url):
             raise LedgerError(
                 f"{checkpoints} also has networks of the database {owner}, which would be removed: give each "
                 "database its own store (BLN_SEARCH_CHECKPOINTS). If that one does not exist any more, or is this one "
                 f"under another name, delete {checkpoints}/{marker} and clean again"
             )
 
-    def _is_too_recent(self, checkpoints: CheckpointStore, name: str) -> bool:
+    def _may_lack_row_yet(self, checkpoints: CheckpointStore, name: str) -> bool:
         """Whether a running attempt may have written the file but not yet its row."""
         with self.database.read_session() as session:
-            oldest: datetime | None = session.scalar(_oldest_running_attempt(self.database.now(session)))
-        file = None if oldest is None else checkpoints.find(name)
+            oldest: datetime | None = session.scalar(_select_oldest_running_attempt_start(self.database.now(session)))
+        file = None if oldest is None else checkpoints.find_file_info(name)
         return oldest is not None and file is not None and file.written_at > oldest - _CLOCK_SKEW
 
-    def _find_referenced(self, names: Sequence[str]) -> set[str]:
+    def _filter_referenced_files(self, names: Sequence[str]) -> set[str]:
         """The files among `names` that a row of a study names."""
         referenced: set[str] = set()
         with self.database.read_session() as session:
@@ -154,18 +154,18 @@ class GarbageCollector:
                     referenced.update(file for file in files if file is not None)
         return referenced
 
-    def _find_cutoff(self, age: timedelta) -> datetime:
+    def _compute_removal_cutoff(self, age: timedelta) -> datetime:
         """The time before which files may be removed.
 
         An attempt whose lease ended longer ago than `age` does not run any more, although its row says so.
         """
         now = self.database.now()
         with self.database.read_session() as session:
-            oldest: datetime | None = session.scalar(_oldest_running_attempt(now - age))
+            oldest: datetime | None = session.scalar(_select_oldest_running_attempt_start(now - age))
         return min(now, oldest or now) - age
 
 
-def remove_garbage(checkpoints: CheckpointStore, report: GarbageReport) -> tuple[int, int]:
+def remove_and_count_garbage(checkpoints: CheckpointStore, report: GarbageReport) -> tuple[int, int]:
     """Remove the files of a report, except those that were written again meanwhile.
 
     Returns:
@@ -173,19 +173,19 @@ def remove_garbage(checkpoints: CheckpointStore, report: GarbageReport) -> tuple
     """
     removed, size = 0, 0
     for file in report.files:
-        current = checkpoints.find(file.name)
+        current = checkpoints.find_file_info(file.name)
         if current is not None and current.written_at < report.cutoff:
             checkpoints.delete(file.name)
             removed, size = removed + 1, size + current.size
     return removed, size
 
 
-def _check_age(age: timedelta) -> None:
+def _check_minimum_age(age: timedelta) -> None:
     if age < MIN_AGE:
         raise LedgerError("files younger than an hour may belong to a running trial: give --older-than 1h or more")
 
 
-def _oldest_running_attempt(since: datetime) -> Select[datetime]:
+def _select_oldest_running_attempt_start(since: datetime) -> Select[datetime]:
     return select(func.min(AttemptRow.started_at)).where(
         AttemptRow.state == AttemptState.RUNNING, AttemptRow.lease_until > since
     )

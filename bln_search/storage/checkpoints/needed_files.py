@@ -7,19 +7,21 @@ from collections.abc import Collection, Iterator
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
-from bln_search.storage.freed_files import find_freed_files
+from bln_search.storage.freed_files import read_freed_times_by_file
 from bln_search.storage.tables import CheckpointRow, ExportRow, SnapshotRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
 
 
-def find_needed_files(session: Session | Connection, without: Collection[tuple[int, str]] = ()) -> dict[str, str]:
+def list_needed_file_digests(
+    session: Session | Connection, without: Collection[tuple[int, str]] = ()
+) -> dict[str, str]:
     """SHA-256 by name of every file that a study needs: its checkpoints and snapshots, unless the study freed them.
 
     Args:
         session: An open session.
         without: Id of a study and name of a file, for files that are treated as freed, too.
     """
-    freed = {*find_freed_files(session), *without}
+    freed = {*read_freed_times_by_file(session), *without}
     checkpoints = select(TrialRow.study_id, CheckpointRow.file, CheckpointRow.sha256).join(
         CheckpointRow, CheckpointRow.trial_id == TrialRow.id
     )
@@ -35,7 +37,7 @@ def find_needed_files(session: Session | Connection, without: Collection[tuple[i
     return needed
 
 
-def list_archives(session: Session) -> Iterator[str]:
+def iter_export_archive_names(session: Session) -> Iterator[str]:
     """Names of the archives of exports, which no backup contains, because they can be built again."""
     for file in session.scalars(select(ExportRow.file).where(ExportRow.file.is_not(None))):
         if file is not None:

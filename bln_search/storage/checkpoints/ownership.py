@@ -22,11 +22,11 @@ def write_ownership_marker(checkpoints: CheckpointStore, database: URL) -> None:
         CheckpointStoreError: The store cannot be written to.
         StorageFullError: No disk space is left.
     """
-    location = _database_location(database)
-    name = _marker_name(location)
+    location = _normalize_database_location(database)
+    name = _ownership_marker_name(location)
     text = f"{location}\nstores trained networks here. While this file exists, no other database removes files here.\n"
     try:
-        if not checkpoints.has(name):
+        if not checkpoints.has_file(name):
             checkpoints.write(name, text.encode())
     except OSError as error:
         raise CheckpointStoreError(f"the checkpoint store {checkpoints} cannot be written to: {error}") from None
@@ -37,20 +37,20 @@ def is_ownership_marker(file_name: str) -> bool:
     return _MARKER.fullmatch(file_name) is not None
 
 
-def list_other_owners(checkpoints: CheckpointStore, database: URL) -> Iterator[tuple[str, str]]:
+def iter_other_owning_databases(checkpoints: CheckpointStore, database: URL) -> Iterator[tuple[str, str]]:
     """The location, without a password, and the marker file of every other database that uses the store."""
-    own_marker = _marker_name(_database_location(database))
-    for file in checkpoints.files():
+    own_marker = _ownership_marker_name(_normalize_database_location(database))
+    for file in checkpoints.iter_files():
         if is_ownership_marker(file.name) and file.name != own_marker:
             yield checkpoints.read(file.name).decode(errors="replace").partition("\n")[0], file.name
 
 
-def _database_location(url: URL) -> str:
+def _normalize_database_location(url: URL) -> str:
     """Location of a database, equal for every spelling of its URL; two names of one host are two locations."""
     if url.get_backend_name() == "sqlite":
         return f"sqlite:///{Path(url.database or ':memory:').absolute().resolve()}"
     return f"{url.get_backend_name()}://{url.host or ''}:{url.port or ''}/{url.database or ''}"
 
 
-def _marker_name(location: str) -> str:
+def _ownership_marker_name(location: str) -> str:
     return f"database-{hashlib.sha256(location.encode()).hexdigest()[:16]}.txt"

@@ -14,10 +14,10 @@ from bln_search.specs.records import TrialRecord
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
-from bln_search.storage.freed_files import find_freed_files, record_freed_files
+from bln_search.storage.freed_files import read_freed_times_by_file, record_freed_files
 from bln_search.storage.tables import CheckpointRow, EventRow, StudyRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
-from bln_search.storage.trials.records import make_checkpoint_record, read_trials, select_trials
+from bln_search.storage.trials.records import make_checkpoint_record, read_trial_records, select_trials
 
 _CHECKPOINT_DAMAGED = "checkpoint_damaged"
 """Kind of the event that the content of a file has changed; its data has the name of the file in `file`."""
@@ -29,7 +29,7 @@ class CheckpointRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def find(self, study_id: int, checkpoint_id: int) -> CheckpointRecord | None:
+    def find_checkpoint(self, study_id: int, checkpoint_id: int) -> CheckpointRecord | None:
         """A checkpoint of a study; None where the study has none of that id."""
         with self.database.read_session() as session:
             query = select(CheckpointRow).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
@@ -40,26 +40,26 @@ class CheckpointRepository:
             )
             return None if row is None else make_checkpoint_record(row)
 
-    def list_trials_with_checkpoint(self, study_id: int, arm: str, point: str) -> list[TrialRecord]:
+    def list_trials_by_validation_loss(self, study_id: int, arm: str, point: str) -> list[TrialRecord]:
         """The trials of an arm at a point that have a checkpoint, lowest validation loss first."""
         with self.database.read_session() as session:
             query = select_trials(study_id, TrialRow.arm == arm, CheckpointRow.file != NO_FILE)
-            trials = read_trials(session, query.order_by(CheckpointRow.validation_loss))
+            trials = read_trial_records(session, query.order_by(CheckpointRow.validation_loss))
             return [trial for trial in trials if trial.point_json == point]
 
-    def find_freed_at(self, study_id: int, file: str) -> datetime | None:
+    def find_freed_time(self, study_id: int, file: str) -> datetime | None:
         """When the file of a study was freed; None if it was not."""
         with self.database.read_session() as session:
-            return find_freed_files(session, study_id).get((study_id, file))
+            return read_freed_times_by_file(session, study_id).get((study_id, file))
 
-    def mark_freed(self, study_id: int, files: Iterable[str]) -> None:
+    def mark_files_as_freed(self, study_id: int, files: Iterable[str]) -> None:
         """Record that a complete study frees these files; does nothing if the study is not complete any more."""
         with self.database.write_session() as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
             if study is not None and study.state == StudyState.COMPLETE:
                 record_freed_files(session, study_id, files, self.database.now(session))
 
-    def record_damage(self, study_id: int, trial_id: int, file: str) -> None:
+    def record_damaged_file(self, study_id: int, trial_id: int, file: str) -> None:
         """Record, once for each trial, that its file is damaged; does nothing where the study was deleted."""
         recorded = select(EventRow.id).where(
             EventRow.study_id == study_id, EventRow.trial_id == trial_id, EventRow.kind == _CHECKPOINT_DAMAGED
@@ -71,7 +71,7 @@ class CheckpointRepository:
             now = self.database.now(session)
             append_event(session, study_id, now, _CHECKPOINT_DAMAGED, {"file": file}, trial_id)
 
-    def claim_store(self, checkpoints: CheckpointStore) -> None:
+    def write_ownership_marker_of_database(self, checkpoints: CheckpointStore) -> None:
         """Mark a store as used by this database, so that no other database removes its files.
 
         Raises:

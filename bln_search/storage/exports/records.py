@@ -12,8 +12,8 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ArchiveFormat, ExportStep
 from bln_search.core.exports import ExportKey, ExportRecord, StoredArchive
 from bln_search.core.records import RowKey
-from bln_search.core.states import ExportState, check_transition
-from bln_search.specs.records import point_json
+from bln_search.core.states import ExportState, check_state_transition
+from bln_search.specs.records import encode_point
 from bln_search.storage.events import append_event
 from bln_search.storage.tables import ExportRow, TrialRow
 
@@ -23,11 +23,11 @@ def select_exports() -> Select[ExportRow, TrialRow]:
     return select(ExportRow, TrialRow).join(TrialRow, TrialRow.id == ExportRow.trial_id)
 
 
-def make_export(row: ExportRow, trial: TrialRow) -> ExportRecord:
+def make_export_record(row: ExportRow, trial: TrialRow) -> ExportRecord:
     """The record of an export."""
     estimate = row.estimate or None
     configuration = InferenceConfiguration(row.configuration)
-    row_key = RowKey(trial.arm, point_json(trial.parameters), configuration, estimate, row.batch_size)
+    row_key = RowKey(trial.arm, encode_point(trial.parameters), configuration, estimate, row.batch_size)
     archive = None
     if row.file is not None:
         assert row.size is not None
@@ -52,8 +52,8 @@ def make_export(row: ExportRow, trial: TrialRow) -> ExportRecord:
 
 
 def set_export_state(row: ExportRow, state: ExportState) -> None:
-    """Change the state of an export, which no worker holds any more unless it runs. Raises TransitionError."""
-    check_transition(ExportState(row.state), state)
+    """Change the state of an export, which no worker holds any more unless it runs. Raises StateTransitionError."""
+    check_state_transition(ExportState(row.state), state)
     row.state = state
     row.step = None
     if state is not ExportState.RUNNING:
@@ -62,7 +62,7 @@ def set_export_state(row: ExportRow, state: ExportState) -> None:
         row.file = row.size = row.sha256 = row.expires_at = None
 
 
-def append_export_event(session: Session, row: ExportRow, now: datetime, **data: Any) -> None:
+def append_export_state_event(session: Session, row: ExportRow, now: datetime, **data: Any) -> None:
     """Append the event of the present state of an export to the log of its study."""
     fields = {"export": row.id, "configuration": row.configuration, "format": row.format}
     append_event(session, row.study_id, now, f"export_{row.state}", {**fields, **data}, row.trial_id)

@@ -13,8 +13,13 @@ from bln_search.core.exports import OPEN_EXPORTS, ExportKey, ExportRecord
 from bln_search.core.records import RowKey
 from bln_search.core.states import ExportState
 from bln_search.storage.database import Database
-from bln_search.storage.exports.records import append_export_event, make_export, select_exports, set_export_state
-from bln_search.storage.studies.lifecycle import lock_study
+from bln_search.storage.exports.records import (
+    append_export_state_event,
+    make_export_record,
+    select_exports,
+    set_export_state,
+)
+from bln_search.storage.studies.lifecycle import get_and_lock_study
 from bln_search.storage.tables import ExportRow, TrialRow
 
 
@@ -24,7 +29,7 @@ class ExportRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def request(
+    def request_export(
         self, study_id: int, key: ExportKey, account: str, *, keep: timedelta, limit: int | None = None
     ) -> ExportRecord:
         """Request an export; the same request is the same export.
@@ -43,25 +48,25 @@ class ExportRepository:
             UnknownStudyError: The study was deleted.
         """
         try:
-            return self._request(study_id, key, account, keep, limit)
+            return self._find_or_add_export(study_id, key, account, keep, limit)
         except IntegrityError:  # another request stored the same export at the same moment
-            return self._request(study_id, key, account, keep, limit)
+            return self._find_or_add_export(study_id, key, account, keep, limit)
 
-    def find(self, study_id: int, export_id: int) -> ExportRecord | None:
+    def find_export(self, study_id: int, export_id: int) -> ExportRecord | None:
         """An export of a study; None where the study has none of that id."""
         query = select_exports().where(ExportRow.study_id == study_id, ExportRow.id == export_id)
         with self.database.read_session() as session:
             found = session.execute(query).first()
-            return None if found is None else make_export(*found)
+            return None if found is None else make_export_record(*found)
 
-    def list_exports(self, study_id: int, limit: int) -> list[ExportRecord]:
+    def list_newest_exports(self, study_id: int, limit: int) -> list[ExportRecord]:
         """The exports of a study that were requested last, newest first."""
         query = select_exports().where(ExportRow.study_id == study_id)
         query = query.order_by(ExportRow.requested_at.desc(), ExportRow.id.desc()).limit(limit)
         with self.database.read_session() as session:
-            return [make_export(row, trial) for row, trial in session.execute(query)]
+            return [make_export_record(row, trial) for row, trial in session.execute(query)]
 
-    def list_of_row(self, study_id: int, key: RowKey) -> list[ExportRecord]:
+    def list_exports_of_row(self, study_id: int, key: RowKey) -> list[ExportRecord]:
         """The exports of a row of the leaderboard, newest first."""
         query = select_exports().where(
             ExportRow.study_id == study_id,
@@ -72,10 +77,10 @@ class ExportRepository:
         )
         query = query.order_by(ExportRow.requested_at.desc(), ExportRow.id.desc())
         with self.database.read_session() as session:
-            records = [make_export(row, trial) for row, trial in session.execute(query)]
+            records = [make_export_record(row, trial) for row, trial in session.execute(query)]
             return [record for record in records if record.key.row.point == key.point]
 
-    def count_waiting_before(self, record: ExportRecord) -> int:
+    def count_exports_waiting_before(self, record: ExportRecord) -> int:
         """The number of exports that a worker builds before one that waits."""
         earlier = (ExportRow.requested_at < record.requested_at) | (
             (ExportRow.requested_at == record.requested_at) & (ExportRow.id < record.id)
@@ -85,35 +90,37 @@ class ExportRepository:
         with self.database.read_session() as session:
             return session.scalar(query) or 0
 
-    def mark_lost(self, study_id: int, export_id: int) -> None:
+    def mark_archive_lost(self, study_id: int, export_id: int) -> None:
         """Record that the archive of a ready export is gone or damaged, so that another request builds it again."""
         with self.database.write_session() as session:
             row = session.get(ExportRow, export_id, with_for_update=True)
             if row is not None and row.study_id == study_id and row.state == ExportState.READY:
                 set_export_state(row, ExportState.EXPIRED)
 
-    def _request(self, study_id: int, key: ExportKey, account: str, keep: timedelta, limit: int | None) -> ExportRecord:
+    def _find_or_add_export(
+        self, study_id: int, key: ExportKey, account: str, keep: timedelta, limit: int | None
+    ) -> ExportRecord:
         with self.database.write_session() as session:
-            lock_study(session, study_id)  # one request at a time
+            get_and_lock_study(session, study_id)  # one request at a time
             now = self.database.now(session)
-            row = _find_row(session, key)
+            row = _find_export_row(session, key)
             if row is None:
-                _check_limit(session, account, limit)
-                row = _make_row(study_id, key, account, now)
+                _check_account_export_limit(session, account, limit)
+                row = _make_export_row(study_id, key, account, now)
                 session.add(row)
                 session.flush()
-                append_export_event(session, row, now, account=account)
+                append_export_state_event(session, row, now, account=account)
             elif row.state == ExportState.READY:
                 row.expires_at = now + keep
             elif row.state not in OPEN_EXPORTS:
-                _check_limit(session, account, limit)
+                _check_account_export_limit(session, account, limit)
                 set_export_state(row, ExportState.REQUESTED)
                 row.reason, row.tries, row.requested_at, row.account = None, 0, now, account
-                append_export_event(session, row, now, account=account)
-            return make_export(row, session.get_one(TrialRow, row.trial_id))
+                append_export_state_event(session, row, now, account=account)
+            return make_export_record(row, session.get_one(TrialRow, row.trial_id))
 
 
-def _find_row(session: Session, key: ExportKey) -> ExportRow | None:
+def _find_export_row(session: Session, key: ExportKey) -> ExportRow | None:
     query = select(ExportRow).where(
         ExportRow.trial_id == key.trial_id,
         ExportRow.configuration == key.row.configuration.code,
@@ -124,7 +131,7 @@ def _find_row(session: Session, key: ExportKey) -> ExportRow | None:
     return session.scalars(query.with_for_update()).first()
 
 
-def _make_row(study_id: int, key: ExportKey, account: str, now: datetime) -> ExportRow:
+def _make_export_row(study_id: int, key: ExportKey, account: str, now: datetime) -> ExportRow:
     return ExportRow(
         study_id=study_id,
         trial_id=key.trial_id,
@@ -140,7 +147,7 @@ def _make_row(study_id: int, key: ExportKey, account: str, now: datetime) -> Exp
     )
 
 
-def _check_limit(session: Session, account: str, limit: int | None) -> None:
+def _check_account_export_limit(session: Session, account: str, limit: int | None) -> None:
     is_open = ExportRow.account == account, ExportRow.state.in_(OPEN_EXPORTS)
     count = session.scalar(select(func.count()).select_from(ExportRow).where(*is_open)) or 0
     if limit is not None and count >= limit:

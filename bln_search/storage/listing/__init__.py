@@ -1,5 +1,5 @@
 """Lists for the service: filtered, sorted, one page at a time."""
 
-from bln_search.storage.listing.repository import Listing
+from bln_search.storage.listing.page_repository import PageRepository
 
-__all__ = ["Listing"]
+__all__ = ["PageRepository"]

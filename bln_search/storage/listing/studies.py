@@ -11,9 +11,9 @@ from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from bln_search.core.states import ENDED, StudyState, TrialState
-from bln_search.storage.pagination import Page, Sorts, limit_to_page
-from bln_search.storage.studies.eta import TrialThroughput, measure_throughput
-from bln_search.storage.studies.trial_counts import count_trials
+from bln_search.storage.pagination import PageRequest, Sorts, limit_to_page
+from bln_search.storage.studies.eta import TrialThroughput, measure_throughput_by_study
+from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
 from bln_search.storage.tables import StudyRow, StudyTagRow
 
 
@@ -50,13 +50,13 @@ class StudyListItem:
     tags: tuple[str, ...] = ()
 
     @property
-    def num_ended_trials(self) -> int:
+    def num_trials_with_result(self) -> int:
         """Trials that have a result."""
         return sum(self.trials.get(state, 0) for state in ENDED)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyItemWithSpec(StudyListItem):
+class StudyListItemWithSpec(StudyListItem):
     """A study with its specification as JSON."""
 
     spec_json: str
@@ -76,9 +76,9 @@ _COLUMNS = (*(getattr(StudyRow, name) for name in _COLUMN_NAMES), _TAGS)
 _SORTS: Sorts = {"created": StudyRow.id, "name": StudyRow.name, "priority": StudyRow.priority}
 
 
-def list_studies(
+def list_study_page(
     session: Session,
-    page: Page,
+    page: PageRequest,
     *,
     owner: str | None = None,
     states: Sequence[str] = (),
@@ -107,24 +107,24 @@ def list_studies(
     if name:
         query = query.where(StudyRow.name.contains(name, autoescape=True))
     if text:
-        query = query.where(_text_filter(text))
+        query = query.where(_contains_text_condition(text))
     for tag in tags:
         query = query.where(StudyRow.id.in_(select(StudyTagRow.study_id).where(StudyTagRow.tag == tag)))
     if ids is not None:
         query = query.where(StudyRow.id.in_(ids))
     rows = session.execute(limit_to_page(query, page, _SORTS, StudyRow.id)).all()
-    return [StudyListItem(**values) for values in _read_values(session, rows)]
+    return [StudyListItem(**values) for values in _read_study_item_fields(session, rows)]
 
 
-def _text_filter(text: str) -> ColumnElement[bool]:
+def _contains_text_condition(text: str) -> ColumnElement[bool]:
     """Whether name, title or a tag of a study contains a text."""
     small = text.lower()
     tagged = select(StudyTagRow.study_id).where(StudyTagRow.tag.contains(small, autoescape=True))
-    columns = (_in_small_letters(column, small) for column in (StudyRow.name, StudyRow.title))
+    columns = (_lowercase_column(column, small) for column in (StudyRow.name, StudyRow.title))
     return or_(*(column.contains(small, autoescape=True) for column in columns), StudyRow.id.in_(tagged))
 
 
-def _in_small_letters(column: ColumnElement[str] | InstrumentedAttribute[str], text: str) -> ColumnElement[str]:
+def _lowercase_column(column: ColumnElement[str] | InstrumentedAttribute[str], text: str) -> ColumnElement[str]:
     """A column in small letters, as far as a text in small letters can be found in it.
 
     SQLite's `lower` changes ASCII letters only, Postgres' those of the locale of the database.
@@ -137,18 +137,18 @@ def _in_small_letters(column: ColumnElement[str] | InstrumentedAttribute[str], t
     return small
 
 
-def find_study(session: Session, study_id: int) -> StudyItemWithSpec | None:
+def find_study_item(session: Session, study_id: int) -> StudyListItemWithSpec | None:
     """A study; None where there is none."""
     row = session.execute(select(*_COLUMNS, StudyRow.spec).where(StudyRow.id == study_id)).first()
     if row is None:
         return None
-    (values,) = _read_values(session, [row])
-    return StudyItemWithSpec(**values, spec_json=row.spec)
+    (values,) = _read_study_item_fields(session, [row])
+    return StudyListItemWithSpec(**values, spec_json=row.spec)
 
 
-def _read_values(session: Session, rows: Sequence[Any]) -> list[dict[str, Any]]:
-    counts = count_trials(session, [row.id for row in rows])
-    throughput = measure_throughput(session, [row.id for row in rows if row.state == StudyState.RUNNING])
+def _read_study_item_fields(session: Session, rows: Sequence[Any]) -> list[dict[str, Any]]:
+    counts = count_trials_by_study_and_state(session, [row.id for row in rows])
+    throughput = measure_throughput_by_study(session, [row.id for row in rows if row.state == StudyState.RUNNING])
     return [
         {
             **{name: getattr(row, name) for name in _COLUMN_NAMES},

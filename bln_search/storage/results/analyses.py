@@ -32,13 +32,13 @@ class AnalysisRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def find_timestamp(self, study_id: int) -> datetime | None:
+    def find_current_analysis_time(self, study_id: int) -> datetime | None:
         """When the study's current analysis was computed; None where there is none."""
         with self.database.read_session() as session:
             query = select(AnalysisRow.made_at).join(StudyRow, StudyRow.id == AnalysisRow.study_id)
             return session.scalar(query.where(AnalysisRow.study_id == study_id, *_IS_CURRENT))
 
-    def find(self, study_id: int) -> StoredAnalysis | None:
+    def find_current_analysis(self, study_id: int) -> StoredAnalysis | None:
         """The study's current analysis; None where there is none, or only one in another format."""
         with self.database.read_session() as session:
             query = select(AnalysisRow).join(StudyRow, StudyRow.id == AnalysisRow.study_id)
@@ -66,12 +66,12 @@ class AnalysisRepository:
                 AnalysisRow(study_id=study_id, results=results, format=ANALYSIS_FORMAT, made_at=now, body=body)
             )
 
-    def count_results(self, study_id: int) -> int:
+    def count_trials_with_result(self, study_id: int) -> int:
         """The number of trials of the study that have a result."""
         with self.database.read_session() as session:
             return session.scalar(select(StudyRow.results).where(StudyRow.id == study_id)) or 0
 
-    def claim(self, worker: str, study_id: int | None = None) -> int | None:
+    def claim_study_without_analysis(self, worker: str, study_id: int | None = None) -> int | None:
         """Lease a complete study in the queue that has no current analysis and no other worker.
 
         The lease holds for `LEASE`; every heartbeat of the study's runner renews it.
@@ -97,7 +97,7 @@ class AnalysisRepository:
             study.runner, study.runner_until = worker, now + LEASE
             return study.id
 
-    def release(self, worker: str, study_id: int) -> None:
+    def release_study(self, worker: str, study_id: int) -> None:
         """End the lease of `claim`; does nothing where another worker holds it."""
         with self.database.write_session() as session:
             leased = StudyRow.id == study_id, StudyRow.state == StudyState.COMPLETE, StudyRow.runner == worker

@@ -16,8 +16,8 @@ from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState, TrialState
 from bln_search.ranking.row_results import SeedResult
-from bln_search.specs.records import point_json
-from bln_search.specs.trial import TrialSpec, planned_inference_rows
+from bln_search.specs.records import encode_point
+from bln_search.specs.trial import TrialSpec, list_planned_rows
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, TrialRow
 
 _DIVERGED_ID = 0
@@ -37,7 +37,7 @@ EvaluationValues = tuple[int, int, str, str, int, Evaluation]
 """The fields of EvaluationRecord."""
 
 
-class _Trials:
+class _EvaluationColumnsByTrial:
     """The trials of a study in its order, and their evaluations as the driver returns them.
 
     Args:
@@ -48,17 +48,13 @@ class _Trials:
     """
 
     def __init__(
-        self,
-        session: Session,
-        study_id: int,
-        columns: Sequence[Any],
-        required: Sequence[ColumnElement[bool]] = (),
+        self, session: Session, study_id: int, columns: Sequence[Any], required: Sequence[ColumnElement[bool]] = ()
     ) -> None:
         self._session = session
         self._of_study = [TrialRow.study_id == study_id]
         query = select(*_TRIAL).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id).where(*self._of_study)
-        self._trials = _fetch_all(session, query.order_by(TrialRow.position))
-        self._rows = _rows_by_checkpoint(session, self._of_study, columns, required)
+        self._trials = _fetch_unconverted_rows(session, query.order_by(TrialRow.position))
+        self._rows = _fetch_columns_by_checkpoint(session, self._of_study, columns, required)
         self._points: dict[str | None, str] = {}
 
     def __iter__(self) -> Iterator[tuple[int, str, str, int, list[tuple[Any, ...]]]]:
@@ -69,40 +65,42 @@ class _Trials:
         for trial_id, arm, seed, parameters, _, checkpoint_id in self._trials:
             rows = self._rows.get(checkpoint_id)
             if rows:
-                yield trial_id, arm, self._point(parameters), seed, rows
+                yield trial_id, arm, self._encode_point_once(parameters), seed, rows
 
-    def _point(self, parameters: str | None) -> str:
+    def _encode_point_once(self, parameters: str | None) -> str:
         """The point of a trial, parsed once for all seeds."""
         point = self._points.get(parameters)
         if point is None:
-            point = self._points[parameters] = point_json(None if parameters is None else json.loads(parameters))
+            point = self._points[parameters] = encode_point(None if parameters is None else json.loads(parameters))
         return point
 
-    def diverged(self) -> Iterator[EvaluationValues]:
+    def iter_evaluations_of_diverged_trials(self) -> Iterator[EvaluationValues]:
         """The evaluations that trials imply which diverged in training."""
         if any(state == TrialState.DIVERGED for *_, state, _ in self._trials):
             is_diverged = TrialRow.state == TrialState.DIVERGED
             for row in self._session.scalars(
                 select(TrialRow).where(*self._of_study, is_diverged).order_by(TrialRow.position)
             ):
-                yield from _evaluations_of_diverged(row)
+                yield from _iter_planned_evaluations_as_diverged(row)
 
 
-def iterate_evaluations(session: Session, study_id: int, *required: ColumnElement[bool]) -> Iterator[EvaluationValues]:
+def iter_evaluations_of_study(
+    session: Session, study_id: int, *required: ColumnElement[bool]
+) -> Iterator[EvaluationValues]:
     """The evaluations of a study that meet every required condition on their columns."""
     values = (EvaluationRow.state, EvaluationRow.n, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
-    trials = _Trials(session, study_id, (EvaluationRow.id, *_KEY, *values), required)
+    trials = _EvaluationColumnsByTrial(session, study_id, (EvaluationRow.id, *_KEY, *values), required)
     for trial_id, arm, point, seed, rows in trials:
         for _, evaluation_id, configuration, estimate, batch_size, split, condition, state, *others in rows:
-            key = EvaluationKey.from_row(configuration, estimate, batch_size, split, condition)
+            key = EvaluationKey.from_database_row(configuration, estimate, batch_size, split, condition)
             yield evaluation_id, trial_id, arm, point, seed, Evaluation(key, _STATES[state], *others)
-    yield from trials.diverged()
+    yield from trials.iter_evaluations_of_diverged_trials()
 
 
-def read_row_results(session: Session, study_id: int) -> dict[RowKey, list[SeedResult]]:
+def read_results_by_leaderboard_row(session: Session, study_id: int) -> dict[RowKey, list[SeedResult]]:
     """The results of every row of a study, without a record for each evaluation."""
     values = (EvaluationRow.state, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
-    trials = _Trials(session, study_id, (*_KEY, *values))
+    trials = _EvaluationColumnsByTrial(session, study_id, (*_KEY, *values))
     by_point: dict[tuple[str, str], dict[tuple[Any, ...], list[SeedResult]]] = {}
     for _, arm, point, seed, rows in trials:
         of_point = by_point.setdefault((arm, point), {})
@@ -116,23 +114,23 @@ def read_row_results(session: Session, study_id: int) -> dict[RowKey, list[SeedR
             else:
                 results.append(result)
     by_row = {
-        _row_key(arm, point, *row): results
+        _make_row_key(arm, point, *row): results
         for (arm, point), of_point in by_point.items()
         for row, results in of_point.items()
     }
-    for _, _, arm, point, seed, implied in trials.diverged():
+    for _, _, arm, point, seed, implied in trials.iter_evaluations_of_diverged_trials():
         key = implied.key
         result = SeedResult(seed, key.split, key.condition, implied.state, None, None, implied.reason)
-        by_row.setdefault(RowKey.of(arm, point, key), []).append(result)
+        by_row.setdefault(RowKey.of_evaluation(arm, point, key), []).append(result)
     return by_row
 
 
-def _row_key(arm: str, point: str, configuration: str, estimate: str, batch_size: int) -> RowKey:
-    key = EvaluationKey.from_row(configuration, estimate, batch_size, Split.VALIDATION)
-    return RowKey.of(arm, point, key)
+def _make_row_key(arm: str, point: str, configuration: str, estimate: str, batch_size: int) -> RowKey:
+    key = EvaluationKey.from_database_row(configuration, estimate, batch_size, Split.VALIDATION)
+    return RowKey.of_evaluation(arm, point, key)
 
 
-def _rows_by_checkpoint(
+def _fetch_columns_by_checkpoint(
     session: Session,
     of_study: list[ColumnElement[bool]],
     columns: Sequence[Any],
@@ -141,11 +139,11 @@ def _rows_by_checkpoint(
     """Checkpoint and columns of every evaluation, in the order of planning, by checkpoint."""
     checkpoints = select(CheckpointRow.id).join(TrialRow, TrialRow.id == CheckpointRow.trial_id).where(*of_study)
     query = select(EvaluationRow.checkpoint_id, *columns).where(EvaluationRow.checkpoint_id.in_(checkpoints), *required)
-    rows = _fetch_all(session, query.order_by(EvaluationRow.checkpoint_id, EvaluationRow.id))
+    rows = _fetch_unconverted_rows(session, query.order_by(EvaluationRow.checkpoint_id, EvaluationRow.id))
     return {checkpoint_id: list(of_checkpoint) for checkpoint_id, of_checkpoint in groupby(rows, itemgetter(0))}
 
 
-def _fetch_all(session: Session, query: Executable) -> list[tuple[Any, ...]]:
+def _fetch_unconverted_rows(session: Session, query: Executable) -> list[tuple[Any, ...]]:
     """Every row as the driver returns it: there may be hundreds of thousands, and no value needs conversion."""
     result = session.connection().execute(query)
     rows = result.cursor.fetchall()
@@ -153,16 +151,16 @@ def _fetch_all(session: Session, query: Executable) -> list[tuple[Any, ...]]:
     return cast_type("list[tuple[Any, ...]]", rows)
 
 
-def _evaluations_of_diverged(trial: TrialRow) -> Iterator[EvaluationValues]:
+def _iter_planned_evaluations_as_diverged(trial: TrialRow) -> Iterator[EvaluationValues]:
     """A trial that diverged in training counts as diverged under every planned row; no evaluation is stored.
 
     Rows that are not measured on clean images have no metrics under conditions, so those are left out.
     """
     spec = TrialSpec.model_validate_json(trial.spec)
     reason = f"seed {trial.seed}: {trial.reason}"
-    point = point_json(trial.parameters)
-    for configuration, estimate in planned_inference_rows(spec):
-        for batch_size in spec.batch_sizes:
+    point = encode_point(trial.parameters)
+    for configuration, estimate in list_planned_rows(spec):
+        for batch_size in spec.inference_batch_sizes:
             for split in spec.evaluation.evaluated_splits:
                 key = EvaluationKey(configuration, estimate, batch_size, split)
                 evaluation = Evaluation(key, EvaluationState.DIVERGED, 0, reason=reason)

@@ -8,15 +8,24 @@ from dataclasses import dataclass
 from sqlalchemy import select
 
 from bln_search.core.enums import Split
-from bln_search.core.records import DRIFT, GEOMETRY, Drift, Evaluation, EvaluationKey, LayerGeometry, Outcomes, RowKey
+from bln_search.core.records import (
+    DRIFT,
+    GEOMETRY,
+    Evaluation,
+    EvaluationKey,
+    ExampleOutcomes,
+    LayerWeightNormAndCurvature,
+    RowKey,
+    StatisticDrift,
+)
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import Leaderboard, rank_results
+from bln_search.ranking.leaderboard import Leaderboard, rank_results_by_row
 from bln_search.ranking.row_results import SeedResult, TrialEvaluation
-from bln_search.specs.records import point_json
+from bln_search.specs.records import encode_point
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
-from bln_search.storage.results.evaluation_rows import iterate_evaluations, read_row_results
+from bln_search.storage.results.evaluation_rows import iter_evaluations_of_study, read_results_by_leaderboard_row
 from bln_search.storage.results.outcome_codec import decode_outcomes
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
 
@@ -47,33 +56,35 @@ class ResultRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def list_evaluations(self, study_id: int) -> list[EvaluationRecord]:
+    def list_clean_evaluations(self, study_id: int) -> list[EvaluationRecord]:
         """Every evaluation of a study on clean images, without outcomes, in the order of planning.
 
         Two queries read any number of evaluations.
         """
         with self.database.read_session() as session:
             clean = EvaluationRow.condition == ""
-            return [EvaluationRecord(*values) for values in iterate_evaluations(session, study_id, clean)]
+            return [EvaluationRecord(*values) for values in iter_evaluations_of_study(session, study_id, clean)]
 
-    def list_ranking_inputs(self, study_id: int) -> list[TrialEvaluation]:
+    def list_evaluations_for_ranking(self, study_id: int) -> list[TrialEvaluation]:
         """Every evaluation of a study, under every condition, as the ranking reads it."""
         with self.database.read_session() as session:
             return [
                 TrialEvaluation(arm, seed, evaluation, point)
-                for _, _, arm, point, seed, evaluation in iterate_evaluations(session, study_id)
+                for _, _, arm, point, seed, evaluation in iter_evaluations_of_study(session, study_id)
             ]
 
-    def read_row_results(self, study_id: int) -> dict[RowKey, list[SeedResult]]:
+    def read_results_by_leaderboard_row(self, study_id: int) -> dict[RowKey, list[SeedResult]]:
         """The results of every row of a study, under every condition, by row."""
         with self.database.read_session() as session:
-            return read_row_results(session, study_id)
+            return read_results_by_leaderboard_row(session, study_id)
 
     def rank_study(self, study_id: int, spec: StudySpec, *, on: Split | None = None) -> Leaderboard:
         """Every row of a study, ranked on the study's split or another."""
-        return rank_results(self.read_row_results(study_id), on or spec.ranking.split, seeds=len(spec.seeds))
+        return rank_results_by_row(
+            self.read_results_by_leaderboard_row(study_id), on or spec.ranking.split, seeds=len(spec.seeds)
+        )
 
-    def list_trial_evaluations(self, trial_id: int) -> list[Evaluation]:
+    def list_evaluations_of_trial(self, trial_id: int) -> list[Evaluation]:
         """Every evaluation of one trial under every condition with its outcomes, in the order of planning."""
         with self.database.read_session() as session:
             rows = session.execute(
@@ -83,11 +94,11 @@ class ResultRepository:
                 .where(CheckpointRow.trial_id == trial_id)
                 .order_by(EvaluationRow.id)
             )
-            return [make_evaluation(row, outcomes) for row, outcomes in rows]
+            return [make_evaluation_from_row(row, outcomes) for row, outcomes in rows]
 
-    def load_outcomes(self, evaluation_ids: Sequence[int]) -> dict[int, Outcomes]:
+    def load_outcomes_by_evaluation(self, evaluation_ids: Sequence[int]) -> dict[int, ExampleOutcomes]:
         """The outcomes of these evaluations, by id; evaluations without outcomes are left out."""
-        outcomes: dict[int, Outcomes] = {}
+        outcomes: dict[int, ExampleOutcomes] = {}
         columns = (EvaluationRow.id, EvaluationRow.n, OutcomesRow.losses, OutcomesRow.correct)
         query = select(*columns).join(OutcomesRow, OutcomesRow.evaluation_id == EvaluationRow.id)
         for start in range(0, len(evaluation_ids), _BATCH):
@@ -97,7 +108,7 @@ class ResultRepository:
                     outcomes[evaluation_id] = decode_outcomes(losses, correct, n)
         return outcomes
 
-    def find_inference_seconds(self, study_id: int) -> dict[tuple[str, str], float]:
+    def read_inference_seconds_by_arm_and_point(self, study_id: int) -> dict[tuple[str, str], float]:
         """Seconds for a thousand examples by arm and point, the minimum over seeds, where they were measured."""
         minimum: dict[tuple[str, str], float] = {}
         query = select(TrialRow.arm, TrialRow.parameters, CheckpointRow.provenance).join(
@@ -107,11 +118,11 @@ class ResultRepository:
             for arm, parameters, provenance in session.execute(query.where(TrialRow.study_id == study_id)):
                 seconds = provenance.get(Objective.INFERENCE_SECONDS.value)
                 if seconds is not None:
-                    key = arm, point_json(parameters)
+                    key = arm, encode_point(parameters)
                     minimum[key] = min(seconds, minimum.get(key, seconds))
         return minimum
 
-    def list_drifts(self, study_id: int, arm: str, point: str) -> dict[int, list[Drift]]:
+    def read_layer_drifts_by_seed(self, study_id: int, arm: str, point: str) -> dict[int, list[StatisticDrift]]:
         """Drift of every layer of the networks of an arm at a point, by seed."""
         query = select(TrialRow.seed, TrialRow.parameters, CheckpointRow.provenance).join(
             CheckpointRow, CheckpointRow.trial_id == TrialRow.id
@@ -119,28 +130,30 @@ class ResultRepository:
         with self.database.read_session() as session:
             rows = session.execute(query.where(TrialRow.study_id == study_id, TrialRow.arm == arm))
             return {
-                seed: [Drift(**drift) for drift in provenance.get(DRIFT, [])]
+                seed: [StatisticDrift(**drift) for drift in provenance.get(DRIFT, [])]
                 for seed, parameters, provenance in rows
-                if point_json(parameters) == point
+                if encode_point(parameters) == point
             }
 
-    def list_layer_geometries(self, study_id: int) -> dict[tuple[str, str], dict[int, list[LayerGeometry]]]:
+    def read_layer_geometries_by_network(
+        self, study_id: int
+    ) -> dict[tuple[str, str], dict[int, list[LayerWeightNormAndCurvature]]]:
         """Geometry of every layer after every epoch, by arm and point, then by seed; only of networks that have it."""
         query = select(TrialRow.arm, TrialRow.parameters, TrialRow.seed, CheckpointRow.provenance).join(
             CheckpointRow, CheckpointRow.trial_id == TrialRow.id
         )
-        geometries: dict[tuple[str, str], dict[int, list[LayerGeometry]]] = {}
+        geometries: dict[tuple[str, str], dict[int, list[LayerWeightNormAndCurvature]]] = {}
         with self.database.read_session() as session:
             rows = session.execute(query.where(TrialRow.study_id == study_id).order_by(TrialRow.position))
             for arm, parameters, seed, provenance in rows:
-                layers = [LayerGeometry(**layer) for layer in provenance.get(GEOMETRY, [])]
+                layers = [LayerWeightNormAndCurvature(**layer) for layer in provenance.get(GEOMETRY, [])]
                 if layers:
-                    geometries.setdefault((arm, point_json(parameters)), {})[seed] = layers
+                    geometries.setdefault((arm, encode_point(parameters)), {})[seed] = layers
         return geometries
 
 
-def make_evaluation(row: EvaluationRow, outcomes: OutcomesRow | None = None) -> Evaluation:
+def make_evaluation_from_row(row: EvaluationRow, outcomes: OutcomesRow | None = None) -> Evaluation:
     """The evaluation of a row. Raises DamagedRecordError where its outcomes are damaged."""
-    key = EvaluationKey.from_row(row.configuration, row.estimate, row.batch_size, row.split, row.condition)
+    key = EvaluationKey.from_database_row(row.configuration, row.estimate, row.batch_size, row.split, row.condition)
     decoded = None if outcomes is None else decode_outcomes(outcomes.losses, outcomes.correct, row.n)
     return Evaluation(key, EvaluationState(row.state), row.n, row.loss, row.accuracy, row.reason, decoded)

@@ -29,7 +29,7 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
-class SubmittedEvaluation:
+class CheckedEvaluation:
     """A checked evaluation.
 
     Attributes:
@@ -44,7 +44,7 @@ class SubmittedEvaluation:
 
 
 @dataclass(frozen=True)
-class CheckedResults:
+class CheckedExternalResults:
     """Checked results.
 
     Attributes:
@@ -53,7 +53,7 @@ class CheckedResults:
         problems: What is wrong; the other attributes are incomplete unless it is empty.
     """
 
-    evaluations: tuple[SubmittedEvaluation, ...]
+    evaluations: tuple[CheckedEvaluation, ...]
     sha256: str
     problems: tuple[Problem, ...]
 
@@ -66,44 +66,44 @@ class _InvalidOutcomesError(Exception):
         self.key, self.reason = key, reason
 
 
-def check_results(results: ExternalResults) -> CheckedResults:
+def decode_and_check_results(results: ExternalResults) -> CheckedExternalResults:
     """Decode all outcomes and check them against the evaluations."""
-    problems = _structure_problems(results)
+    problems = _find_structure_problems(results)
     if problems:
-        return CheckedResults((), "", tuple(problems[:MAX_PROBLEMS]))
+        return CheckedExternalResults((), "", tuple(problems[:MAX_PROBLEMS]))
     evaluations, digests = [], []
     for position, submitted in enumerate(results.evaluations):
         try:
-            evaluation, outcomes, digest = _decode(
-                submitted, results.examples_under(submitted.condition)[submitted.split]
+            evaluation, outcomes, digest = _decode_evaluation(
+                submitted, results.num_examples_by_split(submitted.condition)[submitted.split]
             )
         except _InvalidOutcomesError as error:
             problems.append(Problem(("evaluations", position, error.key), error.reason))
             if len(problems) == MAX_PROBLEMS:
                 break
             continue
-        evaluations.append(SubmittedEvaluation(submitted.network, evaluation, outcomes))
+        evaluations.append(CheckedEvaluation(submitted.network, evaluation, outcomes))
         digests.append(digest)
     sha256 = hashlib.sha256(b"".join(sorted(digests))).hexdigest()
-    return CheckedResults(tuple(evaluations), sha256, tuple(problems))
+    return CheckedExternalResults(tuple(evaluations), sha256, tuple(problems))
 
 
-def _structure_problems(results: ExternalResults) -> list[Problem]:
+def _find_structure_problems(results: ExternalResults) -> list[Problem]:
     """Problems that are visible without decoding any outcomes."""
-    problems = _name_problems(results)
+    problems = _find_name_problems(results)
     count = len(results.networks)
     seen: dict[object, int] = {}
     for position, evaluation in enumerate(results.evaluations):
         location = "evaluations", position
         if evaluation.network >= count:
             problems.append(Problem((*location, "network"), f"there are {count} networks, numbered from 0"))
-        if not evaluation.configuration.fits(results.method):
+        if not evaluation.configuration.fits_method(results.method):
             message = f"{evaluation.configuration} is not a configuration of the method {results.method}"
             problems.append(Problem((*location, "configuration"), message))
         if evaluation.condition and evaluation.condition not in results.conditions:
             message = f"`conditions` does not have the condition {evaluation.condition}"
             problems.append(Problem((*location, "condition"), message))
-        elif evaluation.split not in results.examples_under(evaluation.condition):
+        elif evaluation.split not in results.num_examples_by_split(evaluation.condition):
             place = f"`conditions.{evaluation.condition}`" if evaluation.condition else "`examples`"
             problems.append(Problem((*location, "split"), f"{place} does not have the split {evaluation.split}"))
         is_measured = evaluation.state is EvaluationState.MEASURED
@@ -115,10 +115,10 @@ def _structure_problems(results: ExternalResults) -> list[Problem]:
         first = seen.setdefault((evaluation.network, evaluation.key), position)
         if first != position:
             problems.append(Problem(location, f"this repeats evaluation {first}: give each network and row once"))
-    return problems or _completeness_problems(results)
+    return problems or _find_missing_values_and_excess(results)
 
 
-def _name_problems(results: ExternalResults) -> list[Problem]:
+def _find_name_problems(results: ExternalResults) -> list[Problem]:
     names = [network.name for network in results.networks]
     fingerprints = [network.sha256 for network in results.networks if network.sha256 is not None]
     return [
@@ -132,7 +132,7 @@ def _name_problems(results: ExternalResults) -> list[Problem]:
     ]
 
 
-def _completeness_problems(results: ExternalResults) -> list[Problem]:
+def _find_missing_values_and_excess(results: ExternalResults) -> list[Problem]:
     """Networks without a value on the split that ranks, and too many losses."""
     ranked = {
         evaluation.network
@@ -145,7 +145,7 @@ def _completeness_problems(results: ExternalResults) -> list[Problem]:
         if network not in ranked
     ]
     measured = (each for each in results.evaluations if each.state is EvaluationState.MEASURED)
-    losses = sum(results.examples_under(each.condition)[each.split] for each in measured)
+    losses = sum(results.num_examples_by_split(each.condition)[each.split] for each in measured)
     if losses > MOST_LOSSES:
         problems.append(
             Problem(("evaluations",), f"they have {losses:,} losses; the largest number is {MOST_LOSSES:,}")
@@ -153,7 +153,7 @@ def _completeness_problems(results: ExternalResults) -> list[Problem]:
     return problems
 
 
-def _decode(submitted: ExternalEvaluation, n: int) -> tuple[Evaluation, tuple[bytes, bytes] | None, bytes]:
+def _decode_evaluation(submitted: ExternalEvaluation, n: int) -> tuple[Evaluation, tuple[bytes, bytes] | None, bytes]:
     """The evaluation of n examples, its encoded outcomes, and a digest of both.
 
     Without correctness it has no accuracy, and its outcomes are stored as incorrect.
@@ -199,15 +199,14 @@ def _inflate_losses(deflated: bytes, n: int) -> NDArray[np.float32]:
     not_finite = np.flatnonzero(~np.isfinite(losses))
     if not_finite.size:
         raise _InvalidOutcomesError(
-            "losses",
-            f"the loss of example {not_finite[0]} is not a finite number: send the evaluation as `diverged`",
+            "losses", f"the loss of example {not_finite[0]} is not a finite number: send the evaluation as `diverged`"
         )
     return losses
 
 
-def order_by_network(evaluations: Sequence[SubmittedEvaluation], count: int) -> list[list[SubmittedEvaluation]]:
+def group_evaluations_by_network(evaluations: Sequence[CheckedEvaluation], count: int) -> list[list[CheckedEvaluation]]:
     """The evaluations of each of `count` networks, in their order."""
-    ordered: list[list[SubmittedEvaluation]] = [[] for _ in range(count)]
+    ordered: list[list[CheckedEvaluation]] = [[] for _ in range(count)]
     for evaluation in evaluations:
         ordered[evaluation.network].append(evaluation)
     return ordered

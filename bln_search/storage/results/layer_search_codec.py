@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import DamagedRecordError, LedgerError
-from bln_search.core.layer_search_record import FoldSums, LayerSearchRecord
-from bln_search.core.per_layer import ConfigurationChoice, ConfigurationSpace
-from bln_search.core.records import Outcomes
+from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
+from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationChoice
+from bln_search.core.records import ExampleOutcomes
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -37,7 +37,7 @@ def decode_arrays(packed: bytes) -> Arrays:
         raise DamagedRecordError(f"stored arrays of a per-layer search are damaged: {error}") from None
 
 
-def encode_sums(sums: FoldSums) -> bytes:
+def encode_fold_sums(sums: FoldScoreSums) -> bytes:
     """Encode sums of losses and of correct predictions."""
     arrays: dict[str, NDArray[Any]] = {
         "losses": sums.losses,
@@ -47,11 +47,13 @@ def encode_sums(sums: FoldSums) -> bytes:
     return encode_arrays(arrays if sums.digits is None else {**arrays, "digits": sums.digits})
 
 
-def decode_sums(packed: bytes) -> FoldSums:
-    """Decode the bytes of `encode_sums`. Raises LedgerError where an array is missing."""
+def decode_fold_sums(packed: bytes) -> FoldScoreSums:
+    """Decode the bytes of `encode_fold_sums`. Raises LedgerError where an array is missing."""
     arrays = decode_arrays(packed)
     try:
-        return FoldSums(arrays.get("digits"), arrays["losses"], arrays["correct"].astype(np.int64), arrays["examples"])
+        return FoldScoreSums(
+            arrays.get("digits"), arrays["losses"], arrays["correct"].astype(np.int64), arrays["examples"]
+        )
     except KeyError as error:
         raise LedgerError(f"stored arrays of a per-layer search lack {error}") from None
 
@@ -73,7 +75,7 @@ def encode_record_outcomes(record: LayerSearchRecord) -> bytes:
     )
 
 
-def encode_body(record: LayerSearchRecord) -> str:
+def encode_record_as_json(record: LayerSearchRecord) -> str:
     """Encode everything but the arrays as JSON."""
     space = record.space
     choices = [
@@ -113,7 +115,7 @@ def decode_record(body: str, sums: bytes, outcomes: bytes) -> LayerSearchRecord:
         bits = np.unpackbits(arrays["correct"], axis=1, count=n).astype(bool)
         test = fields["test"]
         return LayerSearchRecord(
-            space=_decode_space(fields),
+            space=_decode_configuration_space(fields),
             excluded=fields["left_out"],
             evaluations=float(fields["evaluations"]),
             best=tuple(fields["best"]),
@@ -122,24 +124,26 @@ def decode_record(body: str, sums: bytes, outcomes: bytes) -> LayerSearchRecord:
             chosen_uniform=tuple(tuple(digits) for digits in fields["chosen_uniform"]),
             apparent=float(fields["apparent"]),
             apparent_uniform=float(fields["apparent_uniform"]),
-            confirmed=Outcomes(losses[0], correct[0]),
-            confirmed_uniform=Outcomes(losses[1], correct[1]),
+            confirmed=ExampleOutcomes(losses[0], correct[0]),
+            confirmed_uniform=ExampleOutcomes(losses[1], correct[1]),
             effects={(choice, statistic): float(value) for choice, statistic, value in fields["effects"]},
             marginal=bool(fields["marginal"]),
-            sums=decode_sums(sums),
+            sums=decode_fold_sums(sums),
             kept=arrays["kept"],
-            outcomes=tuple(Outcomes(losses, correct) for losses, correct in zip(arrays["losses"], bits, strict=True)),
+            outcomes=tuple(
+                ExampleOutcomes(losses, correct) for losses, correct in zip(arrays["losses"], bits, strict=True)
+            ),
             test=None if test is None else ((test[0][0], test[0][1]), (test[1][0], test[1][1])),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedRecordError(f"a stored per-layer search is damaged: {error}") from None
 
 
-def _decode_space(fields: Mapping[str, Any]) -> ConfigurationSpace:
+def _decode_configuration_space(fields: Mapping[str, Any]) -> ConfigurationSpace:
     return ConfigurationSpace(
         tuple(fields["layers"]),
         tuple(
-            ConfigurationChoice(
+            LayerConfigurationChoice(
                 choice["name"],
                 tuple(choice["layers"]),
                 tuple(tuple(InferenceConfiguration(code) for code in option) for option in choice["options"]),

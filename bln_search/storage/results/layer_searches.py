@@ -11,16 +11,16 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import DamagedRecordError, DataError
-from bln_search.core.layer_search_record import FoldSums, LayerSearchRecord
-from bln_search.specs.records import point_json
+from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
+from bln_search.specs.records import encode_point
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.database import Database
 from bln_search.storage.results.layer_search_codec import (
+    decode_fold_sums,
     decode_record,
-    decode_sums,
-    encode_body,
+    encode_fold_sums,
+    encode_record_as_json,
     encode_record_outcomes,
-    encode_sums,
 )
 from bln_search.storage.tables import CheckpointRow, LayerSearchRow, TrialRow
 
@@ -43,7 +43,7 @@ class LayerSearchRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def is_finished(self, trial_id: int, spec: LayersSpec) -> bool:
+    def is_search_finished(self, trial_id: int, spec: LayersSpec) -> bool:
         """Whether the search `spec` of the trial's network is finished."""
         query = select(LayerSearchRow.checkpoint_id).join(
             CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id
@@ -52,15 +52,15 @@ class LayerSearchRepository:
         with self.database.read_session() as session:
             return session.scalar(query.where(CheckpointRow.trial_id == trial_id, *has_record)) is not None
 
-    def find_progress(self, trial_id: int, spec: LayersSpec) -> tuple[FoldSums, int] | None:
+    def find_saved_sums(self, trial_id: int, spec: LayersSpec) -> tuple[FoldScoreSums, int] | None:
         """The sums of an interrupted enumeration and the number of mini-batches in them; None where there are none."""
         with self.database.read_session() as session:
-            row = _find_row(session, trial_id)
+            row = _find_layer_search_row(session, trial_id)
             if row is None or row.body is not None or row.sums is None or row.spec_digest != spec.digest:
                 return None
-            return decode_sums(row.sums), row.done
+            return decode_fold_sums(row.sums), row.done
 
-    def save_progress(self, trial_id: int, sha256: str, spec: LayersSpec, sums: FoldSums, done: int) -> None:
+    def save_progress(self, trial_id: int, sha256: str, spec: LayersSpec, sums: FoldScoreSums, done: int) -> None:
         """Save the progress of an enumeration, unless another worker has made more progress.
 
         Args:
@@ -73,14 +73,18 @@ class LayerSearchRepository:
         Raises:
             DataError: the trial has another checkpoint by now.
         """
-        self._save(trial_id, sha256, spec, done=done, body=None, sums=encode_sums(sums), outcomes=None)
+        self._save_row_unless_overtaken(
+            trial_id, sha256, spec, done=done, body=None, sums=encode_fold_sums(sums), outcomes=None
+        )
 
     def save_record(self, trial_id: int, sha256: str, spec: LayersSpec, record: LayerSearchRecord) -> None:
         """Save the result of a search in place of an earlier one; arguments and errors as of `save_progress`."""
-        body, outcomes = encode_body(record), encode_record_outcomes(record)
-        self._save(trial_id, sha256, spec, done=0, body=body, sums=encode_sums(record.sums), outcomes=outcomes)
+        body, outcomes = encode_record_as_json(record), encode_record_outcomes(record)
+        self._save_row_unless_overtaken(
+            trial_id, sha256, spec, done=0, body=body, sums=encode_fold_sums(record.sums), outcomes=outcomes
+        )
 
-    def iterate(self, study_id: int) -> Iterator[StoredLayerSearch]:
+    def iter_finished_searches(self, study_id: int) -> Iterator[StoredLayerSearch]:
         """The finished searches of a study in the order of its trials, loaded one at a time."""
         query = (
             select(TrialRow.id)
@@ -92,13 +96,13 @@ class LayerSearchRepository:
         with self.database.read_session() as session:
             trial_ids = list(session.scalars(query))
         for trial_id in trial_ids:
-            search = self._load(trial_id)
+            search = self._find_finished_search(trial_id)
             if search is not None:
                 yield search
 
-    def _load(self, trial_id: int) -> StoredLayerSearch | None:
+    def _find_finished_search(self, trial_id: int) -> StoredLayerSearch | None:
         with self.database.read_session() as session:
-            trial, row = session.get(TrialRow, trial_id), _find_row(session, trial_id)
+            trial, row = session.get(TrialRow, trial_id), _find_layer_search_row(session, trial_id)
             if trial is None or row is None or row.body is None or row.sums is None or row.outcomes is None:
                 return None
             try:
@@ -106,9 +110,9 @@ class LayerSearchRepository:
             except ValidationError as error:
                 raise DamagedRecordError(f"a stored per-layer search is damaged: {error}") from None
             record = decode_record(row.body, row.sums, row.outcomes)
-            return StoredLayerSearch(trial.arm, point_json(trial.parameters), trial.seed, spec, record, row.made_at)
+            return StoredLayerSearch(trial.arm, encode_point(trial.parameters), trial.seed, spec, record, row.made_at)
 
-    def _save(
+    def _save_row_unless_overtaken(
         self,
         trial_id: int,
         sha256: str,
@@ -148,6 +152,6 @@ class LayerSearchRepository:
             )
 
 
-def _find_row(session: Session, trial_id: int) -> LayerSearchRow | None:
+def _find_layer_search_row(session: Session, trial_id: int) -> LayerSearchRow | None:
     query = select(LayerSearchRow).join(CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id)
     return session.scalars(query.where(CheckpointRow.trial_id == trial_id)).one_or_none()

@@ -9,9 +9,9 @@ from sqlalchemy import Row, Select, delete, select
 
 from bln_search.core.enums import ProbeKind
 from bln_search.core.errors import DataError
-from bln_search.core.records import EvaluationKey, Probe
+from bln_search.core.records import EvaluationKey, ProbeResult
 from bln_search.ranking.probe_results import TrialProbe
-from bln_search.specs.records import point_json
+from bln_search.specs.records import encode_point
 from bln_search.storage.database import Database
 from bln_search.storage.row_factories import make_probe_row
 from bln_search.storage.tables import CheckpointRow, ProbeRow, TrialRow
@@ -31,10 +31,11 @@ class ProbeRepository:
         conditions += [] if kinds is None else [ProbeRow.kind.in_(list(kinds))]
         with self.database.read_session() as session:
             return [
-                _make_probe(row) for row in session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id))
+                _make_trial_probe(row)
+                for row in session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id))
             ]
 
-    def list_page(
+    def list_probe_page(
         self, study_id: int, after: int, limit: int, kind: ProbeKind | None = None, arm: str | None = None
     ) -> list[tuple[int, TrialProbe]]:
         """At most `limit` probes of a study with ids above `after`, each with its id; of one kind or arm if given."""
@@ -43,9 +44,11 @@ class ProbeRepository:
         conditions += [] if arm is None else [TrialRow.arm == arm]
         with self.database.read_session() as session:
             rows = session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id).limit(limit))
-            return [(row.id, _make_probe(row)) for row in rows]
+            return [(row.id, _make_trial_probe(row)) for row in rows]
 
-    def replace(self, trial_id: int, sha256: str, kinds: Collection[ProbeKind], probes: Sequence[Probe]) -> None:
+    def replace_probes(
+        self, trial_id: int, sha256: str, kinds: Collection[ProbeKind], probes: Sequence[ProbeResult]
+    ) -> None:
         """Replace the probes of some kinds of a checkpoint atomically.
 
         Args:
@@ -77,7 +80,9 @@ def _select_probes() -> Select[Any]:
     return query.join(ProbeRow, ProbeRow.checkpoint_id == CheckpointRow.id)
 
 
-def _make_probe(row: Row[Any]) -> TrialProbe:
+def _make_trial_probe(row: Row[Any]) -> TrialProbe:
     _, arm, parameters, seed, kind, epoch, *values = tuple(row)
-    key = EvaluationKey.from_row(*values[: len(_KEY)])
-    return TrialProbe(arm, point_json(parameters), seed, Probe(ProbeKind(kind), epoch, key, *values[len(_KEY) :]))
+    key = EvaluationKey.from_database_row(*values[: len(_KEY)])
+    return TrialProbe(
+        arm, encode_point(parameters), seed, ProbeResult(ProbeKind(kind), epoch, key, *values[len(_KEY) :])
+    )

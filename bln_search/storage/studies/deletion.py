@@ -9,14 +9,14 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.errors import StudyBusyError
 from bln_search.core.states import StudyState
-from bln_search.storage.studies.lifecycle import lock_study
+from bln_search.storage.studies.lifecycle import get_and_lock_study
 from bln_search.storage.tables import CheckpointRow, ExportRow, SnapshotRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
 
 
-def delete_study(session: Session, study_id: int, now: datetime) -> list[str]:
+def delete_study_and_list_unneeded_files(session: Session, study_id: int, now: datetime) -> list[str]:
     """Delete a study; results and errors as for `StudyRepository.delete`."""
-    study = lock_study(session, study_id)
+    study = get_and_lock_study(session, study_id)
     running = study.state == StudyState.RUNNING
     if running and (study.owner or (study.runner_until is not None and study.runner_until > now)):
         raise StudyBusyError("the study is running: cancel it, or stop its command, before deleting it")

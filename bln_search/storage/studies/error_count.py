@@ -18,7 +18,7 @@ _RESETTING = (
 """Kinds of events that reset the count: a trial has a result, or a person has changed the state of the study."""
 
 
-def count_recent_errors(session: Session, study_id: int) -> int:
+def count_worker_errors_since_reset(session: Session, study_id: int) -> int:
     """The number of errors since the last event that resets the count."""
     of_study = EventRow.study_id == study_id
     last_reset = select(func.coalesce(func.max(EventRow.number), 0)).where(of_study, EventRow.kind.in_(_RESETTING))

@@ -31,12 +31,12 @@ class RunningTrial:
     epoch_at: datetime | None = None
 
     @property
-    def fraction(self) -> float:
+    def finished_fraction(self) -> float:
         """The part of its epochs that is finished, between 0 and 1."""
         return min(1.0, self.epoch / self.epochs)
 
     @property
-    def expected_total_seconds(self) -> float | None:
+    def expected_training_seconds(self) -> float | None:
         """The duration of the training, if all epochs take as long as the finished ones; None before the first."""
         if self.epoch_at is None:
             return None
@@ -56,19 +56,19 @@ class TrialThroughput:
     running: tuple[RunningTrial, ...] = ()
 
     @property
-    def running_fractions_sum(self) -> float:
+    def sum_of_running_fractions(self) -> float:
         """The finished part of the running trials, in trials."""
-        return sum(trial.fraction for trial in self.running)
+        return sum(trial.finished_fraction for trial in self.running)
 
     @property
-    def seconds_per_trial(self) -> float | None:
+    def mean_seconds_per_trial(self) -> float | None:
         """The mean duration of a trial: of successful attempts, before the first as the epochs so far let expect."""
         if self.seconds is not None:
             return self.seconds
-        expected = [seconds for trial in self.running if (seconds := trial.expected_total_seconds) is not None]
+        expected = [seconds for trial in self.running if (seconds := trial.expected_training_seconds) is not None]
         return sum(expected) / len(expected) if expected else None
 
-    def remaining_seconds(self, waiting: int, now: datetime) -> float | None:
+    def estimate_remaining_seconds(self, waiting: int, now: datetime) -> float | None:
         """Estimate the seconds until every trial has ended, with as many attempts side by side as now.
 
         Args:
@@ -78,20 +78,21 @@ class TrialThroughput:
         Returns:
             The seconds; None before the first epoch of the study.
         """
-        mean = self.seconds_per_trial
+        mean = self.mean_seconds_per_trial
         if mean is None:
             return None
         running = sum(
-            max(self._expect(trial, mean) - (now - trial.started_at).total_seconds(), 0.0) for trial in self.running
+            max(self._estimate_trial_seconds(trial, mean) - (now - trial.started_at).total_seconds(), 0.0)
+            for trial in self.running
         )
         return (running + waiting * mean) / max(1, len(self.running))
 
-    def _expect(self, trial: RunningTrial, mean: float) -> float:
+    def _estimate_trial_seconds(self, trial: RunningTrial, mean: float) -> float:
         """The duration of a running trial. Its own epochs count only before an attempt has succeeded."""
-        return mean if self.seconds is not None else trial.expected_total_seconds or mean
+        return mean if self.seconds is not None else trial.expected_training_seconds or mean
 
 
-def measure_throughput(session: Session, study_ids: Sequence[int]) -> dict[int, TrialThroughput]:
+def measure_throughput_by_study(session: Session, study_ids: Sequence[int]) -> dict[int, TrialThroughput]:
     """The throughput of each of these studies in which an attempt runs or has succeeded."""
     if not study_ids:
         return {}
@@ -103,14 +104,14 @@ def measure_throughput(session: Session, study_ids: Sequence[int]) -> dict[int, 
         .group_by(TrialRow.study_id)
     )
     seconds = {study_id: float(mean) for study_id, mean in session.execute(succeeded)}
-    running = _running_trials_by_study(session, study_ids)
+    running = _read_running_trials_by_study(session, study_ids)
     return {
         study_id: TrialThroughput(seconds.get(study_id), tuple(running.get(study_id, ())))
         for study_id in seconds.keys() | running.keys()
     }
 
 
-def _running_trials_by_study(session: Session, study_ids: Sequence[int]) -> dict[int, list[RunningTrial]]:
+def _read_running_trials_by_study(session: Session, study_ids: Sequence[int]) -> dict[int, list[RunningTrial]]:
     """The running trials by study, each with the newest epoch of its attempt."""
     newest_epoch = (
         select(EventRow.id)
@@ -129,7 +130,8 @@ def _running_trials_by_study(session: Session, study_ids: Sequence[int]) -> dict
     )
     running: dict[int, list[RunningTrial]] = {}
     for study_id, spec, number, started_at, at, data in session.execute(query):
-        trial = RunningTrial(started_at, json.loads(spec)["training"]["epochs"])
+        values = json.loads(spec)
+        trial = RunningTrial(started_at, values.get("horizon") or values["training"]["epochs"])
         if data is not None and data.get("attempt") == number and data["epoch"] > 0:
             trial = RunningTrial(started_at, trial.epochs, data["epoch"], at)
         running.setdefault(study_id, []).append(trial)

@@ -11,25 +11,25 @@ from sqlalchemy.orm import Session
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import list_planned_trials
+from bln_search.specs.trial import list_planned_trial_specs
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
-from bln_search.storage.results.external_results import SubmittedEvaluation, order_by_network
-from bln_search.storage.row_factories import make_evaluation_row, make_study_row, make_trial_rows
-from bln_search.storage.studies.lifecycle import account_event_data
-from bln_search.storage.studies.submissions import Submission, find_submission, record_submission
+from bln_search.storage.results.external_results import CheckedEvaluation, group_evaluations_by_network
+from bln_search.storage.row_factories import make_evaluation_row, make_study_row, make_waiting_trial_rows
+from bln_search.storage.studies.lifecycle import make_account_event_data
+from bln_search.storage.studies.submissions import Submission, find_submitted_study_id, record_submission
 from bln_search.storage.tables import CheckpointRow, OutcomesRow, StudyRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
 
 
-class ExternalStudies:
+class ExternalStudyRepository:
     """Stores studies with external results."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def submit(
-        self, study: StudySpec, evaluations: tuple[SubmittedEvaluation, ...], owner: str, key: str | None = None
+    def submit_complete_study(
+        self, study: StudySpec, evaluations: tuple[CheckedEvaluation, ...], owner: str, key: str | None = None
     ) -> Submission:
         """Store a complete study with all its evaluations atomically; equal results of the same owner are stored once.
 
@@ -48,19 +48,21 @@ class ExternalStudies:
             return self._submit(study, evaluations, owner, key)
 
     def _submit(
-        self, study: StudySpec, evaluations: tuple[SubmittedEvaluation, ...], owner: str, key: str | None
+        self, study: StudySpec, evaluations: tuple[CheckedEvaluation, ...], owner: str, key: str | None
     ) -> Submission:
         is_same = StudyRow.owner == owner, StudyRow.name == study.name, StudyRow.digest == study.digest
         with self.database.write_session() as session:
-            existing_id = find_submission(session, owner, key, study.digest)
+            existing_id = find_submitted_study_id(session, owner, key, study.digest)
             if existing_id is None:
                 existing_id = session.scalar(select(StudyRow.id).where(*is_same))
-                study_id = existing_id or self._add(session, study, evaluations, owner)
+                study_id = existing_id or self._add_study(session, study, evaluations, owner)
                 record_submission(session, owner, key, study.digest, study_id)
                 return Submission(study_id, new=existing_id is None)
             return Submission(existing_id, new=False)
 
-    def _add(self, session: Session, study: StudySpec, evaluations: tuple[SubmittedEvaluation, ...], owner: str) -> int:
+    def _add_study(
+        self, session: Session, study: StudySpec, evaluations: tuple[CheckedEvaluation, ...], owner: str
+    ) -> int:
         """Add the study in the state from which a worker analyses it; return its id."""
         assert study.external is not None, "the caller made it from results"
         now = self.database.now(session)
@@ -68,16 +70,16 @@ class ExternalStudies:
         row.state, row.results, row.started_at, row.ended_at = StudyState.COMPLETE, len(study.seeds), now, now
         session.add(row)
         session.flush()
-        trials = make_trial_rows(list_planned_trials(study), row.id)
+        trials = make_waiting_trial_rows(list_planned_trial_specs(study), row.id)
         for trial in trials:
             trial.state = TrialState.FINISHED
         session.add_all(trials)
         session.flush()
-        by_network = order_by_network(evaluations, len(trials))
+        by_network = group_evaluations_by_network(evaluations, len(trials))
         for trial, of_network in zip(trials, by_network, strict=True):
             _add_network(session, study.external, trial, of_network, now)
-        append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **account_event_data(owner)})
-        append_event(session, row.id, now, f"study_{StudyState.COMPLETE}", account_event_data(owner))
+        append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **make_account_event_data(owner)})
+        append_event(session, row.id, now, f"study_{StudyState.COMPLETE}", make_account_event_data(owner))
         return row.id
 
 
@@ -85,7 +87,7 @@ def _add_network(
     session: Session,
     external: ExternalSpec,
     trial: TrialRow,
-    evaluations: list[SubmittedEvaluation],
+    evaluations: list[CheckedEvaluation],
     now: datetime,
 ) -> None:
     """Add the evaluations of a network, and a checkpoint without a file that they belong to."""

@@ -8,11 +8,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import UnknownStudyError
-from bln_search.core.states import StopRequest, StudyState, TrialState, check_transition
+from bln_search.core.states import StopRequest, StudyState, TrialState, check_state_transition
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import list_planned_trials
+from bln_search.specs.trial import count_trials_at_most, list_planned_trial_specs
 from bln_search.storage.events import append_event
-from bln_search.storage.row_factories import make_study_row, make_trial_rows
+from bln_search.storage.row_factories import make_study_row, make_waiting_trial_rows
 from bln_search.storage.tables import StudyRow
 
 OPEN_STATES = (StudyState.ACCEPTED, StudyState.RUNNING)
@@ -21,7 +21,7 @@ OPEN_STATES = (StudyState.ACCEPTED, StudyState.RUNNING)
 _END_STATES = (StudyState.COMPLETE, StudyState.INTERRUPTED, StudyState.CANCELLED, StudyState.FAILED)
 
 
-def lock_study(session: Session, study_id: int) -> StudyRow:
+def get_and_lock_study(session: Session, study_id: int) -> StudyRow:
     """The row of a study, locked for the transaction. Raises UnknownStudyError where there is none."""
     study = session.get(StudyRow, study_id, with_for_update=True)
     if study is None:
@@ -29,7 +29,7 @@ def lock_study(session: Session, study_id: int) -> StudyRow:
     return study
 
 
-def accept_study(session: Session, study: StudySpec, now: datetime, owner: str = "") -> tuple[int, bool]:
+def store_study_once(session: Session, study: StudySpec, now: datetime, owner: str = "") -> tuple[int, bool]:
     """Store a study with its trials; the same study of the same owner is stored once.
 
     Returns:
@@ -39,16 +39,18 @@ def accept_study(session: Session, study: StudySpec, now: datetime, owner: str =
     existing_id = session.scalar(select(StudyRow.id).where(*is_same))
     if existing_id is not None:
         return existing_id, False
-    trials = list_planned_trials(study)
-    row = make_study_row(study, now, owner, max(len(trials), study.num_sampled_points * len(study.seeds)))
+    trials = list_planned_trial_specs(study)
+    row = make_study_row(study, now, owner, count_trials_at_most(study))
     session.add(row)
     session.flush()
-    session.add_all(make_trial_rows(trials, row.id))
-    append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **account_event_data(owner or None)})
+    session.add_all(make_waiting_trial_rows(trials, row.id))
+    append_event(
+        session, row.id, now, "study_accepted", {"digest": study.digest, **make_account_event_data(owner or None)}
+    )
     return row.id, True
 
 
-def account_event_data(account: str | None) -> dict[str, str]:
+def make_account_event_data(account: str | None) -> dict[str, str]:
     """The part of the data of an event that names the account whose request it records; empty for None."""
     return {} if account is None else {"account": account}
 
@@ -66,9 +68,9 @@ def set_study_state(
         account: Account that requested the change; None for a process.
 
     Raises:
-        TransitionError: `state` cannot follow the present one.
+        StateTransitionError: `state` cannot follow the present one.
     """
-    check_transition(StudyState(study.state), state)
+    check_state_transition(StudyState(study.state), state)
     study.state = state
     study.revision += 1
     if state is StudyState.RUNNING:
@@ -76,18 +78,18 @@ def set_study_state(
         study.ended_at = None
     elif state in _END_STATES:
         study.ended_at = now
-    data = {**({} if study.reason is None else {"reason": study.reason}), **account_event_data(account)}
+    data = {**({} if study.reason is None else {"reason": study.reason}), **make_account_event_data(account)}
     append_event(session, study.id, now, f"study_{state}", data)
 
 
-def released_state(study: StudyRow) -> StudyState:
+def state_after_release(study: StudyRow) -> StudyState:
     """The state of an unfinished study that no process runs any more."""
     if study.request is not None:
         return StopRequest(study.request).target_state
     return StudyState.ACCEPTED if study.owner else StudyState.INTERRUPTED
 
 
-def final_state(study: StudyRow, unfinished: set[str], *, exhausted: bool) -> StudyState:
+def state_after_run(study: StudyRow, unfinished: set[str], *, exhausted: bool) -> StudyState:
     """The state of a study whose run has ended.
 
     Args:
@@ -99,4 +101,4 @@ def final_state(study: StudyRow, unfinished: set[str], *, exhausted: bool) -> St
         return StudyState.COMPLETE
     if study.request is None and exhausted and unfinished == {TrialState.FAILED}:
         return StudyState.FAILED
-    return released_state(study)
+    return state_after_release(study)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import AmbiguousStudyError
-from bln_search.core.names import ambiguous_name_message
+from bln_search.core.names import ambiguous_study_name_message
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import StudySpec
@@ -47,7 +47,7 @@ def find_header(connection: Connection, study_id: int) -> StudyHeader | None:
     return None if row is None else StudyHeader(study_id, *row)
 
 
-def find_row(session: Session, name_or_id: str) -> StudyRow | None:
+def find_study_row(session: Session, name_or_id: str) -> StudyRow | None:
     """The study of that id, otherwise the newest one of that name; see `StudyRepository.find`."""
     if name_or_id.isascii() and name_or_id.isdigit() and len(name_or_id) < 10:
         row = session.get(StudyRow, int(name_or_id))
@@ -56,12 +56,12 @@ def find_row(session: Session, name_or_id: str) -> StudyRow | None:
     named = select(StudyRow.owner, func.max(StudyRow.id).label("newest")).where(StudyRow.name == name_or_id)
     newest = {row.owner: row.newest for row in session.execute(named.group_by(StudyRow.owner))}
     if len(newest) > 1 and "" not in newest:
-        raise AmbiguousStudyError(ambiguous_name_message(name_or_id, newest))
+        raise AmbiguousStudyError(ambiguous_study_name_message(name_or_id, newest))
     study_id = newest.get("") or next(iter(newest.values()), None)
     return None if study_id is None else session.get(StudyRow, study_id)
 
 
-def make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
+def make_study_record(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
     """The record of a row.
 
     Args:

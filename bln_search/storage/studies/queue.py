@@ -10,13 +10,18 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from bln_search.core.errors import StaleRevisionError, StudyBusyError
-from bln_search.core.states import StopRequest, StudyState, check_transition
+from bln_search.core.states import StopRequest, StudyState, check_state_transition
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
-from bln_search.storage.studies.lifecycle import accept_study, account_event_data, lock_study, set_study_state
-from bln_search.storage.studies.submissions import Submission, find_submission, record_submission
+from bln_search.storage.studies.lifecycle import (
+    get_and_lock_study,
+    make_account_event_data,
+    set_study_state,
+    store_study_once,
+)
+from bln_search.storage.studies.submissions import Submission, find_submitted_study_id, record_submission
 from bln_search.storage.studies.tags import TAG_CHANGES, change_tags
 from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow
 from bln_search.storage.trials.attempts import AttemptRepository
@@ -32,7 +37,7 @@ class StudyQueue:
         self.database = database
         self._attempts = AttemptRepository(database)
 
-    def submit(self, spec: StudySpec, owner: str, key: str | None = None, limit: int | None = None) -> Submission:
+    def submit_study(self, spec: StudySpec, owner: str, key: str | None = None, limit: int | None = None) -> Submission:
         """Store a study for a worker to claim; the same study of the same owner is the same study.
 
         Args:
@@ -50,7 +55,7 @@ class StudyQueue:
         except IntegrityError:  # another request stored the same study at the same moment
             return self._submit(spec, owner, key, limit)
 
-    def is_known(self, spec: StudySpec, owner: str, key: str | None) -> bool:
+    def is_already_submitted(self, spec: StudySpec, owner: str, key: str | None) -> bool:
         """Whether the study was submitted before, under this key or as the same study."""
         is_same = (StudyRow.owner == owner, StudyRow.name == spec.name, StudyRow.digest == spec.digest)
         with self.database.read_session() as session:
@@ -60,16 +65,16 @@ class StudyQueue:
 
     def _submit(self, spec: StudySpec, owner: str, key: str | None, limit: int | None) -> Submission:
         with self.database.write_session() as session:
-            earlier_id = find_submission(session, owner, key, spec.digest)
+            earlier_id = find_submitted_study_id(session, owner, key, spec.digest)
             if earlier_id is not None:
                 return Submission(earlier_id, new=False)
-            study_id, new = accept_study(session, spec, self.database.now(session), owner)
+            study_id, new = store_study_once(session, spec, self.database.now(session), owner)
             if new:
-                _check_limit(session, owner, limit)
+                _check_owner_study_limit(session, owner, limit)
             record_submission(session, owner, key, spec.digest, study_id)
             return Submission(study_id, new)
 
-    def claim(self, worker: str, is_alive: Callable[[str], bool], cap: int) -> int | None:
+    def claim_next_study(self, worker: str, is_alive: Callable[[str], bool], cap: int) -> int | None:
         """Lease the next study to a worker and mark it as running.
 
         Order: highest priority, then the owner with fewest running studies, then the owner who has waited longest for a
@@ -83,9 +88,9 @@ class StudyQueue:
         Returns:
             The id of the study; None for an empty queue.
         """
-        self._reclaim_expired(worker, is_alive)
+        self._requeue_or_fail_expired_studies(worker, is_alive)
         with self.database.write_session() as session:
-            study = _find_next(session, cap)
+            study = _find_and_lock_next_study(session, cap)
             if study is None:
                 return None
             now = self.database.now(session)
@@ -94,7 +99,7 @@ class StudyQueue:
             set_study_state(session, study, StudyState.RUNNING, now)
             return study.id
 
-    def _reclaim_expired(self, worker: str, is_alive: Callable[[str], bool]) -> None:
+    def _requeue_or_fail_expired_studies(self, worker: str, is_alive: Callable[[str], bool]) -> None:
         """Return studies to the queue whose worker is gone; a study on which many workers died has failed.
 
         `worker` runs no study when it claims one: a study leased to it is one that it could not release.
@@ -108,7 +113,7 @@ class StudyQueue:
                 has_live_runner = study.runner and until is not None and until > now and is_alive(study.runner)
                 if has_live_runner and study.runner != worker:
                     continue
-                self._attempts.reclaim_attempts(session, study.id)
+                self._attempts.end_attempts_and_reopen_trials(session, study.id)
                 study.losses += study.runner != worker
                 study.runner = study.runner_until = None
                 request, study.request = study.request, None
@@ -138,21 +143,25 @@ class StudyQueue:
 
         Raises:
             UnknownStudyError: There is no such study.
-            TransitionError: The study's state does not allow it.
+            StateTransitionError: The study's state does not allow it.
         """
         state = request.target_state
         with self.database.write_session() as session:
-            study = lock_study(session, study_id)
+            study = get_and_lock_study(session, study_id)
             if study.state == state:
                 return
-            check_transition(StudyState(study.state), state)
+            check_state_transition(StudyState(study.state), state)
             if study.state != StudyState.RUNNING:
                 set_study_state(session, study, state, self.database.now(session), account)
             elif study.request != request:
                 study.request = request
                 study.revision += 1
                 append_event(
-                    session, study_id, self.database.now(session), f"{request}_requested", account_event_data(account)
+                    session,
+                    study_id,
+                    self.database.now(session),
+                    f"{request}_requested",
+                    make_account_event_data(account),
                 )
 
     def resume(self, study_id: int, limit: int | None = None, account: str | None = None) -> None:
@@ -168,23 +177,23 @@ class StudyQueue:
             StudyBusyError: The owner has too many studies (see `submit`), or the study has no owner.
         """
         with self.database.write_session() as session:
-            study = lock_study(session, study_id)
+            study = get_and_lock_study(session, study_id)
             if study.state == StudyState.RUNNING and study.request is not None:
                 study.request = None
                 study.revision += 1
                 append_event(
-                    session, study_id, self.database.now(session), "request_withdrawn", account_event_data(account)
+                    session, study_id, self.database.now(session), "request_withdrawn", make_account_event_data(account)
                 )
             elif not study.owner:
                 raise StudyBusyError("this study belongs to a command, not to the queue: `bln-search run` resumes it")
             elif study.state not in (StudyState.ACCEPTED, StudyState.RUNNING):
-                check_transition(StudyState(study.state), StudyState.ACCEPTED)
+                check_state_transition(StudyState(study.state), StudyState.ACCEPTED)
                 was_paused = study.state == StudyState.PAUSED
                 study.reason, study.losses = None, 0
                 set_study_state(session, study, StudyState.ACCEPTED, self.database.now(session), account)
-                _check_limit(session, study.owner, None if was_paused else limit)
+                _check_owner_study_limit(session, study.owner, None if was_paused else limit)
 
-    def update(
+    def update_study_metadata(
         self,
         study_id: int,
         changes: Mapping[str, str | int | Sequence[str]],
@@ -209,7 +218,7 @@ class StudyQueue:
         columns = {name: value for name, value in changes.items() if name not in TAG_CHANGES}
         tags = {name: cast("Sequence[str]", changes[name]) for name in TAG_CHANGES if name in changes}
         with self.database.write_session() as session:
-            study = lock_study(session, study_id)
+            study = get_and_lock_study(session, study_id)
             if revision is not None and study.revision != revision:
                 raise StaleRevisionError(
                     f"the study was changed meanwhile: it has revision {study.revision}, not {revision}; read it again"
@@ -227,11 +236,11 @@ class StudyQueue:
                 changed = sorted([*changed, "tags"])
             if changed:
                 study.revision += 1
-                data = {"fields": changed, **account_event_data(account)}
+                data = {"fields": changed, **make_account_event_data(account)}
                 append_event(session, study_id, self.database.now(session), "study_changed", data)
 
 
-def _find_next(session: Session, cap: int) -> StudyRow | None:
+def _find_and_lock_next_study(session: Session, cap: int) -> StudyRow | None:
     """Lock the next study together with its owner, so that no other worker counts the owner's running studies."""
     other = aliased(StudyRow)
     running = (
@@ -260,14 +269,14 @@ def _find_next(session: Session, cap: int) -> StudyRow | None:
     return study
 
 
-def _check_limit(session: Session, owner: str, limit: int | None) -> None:
-    if limit is not None and _count_open(session, owner) > limit:
+def _check_owner_study_limit(session: Session, owner: str, limit: int | None) -> None:
+    if limit is not None and _count_open_studies(session, owner) > limit:
         raise StudyBusyError(
             f"{limit} of your studies wait, run or are paused, which is the limit: finish or delete some"
         )
 
 
-def _count_open(session: Session, owner: str) -> int:
+def _count_open_studies(session: Session, owner: str) -> int:
     """Studies of the owner that wait, run or pause."""
     session.execute(select(AccountRow.name).where(AccountRow.name == owner).with_for_update())
     states = (StudyState.ACCEPTED, StudyState.RUNNING, StudyState.PAUSED)

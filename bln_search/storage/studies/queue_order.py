@@ -39,7 +39,7 @@ class QueuePlace:
 
 
 def read_queue_places(session: Session, limit: int) -> dict[int, QueuePlace]:
-    """The places of the waiting studies by id, in the order of `sort_by_claim_order`.
+    """The places of the waiting studies by id, in the order of `predict_claim_order`.
 
     Args:
         session: An open session.
@@ -57,11 +57,11 @@ def read_queue_places(session: Session, limit: int) -> dict[int, QueuePlace]:
     running_of = {study.id: running.get(study.owner, 0) for study in waiting}
     return {
         study_id: QueuePlace(number, running_of[study_id], running_of[study_id] >= limit)
-        for number, study_id in enumerate(sort_by_claim_order(waiting, running, claimed_at, limit), start=1)
+        for number, study_id in enumerate(predict_claim_order(waiting, running, claimed_at, limit), start=1)
     }
 
 
-def sort_by_claim_order(
+def predict_claim_order(
     waiting: Iterable[WaitingStudy], running: Mapping[str, int], claimed_at: Mapping[str, datetime], limit: int
 ) -> tuple[int, ...]:
     """Return the ids of waiting studies in the order in which workers claim them, if no study ends meanwhile.

@@ -14,14 +14,19 @@ from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
-from bln_search.storage.migration import check_revision
-from bln_search.storage.studies.deletion import delete_study
-from bln_search.storage.studies.error_count import WORKER_ERROR, count_recent_errors
-from bln_search.storage.studies.lifecycle import OPEN_STATES, accept_study, final_state, set_study_state
-from bln_search.storage.studies.lookup import StudyHeader, find_header, find_row, make_study
-from bln_search.storage.studies.trial_counts import count_trials
-from bln_search.storage.tables import StudyRow, TrialRow
-from bln_search.storage.trials.attempts import AttemptRepository, list_running, set_trial_state, waiting_state
+from bln_search.storage.migration import check_schema_revision
+from bln_search.storage.studies.deletion import delete_study_and_list_unneeded_files
+from bln_search.storage.studies.error_count import WORKER_ERROR, count_worker_errors_since_reset
+from bln_search.storage.studies.lifecycle import OPEN_STATES, set_study_state, state_after_run, store_study_once
+from bln_search.storage.studies.lookup import StudyHeader, find_header, find_study_row, make_study_record
+from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
+from bln_search.storage.tables import EventRow, StudyRow, TrialRow
+from bln_search.storage.trials.attempts import (
+    AttemptRepository,
+    choose_waiting_state,
+    list_running_attempts,
+    set_trial_state,
+)
 
 
 class StudyRepository:
@@ -31,10 +36,10 @@ class StudyRepository:
         self.database = database
         self._attempts = AttemptRepository(database)
 
-    def accept(self, spec: StudySpec) -> int:
+    def store_study_once(self, spec: StudySpec) -> int:
         """Store a study with its trials atomically and return its id; an equal study is stored once."""
         with self.database.write_session() as session:
-            return accept_study(session, spec, self.database.now(session))[0]
+            return store_study_once(session, spec, self.database.now(session))[0]
 
     def get(self, study_id: int) -> StudyRecord:
         """The study of that id. Raises UnknownStudyError if there is none."""
@@ -42,9 +47,9 @@ class StudyRepository:
             row = session.get(StudyRow, study_id, options=[joinedload(StudyRow.tag_rows)])
             if row is None:
                 raise UnknownStudyError(f"there is no study {study_id}")
-            return make_study(row, count_trials(session, [study_id]).get(study_id, {}))
+            return make_study_record(row, count_trials_by_study_and_state(session, [study_id]).get(study_id, {}))
 
-    def find(self, name_or_id: str) -> StudyRecord:
+    def get_by_name_or_id(self, name_or_id: str) -> StudyRecord:
         """The study of that id, otherwise the newest one of that name.
 
         Studies of commands, which have no owner, come before those of accounts.
@@ -54,27 +59,27 @@ class StudyRepository:
             AmbiguousStudyError: several accounts have a study of that name.
         """
         with self.database.read_session() as session:
-            row = find_row(session, name_or_id)
+            row = find_study_row(session, name_or_id)
             if row is None:
                 raise UnknownStudyError(
                     f"there is no study {name_or_id!r} in {self.database}", "`bln-search list` prints the existing ones"
                 )
-            return make_study(row, count_trials(session, [row.id]).get(row.id, {}))
+            return make_study_record(row, count_trials_by_study_and_state(session, [row.id]).get(row.id, {}))
 
     def find_header(self, study_id: int) -> StudyHeader | None:
         """The header of a study, in one small query; None where there is no such study."""
-        with self.database.connect() as connection:
+        with self.database.open_plain_connection() as connection:
             return find_header(connection, study_id)
 
     def list_studies(self) -> list[StudyRecord]:
         """Every study, newest first; three queries for any number of studies."""
         with self.database.read_session() as session:
-            counts = count_trials(session)
+            counts = count_trials_by_study_and_state(session)
             query = select(StudyRow).options(selectinload(StudyRow.tag_rows))
             rows = session.scalars(query.order_by(StudyRow.id.desc()))
-            return [make_study(row, counts.get(row.id, {})) for row in rows]
+            return [make_study_record(row, counts.get(row.id, {})) for row in rows]
 
-    def start(self, study_id: int, is_alive: Callable[[str], bool], runner: str | None = None) -> None:
+    def lease_and_start(self, study_id: int, is_alive: Callable[[str], bool], runner: str | None = None) -> None:
         """Lease the study to a runner and mark it as running; trials of lost attempts open again.
 
         Args:
@@ -92,21 +97,21 @@ class StudyRepository:
             if holder is not None and holder != runner and until is not None and is_alive(holder) and until > now:
                 raise StudyBusyError(f"{holder} runs this study: wait for it, or stop it first")
             study.runner, study.runner_until = runner, now + LEASE
-            for attempt, trial in list_running(session, study_id):
+            for attempt, trial in list_running_attempts(session, study_id):
                 if is_alive(attempt.worker) and attempt.lease_until > now:
                     raise StudyBusyError(
                         f"{attempt.worker} runs this study (trial {trial.arm} seed {trial.seed}, last heartbeat at "
                         f"{attempt.heartbeat_at:%H:%M:%S} UTC): wait for it, or stop it first"
                     )
-            self._attempts.reclaim_attempts(session, study_id)
+            self._attempts.end_attempts_and_reopen_trials(session, study_id)
             for trial in session.scalars(_select_failed_trials(study_id)).all():
-                set_trial_state(session, trial, waiting_state(session, trial))
+                set_trial_state(session, trial, choose_waiting_state(session, trial))
                 trial.reason = None
             if study.state != StudyState.COMPLETE and not (study.owner and study.state == StudyState.RUNNING):
                 set_study_state(session, study, StudyState.RUNNING, now)
                 study.request = study.reason = None
 
-    def finish(
+    def finish_run(
         self, study_id: int, *, exhausted: bool = True, runner: str | None = None, reason: str | None = None
     ) -> StudyState:
         """End the run of a study.
@@ -132,27 +137,29 @@ class StudyRepository:
         """
         with self.database.write_session() as session:
             study = session.get_one(StudyRow, study_id, with_for_update=True)
-            if list_running(session, study_id) or (runner is not None and study.runner != runner):
+            if list_running_attempts(session, study_id) or (runner is not None and study.runner != runner):
                 return StudyState(study.state)
             states = set(session.scalars(select(TrialRow.state).where(TrialRow.study_id == study_id).distinct()))
             unfinished = states - {state.value for state in ENDED}
-            state = final_state(study, unfinished, exhausted=exhausted and reason is None)
+            state = state_after_run(study, unfinished, exhausted=exhausted and reason is None)
             study.runner = study.runner_until = None
             study.request = None
-            study.reason = reason or (_first_failure(session, study_id) if state is StudyState.FAILED else None)
+            study.reason = reason or (
+                _find_first_failure_reason(session, study_id) if state is StudyState.FAILED else None
+            )
             if study.state != state:
                 set_study_state(session, study, state, self.database.now(session))
             return state
 
-    def fail(self, study_id: int, runner: str, reason: str) -> None:
+    def fail_unless_claimed(self, study_id: int, runner: str, reason: str) -> None:
         """Mark a study as failed because no worker can complete it, unless another process has claimed it."""
         with self.database.write_session() as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
             if study is not None and study.runner in (runner, None) and study.state in OPEN_STATES:
-                self._attempts.reclaim_attempts(session, study_id)
-                self._fail(session, study, reason)
+                self._attempts.end_attempts_and_reopen_trials(session, study_id)
+                self._set_study_failed(session, study, reason)
 
-    def record_worker_error(self, study_id: int, runner: str, reason: str, limit: int) -> bool:
+    def record_worker_error_or_fail(self, study_id: int, runner: str, reason: str, limit: int) -> bool:
         """Record an unexpected error of a worker in a study, which fails at the `limit`-th one in a row.
 
         The count starts anew when a trial ends or a person changes the study's state. No attempt is left running,
@@ -175,18 +182,18 @@ class StudyRepository:
             append_event(session, study_id, self.database.now(session), WORKER_ERROR, data)
             if study.runner not in (runner, None) or study.state not in OPEN_STATES:
                 return False
-            self._attempts.reclaim_attempts(session, study_id)
-            if count_recent_errors(session, study_id) < limit:
+            self._attempts.end_attempts_and_reopen_trials(session, study_id)
+            if count_worker_errors_since_reset(session, study_id) < limit:
                 return False
-            self._fail(session, study, reason)
+            self._set_study_failed(session, study, reason)
             return True
 
-    def _fail(self, session: Session, study: StudyRow, reason: str) -> None:
+    def _set_study_failed(self, session: Session, study: StudyRow, reason: str) -> None:
         study.runner = study.runner_until = study.request = None
         study.reason = reason
         set_study_state(session, study, StudyState.FAILED, self.database.now(session))
 
-    def read_stop_request(self, study_id: int, runner: str) -> StopRequest | None:
+    def find_stop_request(self, study_id: int, runner: str) -> StopRequest | None:
         """The pending request to pause or cancel the study that `runner` runs; None if there is none.
 
         Raises:
@@ -194,7 +201,7 @@ class StudyRepository:
             SchemaChangedError: the database was upgraded meanwhile.
         """
         with self.database.read_session() as session:
-            check_revision(session)
+            check_schema_revision(session)
             row = session.execute(select(StudyRow.runner, StudyRow.request).where(StudyRow.id == study_id)).first()
         if row is None:
             raise LeaseLostError(f"study {study_id} was deleted")
@@ -202,13 +209,15 @@ class StudyRepository:
             raise LeaseLostError(f"study {study_id} is run by {row.runner or 'no process'} now")
         return StopRequest(row.request) if row.request else None
 
-    def record_search_end(self, study_id: int, arm: str, reason: str) -> None:
-        """Record that the search of an arm ended with fewer points than requested."""
+    def record_incomplete_search(self, study_id: int, arm: str, reason: str) -> None:
+        """Record once that the search of an arm ended with fewer points than requested."""
+        data = {"arm": arm, "reason": reason}
         with self.database.write_session() as session:
-            data = {"arm": arm, "reason": reason}
-            append_event(session, study_id, self.database.now(session), "search_ended", data)
+            recorded = select(EventRow.data).where(EventRow.study_id == study_id, EventRow.kind == "search_ended")
+            if data not in session.scalars(recorded).all():
+                append_event(session, study_id, self.database.now(session), "search_ended", data)
 
-    def delete(self, study_id: int) -> list[str]:
+    def delete_and_list_unneeded_files(self, study_id: int) -> list[str]:
         """Delete a study with everything that belongs to it.
 
         Returns:
@@ -219,13 +228,13 @@ class StudyRepository:
             UnknownStudyError: there is no such study.
         """
         with self.database.write_session() as session:
-            return delete_study(session, study_id, self.database.now(session))
+            return delete_study_and_list_unneeded_files(session, study_id, self.database.now(session))
 
 
 def _select_failed_trials(study_id: int) -> Select[TrialRow]:
     return select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.state == TrialState.FAILED)
 
 
-def _first_failure(session: Session, study_id: int) -> str | None:
+def _find_first_failure_reason(session: Session, study_id: int) -> str | None:
     trial = session.scalars(_select_failed_trials(study_id).order_by(TrialRow.position).limit(1)).first()
     return None if trial is None else f"trial {trial.arm} seed {trial.seed}: {trial.reason}"

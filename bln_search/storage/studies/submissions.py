@@ -23,7 +23,7 @@ class Submission:
     new: bool
 
 
-def find_submission(session: Session, owner: str, key: str | None, digest: str) -> int | None:
+def find_submitted_study_id(session: Session, owner: str, key: str | None, digest: str) -> int | None:
     """The id of the study that was submitted with an idempotency key; None where there is none.
 
     Raises:

@@ -37,7 +37,7 @@ def change_tags(session: Session, study_id: int, changes: Mapping[str, Collectio
     return following != present
 
 
-def count_tags(session: Session, owner: str | None) -> dict[str, int]:
+def count_studies_by_tag(session: Session, owner: str | None) -> dict[str, int]:
     """The number of studies by tag, in alphabetical order; of all owners if `owner` is None."""
     query = select(StudyTagRow.tag, func.count()).group_by(StudyTagRow.tag).order_by(StudyTagRow.tag)
     if owner is not None:

@@ -11,7 +11,9 @@ from bln_search.core.states import TrialState
 from bln_search.storage.tables import TrialRow
 
 
-def count_trials(session: Session, study_ids: Sequence[int] | None = None) -> dict[int, dict[TrialState, int]]:
+def count_trials_by_study_and_state(
+    session: Session, study_ids: Sequence[int] | None = None
+) -> dict[int, dict[TrialState, int]]:
     """Trials by study and state; of all studies where `study_ids` is None."""
     query = select(TrialRow.study_id, TrialRow.state, func.count())
     if study_ids is not None:
@@ -19,13 +21,4 @@ def count_trials(session: Session, study_ids: Sequence[int] | None = None) -> di
     counts: dict[int, dict[TrialState, int]] = {}
     for study_id, state, count in session.execute(query.group_by(TrialRow.study_id, TrialRow.state)):
         counts.setdefault(study_id, {})[TrialState(state)] = count
-    return counts
-
-
-def count_trials_by_arm(session: Session, study_id: int) -> dict[str, dict[TrialState, int]]:
-    """Trials of a study by arm and state."""
-    query = select(TrialRow.arm, TrialRow.state, func.count()).where(TrialRow.study_id == study_id)
-    counts: dict[str, dict[TrialState, int]] = {}
-    for arm, state, count in session.execute(query.group_by(TrialRow.arm, TrialRow.state).order_by(TrialRow.arm)):
-        counts.setdefault(arm, {})[TrialState(state)] = count
     return counts

@@ -8,8 +8,8 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import StaleAttemptError, StudyBusyError
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, Probe
-from bln_search.core.states import ENDED, AttemptState, FailureClass, TrialState, check_transition
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, ProbeResult
+from bln_search.core.states import ENDED, AttemptState, FailureClass, TrialState, check_state_transition
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event, append_events
 from bln_search.storage.leases import LEASE
@@ -66,7 +66,7 @@ class AttemptRepository:
             append_event(session, trial.study_id, now, "attempt_started", {"attempt": number + 1}, trial_id)
             return attempt.id
 
-    def record_heartbeat(self, tokens: list[int], study_id: int | None = None, runner: str | None = None) -> None:
+    def record_heartbeats(self, tokens: list[int], study_id: int | None = None, runner: str | None = None) -> None:
         """Renew the leases of attempts, and that of `runner` on their study."""
         with self.database.write_session() as session:
             now = self.database.now(session)
@@ -82,14 +82,14 @@ class AttemptRepository:
     def record_epochs(self, token: int, records: Sequence[EpochRecord]) -> None:
         """Record finished epochs of training."""
         with self.database.write_session() as session:
-            attempt, trial = _get_running(session, token)
-            data = [{"attempt": attempt.number, **record.values} for record in records]
+            attempt, trial = _get_running_attempt(session, token)
+            data = [{"attempt": attempt.number, **record.metrics_and_seconds} for record in records]
             append_events(session, trial.study_id, self.database.now(session), "epoch", data, trial.id)
 
     def record_checkpoint(self, token: int, record: CheckpointRecord) -> None:
         """Record the trained network of the trial, in place of an earlier one whose file was lost."""
         with self.database.write_session() as session:
-            _, trial = _get_running(session, token)
+            _, trial = _get_running_attempt(session, token)
             session.execute(delete(CheckpointRow).where(CheckpointRow.trial_id == trial.id))
             now = self.database.now(session)
             row = make_checkpoint_row(record, trial.id, now)
@@ -98,10 +98,10 @@ class AttemptRepository:
             session.add_all(make_snapshot_rows(record, row.id))
             append_event(session, trial.study_id, now, "trained", {"epoch": record.epoch}, trial.id)
 
-    def finish_trial(self, token: int, evaluations: Sequence[Evaluation], probes: Sequence[Probe] = ()) -> None:
+    def finish_trial(self, token: int, evaluations: Sequence[Evaluation], probes: Sequence[ProbeResult] = ()) -> None:
         """Record every evaluation and probe of the trial atomically; the trial is finished."""
         with self.database.write_session() as session:
-            attempt, trial = _get_running(session, token)
+            attempt, trial = _get_running_attempt(session, token)
             checkpoint = session.scalars(select(CheckpointRow).where(CheckpointRow.trial_id == trial.id)).one()
             for evaluation in evaluations:
                 row = make_evaluation_row(evaluation, checkpoint.id)
@@ -112,7 +112,7 @@ class AttemptRepository:
                     session.add(OutcomesRow(evaluation_id=row.id, losses=losses, correct=correct))
             session.execute(delete(ProbeRow).where(ProbeRow.checkpoint_id == checkpoint.id))
             session.add_all(make_probe_row(probe, checkpoint.id) for probe in probes)
-            self._end(session, attempt, AttemptState.SUCCEEDED)
+            self._end_attempt(session, attempt, AttemptState.SUCCEEDED)
             set_trial_state(session, trial, TrialState.FINISHED)
             data = {"evaluations": len(evaluations)}
             append_event(session, trial.study_id, self.database.now(session), "trial_finished", data, trial.id)
@@ -120,8 +120,8 @@ class AttemptRepository:
     def record_divergence(self, token: int, reason: str) -> None:
         """Record that training diverged, which is the trial's result."""
         with self.database.write_session() as session:
-            attempt, trial = _get_running(session, token)
-            self._end(session, attempt, AttemptState.SUCCEEDED, reason=reason)
+            attempt, trial = _get_running_attempt(session, token)
+            self._end_attempt(session, attempt, AttemptState.SUCCEEDED, reason=reason)
             set_trial_state(session, trial, TrialState.DIVERGED)
             trial.reason = reason
             now = self.database.now(session)
@@ -130,9 +130,9 @@ class AttemptRepository:
     def record_pruning(self, token: int, epoch: int) -> None:
         """Record that the pruner stopped the trial after an epoch, which is the trial's result."""
         with self.database.write_session() as session:
-            attempt, trial = _get_running(session, token)
+            attempt, trial = _get_running_attempt(session, token)
             reason = f"stopped by the pruner after epoch {epoch}"
-            self._end(session, attempt, AttemptState.SUCCEEDED, reason=reason)
+            self._end_attempt(session, attempt, AttemptState.SUCCEEDED, reason=reason)
             set_trial_state(session, trial, TrialState.PRUNED)
             trial.reason = reason
             now = self.database.now(session)
@@ -148,34 +148,34 @@ class AttemptRepository:
             again: Whether another attempt may claim the trial; otherwise the trial has failed.
         """
         with self.database.write_session() as session:
-            attempt, trial = _get_running(session, token)
-            self._end(session, attempt, AttemptState.FAILED, failure=failure, reason=reason)
-            set_trial_state(session, trial, waiting_state(session, trial) if again else TrialState.FAILED)
+            attempt, trial = _get_running_attempt(session, token)
+            self._end_attempt(session, attempt, AttemptState.FAILED, failure=failure, reason=reason)
+            set_trial_state(session, trial, choose_waiting_state(session, trial) if again else TrialState.FAILED)
             trial.reason = reason
             data = {"failure": failure.value, "reason": reason, "again": again}
             append_event(session, trial.study_id, self.database.now(session), "attempt_failed", data, trial.id)
 
-    def release_trials(self, tokens: list[int]) -> None:
+    def release_attempts(self, tokens: list[int]) -> None:
         """End these attempts because the run stops; other attempts may claim their trials."""
         with self.database.write_session() as session:
             for token in tokens:
                 try:
-                    attempt, trial = _get_running(session, token)
+                    attempt, trial = _get_running_attempt(session, token)
                 except StaleAttemptError:
                     continue
-                self._end(session, attempt, AttemptState.LOST, reason="the run was stopped")
-                set_trial_state(session, trial, waiting_state(session, trial))
+                self._end_attempt(session, attempt, AttemptState.LOST, reason="the run was stopped")
+                set_trial_state(session, trial, choose_waiting_state(session, trial))
                 append_event(session, trial.study_id, self.database.now(session), "attempt_released", {}, trial.id)
 
-    def reclaim_attempts(self, session: Session, study_id: int) -> None:
+    def end_attempts_and_reopen_trials(self, session: Session, study_id: int) -> None:
         """End the running attempts of a study, so that their reports are rejected, and open their trials again."""
-        for attempt, trial in list_running(session, study_id):
-            self._end(session, attempt, AttemptState.LOST)
-            set_trial_state(session, trial, waiting_state(session, trial))
+        for attempt, trial in list_running_attempts(session, study_id):
+            self._end_attempt(session, attempt, AttemptState.LOST)
+            set_trial_state(session, trial, choose_waiting_state(session, trial))
             data, now = {"attempt": attempt.number}, self.database.now(session)
             append_event(session, study_id, now, "attempt_lost", data, trial.id)
 
-    def _end(
+    def _end_attempt(
         self,
         session: Session,
         attempt: AttemptRow,
@@ -184,13 +184,13 @@ class AttemptRepository:
         failure: FailureClass | None = None,
         reason: str | None = None,
     ) -> None:
-        check_transition(AttemptState(attempt.state), state)
+        check_state_transition(AttemptState(attempt.state), state)
         attempt.state, attempt.failure, attempt.reason = state, failure, reason
         attempt.ended_at = self.database.now(session)
         session.flush()
 
 
-def list_running(session: Session, study_id: int) -> list[tuple[AttemptRow, TrialRow]]:
+def list_running_attempts(session: Session, study_id: int) -> list[tuple[AttemptRow, TrialRow]]:
     """The running attempts of a study, with their trials."""
     rows = session.execute(
         select(AttemptRow, TrialRow)
@@ -200,7 +200,7 @@ def list_running(session: Session, study_id: int) -> list[tuple[AttemptRow, Tria
     return [(attempt, trial) for attempt, trial in rows]
 
 
-def _get_running(session: Session, token: int) -> tuple[AttemptRow, TrialRow]:
+def _get_running_attempt(session: Session, token: int) -> tuple[AttemptRow, TrialRow]:
     """The running attempt of this token and its trial. Raises StaleAttemptError where it no longer runs."""
     attempt = session.get(AttemptRow, token, with_for_update=True)
     if attempt is None or attempt.state != AttemptState.RUNNING:
@@ -210,8 +210,8 @@ def _get_running(session: Session, token: int) -> tuple[AttemptRow, TrialRow]:
 
 
 def set_trial_state(session: Session, trial: TrialRow, state: TrialState) -> None:
-    """Change the state of a trial; a result is counted in its study. Raises TransitionError."""
-    check_transition(TrialState(trial.state), state)
+    """Change the state of a trial; a result is counted in its study. Raises StateTransitionError."""
+    check_state_transition(TrialState(trial.state), state)
     trial.state = state
     session.flush()
     if state in ENDED:
@@ -219,7 +219,7 @@ def set_trial_state(session: Session, trial: TrialRow, state: TrialState) -> Non
         session.execute(update(StudyRow).where(StudyRow.id == trial.study_id).values(counters))
 
 
-def waiting_state(session: Session, trial: TrialRow) -> TrialState:
+def choose_waiting_state(session: Session, trial: TrialRow) -> TrialState:
     """The state in which a trial waits: for evaluation where it has a checkpoint, else for training."""
     checkpoint_id = session.scalar(select(CheckpointRow.id).where(CheckpointRow.trial_id == trial.id))
     return TrialState.WAITING if checkpoint_id is None else TrialState.TRAINED

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.records import CheckpointRecord, Snapshot, remove_layer_records
+from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint, provenance_without_layer_records
 from bln_search.core.states import TrialState
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.tables import CheckpointRow, TrialRow
@@ -24,7 +24,7 @@ def select_trials(study_id: int, *conditions: ColumnElement[bool]) -> Select[Tri
     return query.where(TrialRow.study_id == study_id, *conditions)
 
 
-def read_trials(
+def read_trial_records(
     session: Session, query: Select[TrialRow, CheckpointRow], freed_files: FreedFiles | None = None
 ) -> list[TrialRecord]:
     """The trials of a query of `select_trials`."""
@@ -62,8 +62,10 @@ def make_checkpoint_record(row: CheckpointRow) -> CheckpointRecord:
         epoch=row.epoch,
         judged_under=row.judged_under,
         validation_loss=row.validation_loss,
-        provenance=remove_layer_records(row.provenance),
-        snapshots=tuple(Snapshot(snapshot.epoch, snapshot.file, snapshot.sha256) for snapshot in row.snapshots),
+        provenance=provenance_without_layer_records(row.provenance),
+        snapshots=tuple(
+            EarlierEpochCheckpoint(snapshot.epoch, snapshot.file, snapshot.sha256) for snapshot in row.snapshots
+        ),
         id=row.id,
         trial_id=row.trial_id,
         created_at=row.created_at,

@@ -14,10 +14,10 @@ from bln_search.specs.records import SampledTrial, TrialRecord
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
-from bln_search.storage.freed_files import find_freed_files
-from bln_search.storage.row_factories import make_trial_rows
+from bln_search.storage.freed_files import read_freed_times_by_file
+from bln_search.storage.row_factories import make_waiting_trial_rows
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, StudyRow, TrialRow
-from bln_search.storage.trials.records import make_trial_record, read_trials, select_trials
+from bln_search.storage.trials.records import make_trial_record, read_trial_records, select_trials
 
 _OPEN = (TrialState.WAITING, TrialState.TRAINED)
 
@@ -28,7 +28,7 @@ class TrialRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def add_point(self, study_id: int, specs: Sequence[TrialSpec]) -> list[TrialRecord] | None:
+    def add_trials_of_new_point(self, study_id: int, specs: Sequence[TrialSpec]) -> list[TrialRecord] | None:
         """Add the trials of a sampled point, one for each seed; None where one of them exists already."""
         with self.database.write_session() as session:
             session.get_one(StudyRow, study_id, with_for_update=True)
@@ -38,7 +38,7 @@ class TrialRepository:
             ):
                 return None
             position = session.scalar(select(func.count()).where(TrialRow.study_id == study_id)) or 0
-            rows = make_trial_rows(specs, study_id, position=position)
+            rows = make_waiting_trial_rows(specs, study_id, position=position)
             session.add_all(rows)
             session.flush()
             data = {"parameters": specs[0].parameters, "arm": specs[0].arm.label}
@@ -48,11 +48,13 @@ class TrialRepository:
     def list_trials(self, study_id: int) -> list[TrialRecord]:
         """Every trial of a study, by position."""
         with self.database.read_session() as session:
-            freed_files = find_freed_files(session, study_id)
-            return read_trials(session, select_trials(study_id).order_by(TrialRow.position), freed_files)
+            freed_files = read_freed_times_by_file(session, study_id)
+            return read_trial_records(session, select_trials(study_id).order_by(TrialRow.position), freed_files)
 
-    def list_finished(self, study_id: int, arm: str | None = None, point: str | None = None) -> list[TrialRecord]:
-        """The finished trials of a study, by position.
+    def list_finished_trials(
+        self, study_id: int, arm: str | None = None, point: str | None = None
+    ) -> list[TrialRecord]:
+        """The finished trials of a study, by position, without those of a search, whose networks are not evaluated.
 
         Args:
             study_id: The study.
@@ -63,25 +65,26 @@ class TrialRepository:
             trial
             for trial in self.list_trials(study_id)
             if trial.state is TrialState.FINISHED
+            and not trial.is_search_trial
             and trial.checkpoint is not None
             and arm in (None, trial.arm)
             and point in (None, trial.point_json)
         ]
 
-    def list_open(self, study_id: int) -> list[TrialRecord]:
+    def list_open_trials(self, study_id: int) -> list[TrialRecord]:
         """The trials of a study that wait for training or evaluation, by position."""
         with self.database.read_session() as session:
             is_open = TrialRow.state.in_(_OPEN)
-            return read_trials(session, select_trials(study_id, is_open).order_by(TrialRow.position))
+            return read_trial_records(session, select_trials(study_id, is_open).order_by(TrialRow.position))
 
     def get_trial(self, trial_id: int) -> TrialRecord:
         """One trial. Raises NoResultFound where there is none."""
         with self.database.read_session() as session:
             study_id = session.get_one(TrialRow, trial_id).study_id
-            (trial,) = read_trials(session, select_trials(study_id, TrialRow.id == trial_id))
+            (trial,) = read_trial_records(session, select_trials(study_id, TrialRow.id == trial_id))
             return trial
 
-    def list_trials_by_point(self, study_id: int, key: str | None = None) -> list[list[SampledTrial]]:
+    def list_sampled_trials_by_point(self, study_id: int, key: str | None = None) -> list[list[SampledTrial]]:
         """The trials of every sampled point, points in the order in which they were sampled.
 
         Args:
@@ -105,11 +108,15 @@ class TrialRepository:
                     trial = make_trial_record(row, checkpoint)
                     points.setdefault((trial.arm, trial.point_json), []).append(SampledTrial(trial, best_loss=lowest))
             selected = [trials for trials in points.values() if key is None or key in (trial.key for trial in trials)]
-            losses = _validation_losses(session, study_id, [trial.trial.id for trials in selected for trial in trials])
+            losses = _read_validation_losses_by_trial_and_epoch(
+                session, study_id, [trial.trial.id for trials in selected for trial in trials]
+            )
         return [[replace(trial, losses=losses.get(trial.trial.id, {})) for trial in trials] for trials in selected]
 
 
-def _validation_losses(session: Session, study_id: int, trial_ids: list[int]) -> dict[int, dict[int, float]]:
+def _read_validation_losses_by_trial_and_epoch(
+    session: Session, study_id: int, trial_ids: list[int]
+) -> dict[int, dict[int, float]]:
     """Validation losses by trial and epoch."""
     losses: dict[int, dict[int, float]] = {}
     epochs = select(EventRow).where(EventRow.study_id == study_id, EventRow.kind == "epoch")

@@ -12,7 +12,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.ranking.paired import OutcomeTable, compare_rows
+from bln_search.ranking.paired import OutcomeTable, compare_all_pairs_of_rows
 from bln_search.ranking.selection.normalization_benefit import WITHOUT_NORMALIZATION
 from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepository
 
@@ -20,7 +20,7 @@ _MAX_LOSSES = 32_000_000
 """Largest number of losses (rows × seeds × examples) in one comparison."""
 
 
-def compare_best_rows(
+def find_comparison_of_best_rows(
     results: ResultRepository,
     records: Sequence[EvaluationRecord],
     board: Leaderboard,
@@ -41,7 +41,7 @@ def compare_best_rows(
     ranked = [row.key for row in board.rows if row.rank is not None and (compared is None or row.key in compared)]
     if len(ranked) < 2:
         return None, "fewer than two rows are ranked: there is nothing to compare"
-    by_row = _group_by_row(records, board.ranked_on)
+    by_row = _group_evaluations_by_row_and_seed(records, board.ranked_on)
     first = by_row[ranked[0]]
     seeds = sorted(first)
     examples = first[seeds[0]].evaluation.n
@@ -49,12 +49,12 @@ def compare_best_rows(
     rows = [row for row in select_compared_rows(ranked, max_rows) if sorted(by_row[row]) == seeds]
     if len(rows) < 2:
         return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
-    table = _load_outcomes(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
+    table = _load_outcome_table(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
     if table is None:
         return None, "per-example outcomes are not stored for all rows"
     if not board.has_accuracy:
         table = replace(table, has_correctness=False)
-    return compare_rows(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
+    return compare_all_pairs_of_rows(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
 
 
 def select_compared_rows(ranked: Sequence[RowKey], count: int) -> list[RowKey]:
@@ -64,11 +64,13 @@ def select_compared_rows(ranked: Sequence[RowKey], count: int) -> list[RowKey]:
     return first if plain is None or plain in first else [*first[:-1], plain]
 
 
-def _load_outcomes(
+def _load_outcome_table(
     results: ResultRepository, evaluation_ids: Sequence[Sequence[int]], examples: int
 ) -> OutcomeTable | None:
     """Outcomes of evaluations (seeds, rows) as arrays (seeds, rows, examples); None where some are not stored."""
-    outcomes = results.load_outcomes([evaluation_id for row_ids in evaluation_ids for evaluation_id in row_ids])
+    outcomes = results.load_outcomes_by_evaluation(
+        [evaluation_id for row_ids in evaluation_ids for evaluation_id in row_ids]
+    )
     losses = np.empty((len(evaluation_ids), len(evaluation_ids[0]), examples), np.float32)
     correct = np.empty(losses.shape, np.bool_)
     for seed, row_ids in enumerate(evaluation_ids):
@@ -80,11 +82,13 @@ def _load_outcomes(
     return OutcomeTable(losses, correct)
 
 
-def _group_by_row(records: Sequence[EvaluationRecord], split: Split) -> dict[RowKey, dict[int, EvaluationRecord]]:
+def _group_evaluations_by_row_and_seed(
+    records: Sequence[EvaluationRecord], split: Split
+) -> dict[RowKey, dict[int, EvaluationRecord]]:
     """The evaluations on a split by row and seed."""
     by_row: dict[RowKey, dict[int, EvaluationRecord]] = defaultdict(dict)
     for record in records:
         key = record.evaluation.key
         if key.split is split:
-            by_row[RowKey.of(record.arm, record.point, key)][record.seed] = record
+            by_row[RowKey.of_evaluation(record.arm, record.point, key)][record.seed] = record
     return by_row

@@ -17,7 +17,7 @@ TRANSIENT = (LedgerError, StorageFullError, SearchStoppedError)
 
 
 @dataclass
-class Failure:
+class CapturedFailure:
     """Why a block failed; None where it succeeded."""
 
     reason: str | None = None
@@ -26,7 +26,7 @@ class Failure:
 @contextmanager
 def capture_failure(
     study_id: int, activity: str, *, transient: tuple[type[Exception], ...] = TRANSIENT
-) -> Iterator[Failure]:
+) -> Iterator[CapturedFailure]:
     """Log the error that a block raises and store its reason instead of raising it.
 
     A damaged record is captured although it is a LedgerError: it stays damaged for every worker that tries again.
@@ -39,7 +39,7 @@ def capture_failure(
     Yields:
         The failure, whose reason is set when the block has ended.
     """
-    failure = Failure()
+    failure = CapturedFailure()
     log_fields = {"study_id": study_id}
     try:
         yield failure

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bln_search.core.blend import parse_estimate
+from bln_search.core.blend import parse_estimate_label
 from bln_search.core.enums import Split
-from bln_search.evaluation.latency import Latency, measure_latency
-from bln_search.evaluation.split import undefined_reason
+from bln_search.evaluation.latency import RowLatency, measure_latency_per_row
+from bln_search.evaluation.split_evaluation import find_undefined_reason
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.ranking.analysis import MeasuredLatency
@@ -16,7 +16,7 @@ _SINGLE_REQUEST = 1
 """Mini-batch of one example, besides the training batch size, for the latency of a single request."""
 
 
-def measure_latencies(
+def measure_latencies_of_recommended_network(
     ledger: Ledger, study_id: int, recommendation: Recommendation, environment: ExecutionEnvironment
 ) -> tuple[MeasuredLatency, ...]:
     """Latencies of the recommended arm at its point, at batch size 1 and at the training batch size.
@@ -29,18 +29,28 @@ def measure_latencies(
     Raises:
         DataError: the checkpoint or the data are not on this machine.
     """
-    trained = ledger.trials.list_finished(study_id, recommendation.arm, recommendation.point)
+    trained = ledger.trials.list_finished_trials(study_id, recommendation.arm, recommendation.point)
     if not trained:
         return ()
     trial = trained[0].spec
-    with load_trained_network(trial, trained[0].require_checkpoint(), environment) as loaded:
-        label = recommendation.estimate or trial.estimates[0]
-        rows = [row for row in loaded.planned_row_specs if row.estimate in (None, parse_estimate(label)[0], label)]
+    with load_trained_network(trial, trained[0].get_checkpoint_record(), environment) as loaded:
+        label = recommendation.estimate or trial.population_estimates[0]
+        rows = [
+            row
+            for row in loaded.planned_inference_rows
+            if row.estimate in (None, parse_estimate_label(label)[0], label)
+        ]
         inputs = loaded.data.splits[Split.VALIDATION][0]
-        latencies: list[Latency] = []
+        latencies: list[RowLatency] = []
         for batch_size in sorted({_SINGLE_REQUEST, trial.training.batch_size}):
-            defined = [row for row in rows if undefined_reason(row, loaded.populations, batch_size) is None]
-            latencies += measure_latency(loaded.network, inputs[:batch_size], defined, loaded.populations)
+            defined = [
+                row
+                for row in rows
+                if find_undefined_reason(row, loaded.populations_by_estimate_and_layer, batch_size) is None
+            ]
+            latencies += measure_latency_per_row(
+                loaded.network, inputs[:batch_size], defined, loaded.populations_by_estimate_and_layer
+            )
     return tuple(
         MeasuredLatency(
             arm=recommendation.arm,

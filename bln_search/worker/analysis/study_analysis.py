@@ -12,26 +12,30 @@ from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.leaderboard import rank_evaluations
 from bln_search.ranking.probe_results import TrialProbe
-from bln_search.ranking.selection.recommendation import Recommendation, recommend
-from bln_search.ranking.selection.selected_row import evaluate_selected_row
-from bln_search.ranking.study_effects import effects_by_setting, values_by_split_and_metric, variance_shares
+from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
+from bln_search.ranking.selection.selected_row import find_selected_row_performance
+from bln_search.ranking.study_effects import (
+    compute_effects_by_setting,
+    compute_variance_shares,
+    group_values_by_split_and_metric,
+)
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.analysis.baseline_check import find_arms_not_beating_baseline
-from bln_search.worker.analysis.comparison import compare_best_rows
+from bln_search.worker.analysis.baseline_check import find_arms_not_beating_class_prior
+from bln_search.worker.analysis.comparison import find_comparison_of_best_rows
 from bln_search.worker.analysis.deployed_row import find_deployed_row
 from bln_search.worker.analysis.failures import capture_failure
-from bln_search.worker.analysis.latencies import measure_latencies
+from bln_search.worker.analysis.latencies import measure_latencies_of_recommended_network
 from bln_search.worker.analysis.layer_results import list_layer_results
-from bln_search.worker.layer_search import search_layers
+from bln_search.worker.layer_search import search_layers_of_study
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class AnalysisOptions:
+class AnalysisLayerSearchOptions:
     """Options of the per-layer search within an analysis.
 
     Attributes:
@@ -52,11 +56,11 @@ class LayerSearchOutcome:
     failure_reason: str | None = None
 
 
-def get_or_create_analysis(
-    ledger: Ledger, study_id: int, environment: ExecutionEnvironment, options: AnalysisOptions | None = None
+def get_or_compute_analysis(
+    ledger: Ledger, study_id: int, environment: ExecutionEnvironment, options: AnalysisLayerSearchOptions | None = None
 ) -> Analysis:
     """The analysis of the study's present results; computed and stored where there is none. See `compute_analysis`."""
-    stored = ledger.analyses.find(study_id)
+    stored = ledger.analyses.find_current_analysis(study_id)
     return stored.analysis if stored is not None else compute_analysis(ledger, study_id, environment, options)
 
 
@@ -64,7 +68,7 @@ def compute_analysis(
     ledger: Ledger,
     study_id: int,
     environment: ExecutionEnvironment | None,
-    options: AnalysisOptions | None = None,
+    options: AnalysisLayerSearchOptions | None = None,
     *,
     save: bool = True,
     layer_search: LayerSearchOutcome | None = None,
@@ -87,14 +91,16 @@ def compute_analysis(
         LedgerError, StorageFullError: the database or the disk failed.
         SearchStoppedError: `options.should_stop` ended the per-layer search, which resumes another time.
     """
-    results = ledger.analyses.count_results(study_id)
+    results = ledger.analyses.count_trials_with_result(study_id)
     study = ledger.studies.get(study_id)
     analysis = Analysis()
     with capture_failure(study_id, "analysed") as failure:
         if environment is not None:
-            environment = environment.for_this_process
-            layer_search = _search_layers(ledger, study, environment, options or AnalysisOptions())
-        analysis = _analyze(ledger, study, environment)
+            environment = environment.adapted_to_this_process
+            layer_search = _search_layers_if_requested(
+                ledger, study, environment, options or AnalysisLayerSearchOptions()
+            )
+        analysis = _analyze_without_layer_search(ledger, study, environment)
         if layer_search is not None:
             analysis = analysis.model_copy(update={"layers_reason": layer_search.failure_reason})
     if failure.reason is not None:
@@ -104,15 +110,15 @@ def compute_analysis(
     return analysis
 
 
-def _search_layers(
-    ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment, options: AnalysisOptions
+def _search_layers_if_requested(
+    ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment, options: AnalysisLayerSearchOptions
 ) -> LayerSearchOutcome:
     """Search per-layer configurations where a complete study asks for it."""
     layers = study.spec.layers
     if layers is None or study.state is not StudyState.COMPLETE:
         return LayerSearchOutcome()
     with capture_failure(study.id, "searched for per-layer configurations") as failure:
-        search_layers(
+        search_layers_of_study(
             ledger,
             study.id,
             environment,
@@ -124,47 +130,49 @@ def _search_layers(
     return LayerSearchOutcome(failure.reason)
 
 
-def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment | None) -> Analysis:
-    records = ledger.results.list_evaluations(study.id)
-    board = rank_rows(
+def _analyze_without_layer_search(
+    ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment | None
+) -> Analysis:
+    records = ledger.results.list_clean_evaluations(study.id)
+    board = rank_evaluations(
         (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
     )
-    comparison, reason = compare_best_rows(ledger.results, records, board)
+    comparison, reason = find_comparison_of_best_rows(ledger.results, records, board)
     layers = list_layer_results(ledger, study.id)
-    stored = ledger.analyses.find(study.id) if environment is None else None
+    stored = ledger.analyses.find_current_analysis(study.id) if environment is None else None
     earlier = Analysis() if stored is None else stored.analysis
     baseline_check = (
         earlier.no_better_than_class_prior
         if environment is None
-        else find_arms_not_beating_baseline(board, study.spec, environment)
+        else find_arms_not_beating_class_prior(board, study.spec, environment)
     )
     if comparison is None:
         return Analysis(
-            selection=evaluate_selected_row(board),
+            selection=find_selected_row_performance(board),
             no_better_than_class_prior=baseline_check,
             layers=layers,
             layers_reason=earlier.layers_reason,
             reason=reason,
         )
     probes = ledger.probes.list_probes(study.id, kinds=[ProbeKind.SIZE])
-    recommendation = recommend(
+    recommendation = recommend_row(
         comparison,
-        _losses_by_batch_size(probes),
-        per_slot=study.spec.has_slot_populations,
+        _group_probe_losses_by_batch_size(probes),
+        per_slot=study.spec.has_populations_per_slot,
         current=find_deployed_row(study.spec, comparison),
     )
     arms = {(row.arm, row.point) for row in comparison.rows}
-    values = values_by_split_and_metric((record.as_trial_evaluation for record in records), arms)
+    values = group_values_by_split_and_metric((record.as_trial_evaluation for record in records), arms)
     latency_source = (
-        earlier if environment is None else _measure_latencies(ledger, study.id, recommendation, environment)
+        earlier if environment is None else _try_to_measure_latencies(ledger, study.id, recommendation, environment)
     )
     return Analysis(
         comparison=comparison,
-        selection=evaluate_selected_row(board),
+        selection=find_selected_row_performance(board),
         recommendation=recommendation,
         no_better_than_class_prior=baseline_check,
-        effects=effects_by_setting(values),
-        shares=variance_shares(values),
+        effects=compute_effects_by_setting(values),
+        shares=compute_variance_shares(values),
         latencies=latency_source.latencies,
         device=latency_source.device,
         threads=latency_source.threads,
@@ -173,18 +181,18 @@ def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironme
     )
 
 
-def _measure_latencies(
+def _try_to_measure_latencies(
     ledger: Ledger, study_id: int, recommendation: Recommendation, environment: ExecutionEnvironment
 ) -> Analysis:
     """An analysis with latencies, device and threads only; empty if the measurement fails."""
     with capture_failure(study_id, "timed", transient=()):
-        latencies = measure_latencies(ledger, study_id, recommendation, environment)
+        latencies = measure_latencies_of_recommended_network(ledger, study_id, recommendation, environment)
         if latencies:
             return Analysis(latencies=latencies, device=environment.device, threads=environment.threads)
     return Analysis()
 
 
-def _losses_by_batch_size(probes: Sequence[TrialProbe]) -> dict[int, dict[RowKey, LossBySeed]]:
+def _group_probe_losses_by_batch_size(probes: Sequence[TrialProbe]) -> dict[int, dict[RowKey, LossBySeed]]:
     """Losses by inference batch size, row and seed, as far as they were probed."""
     losses: dict[int, dict[RowKey, LossBySeed]] = {}
     for trial_probe in probes:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import torch
 
-from bln_search.api import TrainedRow, export_network
+from bln_search.api import TrainedRow, export_trained_row
 from bln_search.core.enums import ArchiveFormat, ExportStep
 from bln_search.core.errors import CheckpointStoreError, ExportError
 from bln_search.core.exports import ARCHIVE_SUFFIX, StoredArchive
-from bln_search.core.files.atomic import file_sha256
-from bln_search.data import load_data
+from bln_search.core.files.atomic import compute_file_sha256
+from bln_search.data import load_data_set
 from bln_search.execution.environment import ExecutionEnvironment
 
 _TEMPORARY_PREFIX = ".export-"
@@ -58,17 +58,19 @@ def build_archive(task: ArchiveTask, on_step: Callable[[ExportStep], None]) -> S
         on_step: Called before each step.
 
     Raises:
-        BlnSearchError: as `export_network` does; ExportError also for an archive that is too large.
+        BlnSearchError: as `export_trained_row` does; ExportError also for an archive that is too large.
         CheckpointStoreError: The checkpoint store cannot be written to.
     """
     torch.set_num_threads(task.environment.threads)
     on_step(ExportStep.DATA)
-    data = load_data(task.row.trial.data.name, task.environment.data, task.environment.cache)
+    data = load_data_set(task.row.trial.data.name, task.environment.data, task.environment.cache)
     folder, archive = task.scratch / "network", task.scratch / "archive.zip"
-    export_network(task.row, task.environment.checkpoints, data, folder, forms=task.format.forms, on_step=on_step)
+    export_trained_row(
+        task.row, task.environment.checkpoints, data, folder, forms=task.format.export_formats, on_step=on_step
+    )
     on_step(ExportStep.ARCHIVE)
-    _write_zip(folder, archive, task.folder)
-    return _store(archive, task)
+    _write_zip_archive(folder, archive, task.folder)
+    return _store_archive(archive, task)
 
 
 @contextmanager
@@ -87,7 +89,7 @@ def remove_abandoned_folders(cache: Path) -> None:
                 shutil.rmtree(folder)
 
 
-def _write_zip(folder: Path, archive: Path, name: str) -> None:
+def _write_zip_archive(folder: Path, archive: Path, name: str) -> None:
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for path in sorted(folder.iterdir()):
             entry = zipfile.ZipInfo(f"{name}/{path.name}", _ZIP_TIME)
@@ -96,8 +98,8 @@ def _write_zip(folder: Path, archive: Path, name: str) -> None:
                 shutil.copyfileobj(source, written, 1024 * 1024)
 
 
-def _store(archive: Path, task: ArchiveTask) -> StoredArchive:
-    size, sha256 = archive.stat().st_size, file_sha256(archive)
+def _store_archive(archive: Path, task: ArchiveTask) -> StoredArchive:
+    size, sha256 = archive.stat().st_size, compute_file_sha256(archive)
     if size > task.max_bytes:
         raise ExportError(
             f"the archive has {size / 1e6:,.1f} MB, and archives of this service may have {task.max_bytes / 1e6:,.1f} "

@@ -20,7 +20,7 @@ from bln_search.core.errors import (
     StorageFullError,
     UnknownStudyError,
 )
-from bln_search.core.exports import ExportRecord, ExportToken, StoredArchive, archive_name
+from bln_search.core.exports import ExportAttemptKey, ExportRecord, StoredArchive, export_archive_base_name
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
@@ -73,7 +73,7 @@ class ExportBuilder:
         self._finishing = threading.Event()
         self._expiry_at = 0.0
 
-    def start(self, worker: str, should_stop: threading.Event) -> None:
+    def start_thread(self, worker: str, should_stop: threading.Event) -> None:
         """Start the thread of a worker.
 
         Args:
@@ -82,19 +82,19 @@ class ExportBuilder:
         """
         self.worker, self._stopping = worker, should_stop
         self._finishing.clear()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="exports")
+        self._thread = threading.Thread(target=self._run_thread, daemon=True, name="exports")
         self._thread.start()
 
-    def finish(self) -> None:
+    def wait_for_thread(self) -> None:
         """Wait for the end of the thread, which builds what is requested unless the worker stops."""
         self._finishing.set()
         self._thread.join()
 
-    def _run(self) -> None:
+    def _run_thread(self) -> None:
         remove_abandoned_folders(self.environment.cache)
         while not self._stopping.is_set():
             try:
-                if self._work_once():
+                if self._build_next_export():
                     continue
                 if self._finishing.is_set():
                     return
@@ -108,26 +108,26 @@ class ExportBuilder:
                 _log.exception("exports: unexpected error; retrying in %.0f seconds", _RETRY_DELAY)
                 self._stopping.wait(_RETRY_DELAY)
 
-    def _work_once(self) -> bool:
+    def _build_next_export(self) -> bool:
         """Build one export; False where none waits."""
-        self._remove_expired()
-        if not self.ledger.export_jobs.has_open() or self.find_disk_problem() is not None:
+        self._remove_expired_archives_if_due()
+        if not self.ledger.export_jobs.has_open_exports() or self.find_disk_problem() is not None:
             return False
-        record = self.ledger.export_jobs.claim(self.worker, may_be_alive)
+        record = self.ledger.export_jobs.claim_next_export(self.worker, may_be_alive)
         if record is None:
             return False
         _log.info("study %d: export %d started", record.study_id, record.id, extra={"study_id": record.study_id})
         try:
-            self._build(record)
+            self._build_and_record(record)
         except StaleAttemptError as error:
             _log.warning("study %d: %s", record.study_id, error, extra={"study_id": record.study_id})
         return True
 
-    def _build(self, record: ExportRecord) -> None:
+    def _build_and_record(self, record: ExportRecord) -> None:
         """Build an export and record the result. Raises StaleAttemptError where another worker has it now."""
         try:
-            self.ledger.checkpoints.claim_store(self.environment.checkpoints)
-            result = self._run_process(record)
+            self.ledger.checkpoints.write_ownership_marker_of_database(self.environment.checkpoints)
+            result = self._run_archive_process(record)
         except (ExportError, DataError, UnknownStudyError) as error:
             result = BuildFailure(str(error), is_machine_fault=False)
         except OSError as error:
@@ -135,26 +135,28 @@ class ExportBuilder:
         except (CheckpointStoreError, StorageFullError) as error:
             result = BuildFailure(str(error), is_machine_fault=True)
         if result is None:
-            self.ledger.export_jobs.release(record.token)
+            self.ledger.export_jobs.release_export(record.running_attempt_key)
         elif isinstance(result, BuildFailure):
             self._record_failure(record, result)
         else:
             self._record_archive(record, result)
 
-    def _run_process(self, record: ExportRecord) -> StoredArchive | BuildFailure | None:
+    def _run_archive_process(self, record: ExportRecord) -> StoredArchive | BuildFailure | None:
         """Return the result of a process, whose steps are recorded; None where the worker stops."""
         row = load_requested_row(self.ledger, record)
-        name = archive_name(row.study, record)
+        name = export_archive_base_name(row.study, record)
         with scratch_folder(self.environment.cache) as scratch:
             task = ArchiveTask(row, record.key.format, self.environment, name, scratch, self.limits.max_bytes)
             with ArchiveProcess(task) as process:
-                return self._follow(process, record.token)
+                return self._wait_for_process_result(process, record.running_attempt_key)
 
-    def _follow(self, process: ArchiveProcess, token: ExportToken) -> StoredArchive | BuildFailure | None:
+    def _wait_for_process_result(
+        self, process: ArchiveProcess, token: ExportAttemptKey
+    ) -> StoredArchive | BuildFailure | None:
         """Return the result of a process; None where the worker stops before. Send heartbeats meanwhile."""
         heartbeat_at = time.monotonic()
         while not self._stopping.is_set():
-            message = process.receive(timeout=0.5)
+            message = process.receive_message(timeout=0.5)
             if isinstance(message, StoredArchive | BuildFailure):
                 return message
             if message is not None or time.monotonic() - heartbeat_at > _HEARTBEAT_INTERVAL:
@@ -166,29 +168,29 @@ class ExportBuilder:
         log_fields = {"study_id": record.study_id}
         _log.warning("study %d: export %d: %s", record.study_id, record.id, failure.reason, extra=log_fields)
         if failure.is_machine_fault:
-            self.ledger.export_jobs.retry(record.token, failure.reason)
+            self.ledger.export_jobs.requeue_or_fail(record.running_attempt_key, failure.reason)
             self._stopping.wait(_RETRY_DELAY)
         else:
-            self.ledger.export_jobs.fail(record.token, failure.reason)
+            self.ledger.export_jobs.fail_export(record.running_attempt_key, failure.reason)
 
     def _record_archive(self, record: ExportRecord, archive: StoredArchive) -> None:
         try:
-            self.ledger.export_jobs.finish(record.token, archive, self.limits.keep)
+            self.ledger.export_jobs.finish_export(record.running_attempt_key, archive, self.limits.keep)
         except StaleAttemptError:
-            self._remove_files([archive.file])
+            self._remove_archive_files([archive.file])
             raise
         _log.info("study %d: export %d is ready", record.study_id, record.id, extra={"study_id": record.study_id})
 
-    def _remove_expired(self) -> None:
+    def _remove_expired_archives_if_due(self) -> None:
         """Remove archives that have expired, once a minute."""
         if time.monotonic() < self._expiry_at:
             return
         self._expiry_at = time.monotonic() + _EXPIRY_INTERVAL
-        files = self.ledger.export_jobs.expire(self.limits.max_bytes)
+        files = self.ledger.export_jobs.expire_and_list_archives(self.limits.max_bytes)
         if files:
             _log.info("%d archives of exports have expired", len(files))
-            self._remove_files(files)
+            self._remove_archive_files(files)
 
-    def _remove_files(self, files: list[str]) -> None:
+    def _remove_archive_files(self, files: list[str]) -> None:
         with suppress(OSError, CheckpointStoreError):  # `checkpoints clean` removes them later
-            self.ledger.garbage.remove_unreferenced(self.environment.checkpoints, files)
+            self.ledger.garbage.remove_unreferenced_files(self.environment.checkpoints, files)

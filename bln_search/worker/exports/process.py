@@ -63,7 +63,7 @@ class ArchiveProcess:
             stdout=subprocess.PIPE,
             env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},  # networks are exported on the CPU
         )
-        self._thread = threading.Thread(target=self._communicate, daemon=True, name="archive")
+        self._thread = threading.Thread(target=self._send_task_and_queue_messages, daemon=True, name="archive")
 
     def __enter__(self) -> Self:
         """Send the task."""
@@ -82,7 +82,7 @@ class ArchiveProcess:
             with suppress(OSError):  # what was not sent cannot be sent any more
                 pipe.close()
 
-    def receive(self, timeout: float) -> BuildMessage | None:
+    def receive_message(self, timeout: float) -> BuildMessage | None:
         """Return the next message; None if none arrives in this time, in seconds.
 
         The end of the process without a result is a BuildFailure by a fault of the machine.
@@ -95,7 +95,7 @@ class ArchiveProcess:
             return BuildFailure(f"its process ended with exit code {self._process.wait()}", is_machine_fault=True)
         return message
 
-    def _communicate(self) -> None:
+    def _send_task_and_queue_messages(self) -> None:
         """Send the task, and put messages into the queue; None at the end."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -114,7 +114,7 @@ def main() -> None:
     channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries print to it
     task = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the worker that started this process
-    threading.Thread(target=_end_with_parent, args=(sys.stdin.fileno(),), daemon=True).start()
+    threading.Thread(target=_exit_when_parent_ends, args=(sys.stdin.fileno(),), daemon=True).start()
 
     def send(message: BuildMessage) -> None:
         _send(channel, message)
@@ -122,7 +122,7 @@ def main() -> None:
     try:
         send(build_archive(task, send))
     except Exception as error:  # noqa: BLE001 - every failure becomes a message
-        send(_failure(error))
+        send(_make_build_failure(error))
 
 
 def _send(channel: BinaryIO, message: BuildMessage) -> None:
@@ -130,7 +130,7 @@ def _send(channel: BinaryIO, message: BuildMessage) -> None:
     channel.flush()
 
 
-def _failure(error: Exception) -> BuildFailure:
+def _make_build_failure(error: Exception) -> BuildFailure:
     if isinstance(error, BlnSearchError):
         return BuildFailure(str(error), isinstance(error, _MACHINE_FAULTS))
     logging.basicConfig()
@@ -138,7 +138,7 @@ def _failure(error: Exception) -> BuildFailure:
     return BuildFailure(f"{type(error).__name__}: {error}", isinstance(error, _MACHINE_FAULTS))
 
 
-def _end_with_parent(descriptor: int) -> None:
+def _exit_when_parent_ends(descriptor: int) -> None:
     """Wait for the end of standard input, whose other end the worker holds, then end at once."""
     while os.read(descriptor, 1024):
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bln_search.api import TrainedRow
-from bln_search.api.export.description import ExportMetrics, MetricValues
+from bln_search.api.export.description import ExportedRowMetrics, LossAndAccuracy
 from bln_search.core.errors import ExportError
 from bln_search.core.exports import ExportRecord
 from bln_search.core.records import Evaluation, RowKey
@@ -20,18 +20,18 @@ def load_trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, tr
     """The network of a trial of the row."""
     evaluations = [
         record.evaluation
-        for record in ledger.results.list_evaluations(study.id)
-        if record.seed == trial.seed and _is_result_of(record, row)
+        for record in ledger.results.list_clean_evaluations(study.id)
+        if record.seed == trial.seed and _is_evaluation_of_row(record, row)
     ]
     return TrainedRow(
         study=study.name,
         study_digest=study.spec.digest,
         trial=trial.spec,
-        checkpoint=trial.require_checkpoint(),
+        checkpoint=trial.get_checkpoint_record(),
         configuration=row.configuration,
         estimate=row.estimate,
         batch_size=row.batch_size,
-        figures=_export_metrics(row, evaluations),
+        figures=_make_export_metrics(row, evaluations),
     )
 
 
@@ -41,31 +41,33 @@ def load_requested_row(ledger: Ledger, record: ExportRecord) -> TrainedRow:
     board = ledger.results.rank_study(study.id, study.spec)
     row = next((row for row in board.rows if row.key == record.key.row), None)
     if row is None:
-        raise ExportError(f"the leaderboard has no row {record.key.row.label} any more")
-    return load_trained_row(ledger, study, row, ledger.exported_networks.find_trial(study.id, row.key, record.seed))
+        raise ExportError(f"the leaderboard has no row {record.key.row.arm_configuration_and_estimate_label} any more")
+    return load_trained_row(
+        ledger, study, row, ledger.export_trials.get_trial_to_export(study.id, row.key, record.seed)
+    )
 
 
-def _is_result_of(record: EvaluationRecord, row: LeaderboardRow) -> bool:
-    return RowKey.of(record.arm, record.point, record.evaluation.key) == row.key
+def _is_evaluation_of_row(record: EvaluationRecord, row: LeaderboardRow) -> bool:
+    return RowKey.of_evaluation(record.arm, record.point, record.evaluation.key) == row.key
 
 
-def _export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> ExportMetrics:
-    return ExportMetrics(
+def _make_export_metrics(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> ExportedRowMetrics:
+    return ExportedRowMetrics(
         seeds=row.seeds,
-        over_seeds={split.value: _mean_values(metrics) for split, metrics in row.metrics.items()},
+        over_seeds={split.value: _make_mean_metric_values(metrics) for split, metrics in row.metrics.items()},
         this_seed={
-            evaluation.key.split.value: MetricValues(loss=evaluation.loss, accuracy=evaluation.accuracy)
+            evaluation.key.split.value: LossAndAccuracy(loss=evaluation.loss, accuracy=evaluation.accuracy)
             for evaluation in evaluations
-            if evaluation.loss is not None and evaluation.accuracy is not None
+            if evaluation.loss is not None
         },
     )
 
 
-def _mean_values(metrics: SplitMetrics) -> MetricValues:
-    assert metrics.accuracy is not None, "a trained study has cross-entropy, which has an accuracy"
-    return MetricValues(
+def _make_mean_metric_values(metrics: SplitMetrics) -> LossAndAccuracy:
+    accuracy = metrics.accuracy
+    return LossAndAccuracy(
         loss=metrics.loss.mean,
-        accuracy=metrics.accuracy.mean,
+        accuracy=None if accuracy is None else accuracy.mean,
         loss_deviation=metrics.loss.deviation,
-        accuracy_deviation=metrics.accuracy.deviation,
+        accuracy_deviation=None if accuracy is None else accuracy.deviation,
     )

@@ -8,12 +8,12 @@ from typing import Any
 
 from bln_search.core.corruption import DEFAULT_SEVERITY
 from bln_search.core.errors import SpecError
-from bln_search.specs.load import parse_yaml
-from service.pages.editor.yaml_text import set_value, value_at
+from bln_search.specs.load import parse_yaml_nodes_and_values
+from service.pages.editor.yaml_text import find_value_at_path, set_value_in_yaml
 
 
 @dataclass(frozen=True)
-class Field:
+class FormField:
     """A field of the form.
 
     Attributes:
@@ -34,14 +34,14 @@ class Field:
 
 
 FIELDS = (
-    Field("name", "Name", ("name",), "text", "lower-case letters, digits, - and _"),
-    Field("title", "Title", ("title",), "text"),
-    Field("data", "Data set", ("data", "name"), "choice"),
-    Field("fraction", "Part of the training set", ("data", "fraction"), "number", "0.2 for a fifth, 1 for all"),
-    Field("model", "Network", ("model", "name"), "choice"),
-    Field("methods", "Normalization", ("arms",), "methods", "one arm each"),
-    Field("population", "Population estimates", ("evaluation", "population"), "choices"),
-    Field(
+    FormField("name", "Name", ("name",), "text", "lower-case letters, digits, - and _"),
+    FormField("title", "Title", ("title",), "text"),
+    FormField("data", "Data set", ("data", "name"), "choice"),
+    FormField("fraction", "Part of the training set", ("data", "fraction"), "number", "0.2 for a fifth, 1 for all"),
+    FormField("model", "Network", ("model", "name"), "choice"),
+    FormField("methods", "Normalization", ("arms",), "methods", "one arm each"),
+    FormField("population", "Population estimates", ("evaluation", "population"), "choices"),
+    FormField(
         "inference_sizes",
         "Inference mini-batch sizes",
         ("evaluation", "batch_sizes"),
@@ -49,7 +49,7 @@ FIELDS = (
         "as in 1, 4, 64; by default that of training",
         is_optional=True,
     ),
-    Field(
+    FormField(
         "blends",
         "Blends of population and mini-batch",
         ("evaluation", "blends"),
@@ -57,7 +57,7 @@ FIELDS = (
         "weights of the population, as in 0.1, 0.5, N16",
         is_optional=True,
     ),
-    Field(
+    FormField(
         "conditions",
         "Conditions: corrupted images",
         ("evaluation", "conditions"),
@@ -65,26 +65,26 @@ FIELDS = (
         "corruptions with a severity from 1 to 5, as in fog-3, contrast-5",
         is_optional=True,
     ),
-    Field("seeds", "Seeds", ("seeds",), "list", "with three or more, differences can be tested"),
-    Field("epochs", "Epochs", ("training", "epochs"), "number"),
-    Field("batch_size", "Mini-batch size", ("training", "batch_size"), "number"),
-    Field("learning_rate", "Learning rate", ("training", "learning_rate"), "number"),
+    FormField("seeds", "Seeds", ("seeds",), "list", "with three or more, differences can be tested"),
+    FormField("epochs", "Epochs", ("training", "epochs"), "number"),
+    FormField("batch_size", "Mini-batch size", ("training", "batch_size"), "number"),
+    FormField("learning_rate", "Learning rate", ("training", "learning_rate"), "number"),
 )
 _FIELD_BY_NAME = {field.name: field for field in FIELDS}
 _MAX_LENGTH = 200
 """Characters of a value in the form; users edit longer ones in the YAML text."""
 
 
-def read_fields(text: str) -> dict[str, str | list[str]]:
+def parse_form_fields(text: str) -> dict[str, str | list[str]]:
     """Return the fields of a study's YAML text: empty for missing values, no fields if it cannot be parsed."""
     try:
-        _, study = parse_yaml(text)
-        return {field.name: _form_value(field, value_at(study, field.path)) for field in FIELDS}
+        _, study = parse_yaml_nodes_and_values(text)
+        return {field.name: _yaml_to_form_value(field, find_value_at_path(study, field.path)) for field in FIELDS}
     except (SpecError, ValueError):
         return {}
 
 
-def set_field(text: str, name: str, value: str | list[str] | None) -> str:
+def set_field_in_yaml(text: str, name: str, value: str | list[str] | None) -> str:
     """Return the text with one field changed and everything else preserved.
 
     The text is returned unchanged if it cannot be parsed or if there is no such field.
@@ -93,37 +93,39 @@ def set_field(text: str, name: str, value: str | list[str] | None) -> str:
     if field is None:
         return text
     try:
-        _, study = parse_yaml(text)
-        return set_value(text, field.path, _yaml_value(field, value, value_at(study, field.path)))
+        _, study = parse_yaml_nodes_and_values(text)
+        return set_value_in_yaml(
+            text, field.path, _form_to_yaml_value(field, value, find_value_at_path(study, field.path))
+        )
     except (SpecError, ValueError):
         return text
 
 
-def _form_value(field: Field, value: Any) -> str | list[str]:
+def _yaml_to_form_value(field: FormField, value: Any) -> str | list[str]:
     if field.kind == "methods":
         arms = value if isinstance(value, list) else []
-        return [_truncate(arm["method"]) for arm in arms if isinstance(arm, dict) and "method" in arm]
+        return [_to_short_text(arm["method"]) for arm in arms if isinstance(arm, dict) and "method" in arm]
     if field.kind == "choices":
-        return [_truncate(item) for item in value] if isinstance(value, list) else []
+        return [_to_short_text(item) for item in value] if isinstance(value, list) else []
     if field.kind in ("list", "conditions"):
         return ", ".join(_condition_text(item) for item in value) if isinstance(value, list) else ""
-    return "" if value is None else _truncate(value)
+    return "" if value is None else _to_short_text(value)
 
 
 def _condition_text(item: Any) -> str:
     """The text of an item of a list; of a condition that is a mapping its name, or `CORRUPTION-SEVERITY`."""
     if not isinstance(item, dict):
-        return _truncate(item)
+        return _to_short_text(item)
     name = item.get("name") or f"{item.get('corruption', '')}-{item.get('severity', DEFAULT_SEVERITY)}"
-    return _truncate(name)
+    return _to_short_text(name)
 
 
-def _truncate(value: Any) -> str:
+def _to_short_text(value: Any) -> str:
     """Return a value as text; a lone surrogate, which UTF-8 cannot encode, becomes a question mark."""
     return "" if isinstance(value, dict | list) else str(value)[:_MAX_LENGTH].encode(errors="replace").decode()
 
 
-def _yaml_value(field: Field, value: str | list[str] | None, present: Any) -> Any:
+def _form_to_yaml_value(field: FormField, value: str | list[str] | None, present: Any) -> Any:
     """Return the value for the study; None to remove it.
 
     Args:
@@ -139,10 +141,14 @@ def _yaml_value(field: Field, value: str | list[str] | None, present: Any) -> An
         items = text.replace(",", " ").split()
         if field.is_optional and not items:
             return None
-        return _update_conditions(items, present) if field.kind == "conditions" else list(map(_parse_number, items))
+        return (
+            _update_conditions(items, present)
+            if field.kind == "conditions"
+            else list(map(_parse_number_or_text, items))
+        )
     if not text:
         return None
-    return _parse_number(text) if field.kind == "number" else text
+    return _parse_number_or_text(text) if field.kind == "number" else text
 
 
 def _update_arms(methods: Sequence[str], present_arms: Any) -> list[Any]:
@@ -160,7 +166,7 @@ def _update_conditions(texts: Sequence[str], present_conditions: Any) -> list[An
     return [by_text.get(text, text) for text in texts]
 
 
-def _parse_number(text: str) -> Any:
+def _parse_number_or_text(text: str) -> Any:
     """Return an int or a float; the text itself if it is neither."""
     for number_type in (int, float):
         try:

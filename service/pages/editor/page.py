@@ -10,22 +10,27 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, StringConstraints, computed_field
 
-from bln_search.core.configuration import InferenceConfiguration, Method
+from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
-from bln_search.core.registry import corruption_names, data_set_names, model_names
+from bln_search.core.method import Method
+from bln_search.core.registry import list_corruption_names, list_data_set_names, list_model_names
 from bln_search.settings import Settings
 from bln_search.specs.load import parse_study
 from bln_search.specs.study import StudySpec
-from bln_search.specs.study_yaml import study_yaml, study_yaml_with_fine_tuning, study_yaml_with_seeds
+from bln_search.specs.study_yaml import (
+    render_study_yaml,
+    render_study_yaml_with_added_seeds,
+    render_study_yaml_with_fine_tuning,
+)
 from bln_search.storage.tokens import Bearer
-from service.admission import plan_accepted_study
-from service.context import Context, ContextDep
+from service.admission import plan_study_within_limits
+from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
-from service.pages.editor.form import FIELDS, read_fields, set_field
-from service.pages.rendering.templates import render_page, render_text
-from service.pages.rendering.viewer import viewer_context
-from service.plan_estimate import plan_with_estimates
+from service.pages.editor.form import FIELDS, parse_form_fields, set_field_in_yaml
+from service.pages.rendering.templates import render_fragment_text, render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
+from service.plan_estimate import add_estimates_to_plan
 from service.schemas.studies import PlanOut
 from service.security import ReadableStudy, Reader, StudyAccess, Writer
 
@@ -34,7 +39,7 @@ _LINE_PATTERN = re.compile(r"line (\d+): (.*)", re.DOTALL)
 _DEFAULT_FILE = "quickstart"
 
 
-class Draft(BaseModel):
+class StudyDraft(BaseModel):
     """A study in the editor.
 
     Attributes:
@@ -74,15 +79,15 @@ class CheckedDraft(BaseModel):
     @property
     def plan_html(self) -> str:
         """The plan as a part of the page."""
-        return render_text("parts/plan.html", plan=self.plan)
+        return render_fragment_text("parts/plan.html", plan=self.plan)
 
 
 @router.get("/new")
 def new_study_page(request: Request, context: ContextDep, writer: Writer, file: str = _DEFAULT_FILE) -> HTMLResponse:
     """The editor with the study of a file."""
-    files = listed_files(context.settings)
+    files = list_offered_study_files(context.settings)
     text = files[file].read_text(encoding="utf-8") if file in files else _MINIMAL_STUDY
-    return _editor_page(request, context, writer, text, file)
+    return _render_editor_page(request, context, writer, text, file)
 
 
 @router.get("/{study_id:number}/repeat")
@@ -94,7 +99,9 @@ def repeat_study_page(
     seeds: Annotated[int, Query(ge=0, le=100)] = 0,
 ) -> HTMLResponse:
     """The editor with a submitted study and, if requested, further seeds."""
-    return _editor_page(request, context, writer, study_yaml_with_seeds(_find_spec(study, context), seeds), "")
+    return _render_editor_page(
+        request, context, writer, render_study_yaml_with_added_seeds(_get_trained_study_spec(study, context), seeds), ""
+    )
 
 
 @router.get("/{study_id:number}/fine-tune")
@@ -111,18 +118,18 @@ def fine_tune_page(
         code = InferenceConfiguration(configuration)
     except ValueError as error:
         raise ProblemException(404, "not-found", str(error)) from None
-    text = study_yaml_with_fine_tuning(_find_spec(study, context), arm, code)
-    return _editor_page(request, context, writer, text, "")
+    text = render_study_yaml_with_fine_tuning(_get_trained_study_spec(study, context), arm, code)
+    return _render_editor_page(request, context, writer, text, "")
 
 
 @router.get("/{study_id:number}/study.yaml")
 def download_study_file(study: ReadableStudy, context: ContextDep) -> Response:
     """The study as a study file."""
-    return Response(study_yaml(_find_spec(study, context)), media_type="application/yaml")
+    return Response(render_study_yaml(_get_trained_study_spec(study, context)), media_type="application/yaml")
 
 
-def _find_spec(study: StudyAccess, context: Context) -> StudySpec:
-    listed = context.ledger.listing.find_study(study.id)
+def _get_trained_study_spec(study: StudyAccess, context: AppContext) -> StudySpec:
+    listed = context.ledger.listing.find_study_item(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
     spec = StudySpec.model_validate_json(listed.spec_json)
@@ -132,7 +139,7 @@ def _find_spec(study: StudyAccess, context: Context) -> StudySpec:
     return spec
 
 
-def _editor_page(request: Request, context: Context, writer: Bearer, text: str, file: str) -> HTMLResponse:
+def _render_editor_page(request: Request, context: AppContext, writer: Bearer, text: str, file: str) -> HTMLResponse:
     """The editor with a text.
 
     Args:
@@ -142,22 +149,20 @@ def _editor_page(request: Request, context: Context, writer: Bearer, text: str, 
         text: YAML text of a study.
         file: Name of the study file that the text is from; empty for another source.
     """
-    return render_page(
+    return render_page_response(
         request,
         "new.html",
-        viewer=viewer_context(writer),
-        files=sorted(listed_files(context.settings)),
+        viewer=make_viewer_variables(writer),
+        files=sorted(list_offered_study_files(context.settings)),
         file=file,
         text=text,
         fields=FIELDS,
         choices={
-            "data": data_set_names(),
-            "model": model_names(),
-            "conditions": corruption_names(),
+            "data": list_data_set_names(),
+            "model": list_model_names(),
+            "conditions": list_corruption_names(),
             "methods": [method.value for method in Method],
-            "population": [
-                estimate.value for estimate in PopulationEstimate if estimate is not PopulationEstimate.MEMORY
-            ],
+            "population": [estimate.value for estimate in PopulationEstimate if not estimate.has_own_source_letter],
         },
     )
 
@@ -166,18 +171,21 @@ _MINIMAL_STUDY = "name: my-study\ndata:\n  name: digits\nmodel:\n  name: mlp\nar
 
 
 @router.post("/new/check")
-def check_draft(draft: Draft, context: ContextDep, _reader: Reader) -> CheckedDraft:
+def check_and_plan_draft(draft: StudyDraft, context: ContextDep, _reader: Reader) -> CheckedDraft:
     """The plan of a draft, or its errors with their lines. Nothing is stored."""
-    text = draft.text if draft.field is None else set_field(draft.text, draft.field, draft.value)
-    fields = read_fields(text)
+    text = draft.text if draft.field is None else set_field_in_yaml(draft.text, draft.field, draft.value)
+    fields = parse_form_fields(text)
     try:
         study = parse_study(text)
-        plan = plan_with_estimates(study, plan_accepted_study(study, context.settings), context.ledger)
+        plan = add_estimates_to_plan(study, plan_study_within_limits(study, context.settings), context.ledger)
     except SpecError as error:
         errors = [_make_draft_problem(problem) for problem in error.problems]
         return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)
     except ProblemException as problem:
-        errors = [DraftProblem(line=_find_line(text, error.pointer), message=error.message) for error in problem.errors]
+        errors = [
+            DraftProblem(line=_find_line_of_pointer(text, error.json_pointer), message=error.message)
+            for error in problem.errors
+        ]
         errors = errors or [DraftProblem(line=0, message=problem.detail)]
         return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)
     return CheckedDraft(text=text, fields=fields, mistakes=[], plan=plan)
@@ -188,14 +196,14 @@ def _make_draft_problem(problem: str) -> DraftProblem:
     return DraftProblem(line=int(match[1]), message=match[2]) if match else DraftProblem(line=0, message=problem)
 
 
-def _find_line(text: str, pointer: str) -> int:
+def _find_line_of_pointer(text: str, pointer: str) -> int:
     """Return the line of the top-level key that a JSON pointer starts with; 0 if there is none."""
     key = pointer.strip("/").split("/")[0]
     lines = text.splitlines()
     return next((number for number, line in enumerate(lines, start=1) if line.startswith(f"{key}:")), 0)
 
 
-def listed_files(settings: Settings) -> dict[str, Path]:
+def list_offered_study_files(settings: Settings) -> dict[str, Path]:
     """Return the study files that the editor offers, by name."""
     folder = settings.studies_folder
     return {} if folder is None else {file.stem: file for file in sorted(folder.glob("*.yaml"))}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.ranking.condition_metrics import SUMMARIES
-from bln_search.specs.sections.space import format_value, format_value_short
+from bln_search.specs.sections.space import format_parameter_value, format_parameter_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 
 _MAX_OPTIONS = 60
@@ -30,7 +30,7 @@ class SelectFilter:
 
 
 @dataclass(frozen=True)
-class LeaderboardFilters:
+class LeaderboardFilterChoices:
     """The filters of a study.
 
     Attributes:
@@ -44,7 +44,7 @@ class LeaderboardFilters:
     compared: tuple[str, ...]
 
 
-def make_leaderboard_filters(board: CachedLeaderboard) -> LeaderboardFilters:
+def make_leaderboard_filter_choices(board: CachedLeaderboard) -> LeaderboardFilterChoices:
     """Return the filters of a study."""
     rows = board.leaderboard.rows
     choices = [
@@ -56,21 +56,25 @@ def make_leaderboard_filters(board: CachedLeaderboard) -> LeaderboardFilters:
         _batch_dependence_filter(board),
         _condition_filter(board),
     ]
-    values = {name: {_text(value): value for value in found} for name, found in board.parameter_values.items()}
+    values = {
+        name: {_parameter_value_text(value): value for value in found}
+        for name, found in board.distinct_parameter_values.items()
+    }
     few = {name: by_text for name, by_text in values.items() if len(by_text) <= _MAX_OPTIONS}
     choices += [
         SelectFilter(
             "parameter",
             name,
             tuple(
-                (f"{name}={text}", format_value_short(value)) for text, value in sorted(by_text.items(), key=_sort_key)
+                (f"{name}={text}", format_parameter_value_short(value))
+                for text, value in sorted(by_text.items(), key=_numbers_first_sort_key)
             ),
         )
         for name, by_text in few.items()
     ]
     names = tuple(values)
     compared = tuple(name for name in names if name not in few)
-    return LeaderboardFilters(tuple(choice for choice in choices if len(choice.options) > 1), names, compared)
+    return LeaderboardFilterChoices(tuple(choice for choice in choices if len(choice.options) > 1), names, compared)
 
 
 def _make_select_filter(name: str, label: str, values: set[Any]) -> SelectFilter:
@@ -79,21 +83,25 @@ def _make_select_filter(name: str, label: str, values: set[Any]) -> SelectFilter
 
 def _batch_dependence_filter(board: CachedLeaderboard) -> SelectFilter:
     of_each_configuration = {row.configuration.code: row for row in board.leaderboard.rows}
-    present = {board.is_deterministic(row) for row in of_each_configuration.values()}
+    present = {board.is_row_deterministic(row) for row in of_each_configuration.values()}
     options = (("true", "independent"), ("false", "dependent")) if len(present) > 1 else ()
     return SelectFilter("deterministic", "Mini-batch", options)
 
 
 def _condition_filter(board: CachedLeaderboard) -> SelectFilter:
-    names = (*board.leaderboard.conditions, *SUMMARIES) if board.leaderboard.conditions else ()
+    names = (*board.leaderboard.condition_names, *SUMMARIES) if board.leaderboard.condition_names else ()
     return SelectFilter("condition", "Condition", tuple((name, name) for name in names))
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, int | float) and not isinstance(value, bool) else format_value(value)
+def _parameter_value_text(value: Any) -> str:
+    return (
+        json.dumps(value)
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else format_parameter_value(value)
+    )
 
 
-def _sort_key(item: tuple[str, Any]) -> tuple[bool, float, str]:
+def _numbers_first_sort_key(item: tuple[str, Any]) -> tuple[bool, float, str]:
     text, value = item
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return not is_number, float(value) if is_number else 0.0, text

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.leaderboard_columns import GAP, MetricColumn
-from service.pages.leaderboard.rows import metric_key, shown_metrics
+from service.pages.leaderboard.rows import list_shown_metrics, metric_sort_key
 
 PARAMETER = "parameter:"
 """Prefix of the key of a column with a parameter of the search space."""
@@ -21,7 +22,7 @@ _MAX_CONDITIONS_AT_FIRST = 3
 
 
 @dataclass(frozen=True)
-class Column:
+class LeaderboardColumn:
     """A column beside rank and configuration.
 
     Attributes:
@@ -32,6 +33,7 @@ class Column:
         sort: Value of `sort` that orders by it; None where no order is offered.
         at_first: Whether it is shown where the link names no columns.
         term: Anchor of its term in the glossary; empty without one.
+        condition: Heading of the condition, under which the head of the table joins its columns; empty without one.
     """
 
     key: str
@@ -41,6 +43,12 @@ class Column:
     sort: str | None = None
     at_first: bool = True
     term: str = ""
+    condition: str = ""
+
+    @property
+    def heading_below_condition(self) -> str:
+        """The heading without the condition."""
+        return self.heading.removeprefix(self.condition).lstrip()
 
     @property
     def parameter_name(self) -> str | None:
@@ -53,7 +61,9 @@ class Column:
         return self.key == "interval" or self.key.startswith(("validation_", "test_", "train_"))
 
 
-def available_columns(board: Leaderboard, parameters: Sequence[str], comparison: Comparison | None) -> list[Column]:
+def list_available_columns(
+    board: Leaderboard, parameters: Sequence[str], comparison: Comparison | None
+) -> list[LeaderboardColumn]:
     """Return the columns that have values.
 
     Args:
@@ -64,21 +74,22 @@ def available_columns(board: Leaderboard, parameters: Sequence[str], comparison:
     rows = board.rows
     columns = _comparison_columns() if comparison is not None else []
     if len({row.arm for row in rows}) > 1:
-        columns.append(Column("arm", "Arm", term="arm"))
+        columns.append(LeaderboardColumn("arm", "Arm", term="arm"))
     columns += [
-        Column(f"{PARAMETER}{name}", name, f"parameter {name} of the search space", term="point") for name in parameters
+        LeaderboardColumn(f"{PARAMETER}{name}", name, f"parameter {name} of the search space", term="point")
+        for name in parameters
     ]
     estimates = {row.estimate for row in rows if row.estimate}
-    columns.append(Column("population", "Population", at_first=len(estimates) > 1, term="estimate"))
+    columns.append(LeaderboardColumn("population", "Population", at_first=len(estimates) > 1, term="estimate"))
     several = len({row.batch_size for row in rows}) > 1
     columns.append(
-        Column(
+        LeaderboardColumn(
             "batch_size", "Batch", "mini-batch size at inference", is_number=True, at_first=several, term="evaluation"
         )
     )
-    columns += _metric_columns(board)
+    columns += _interval_and_metric_columns(board)
     columns.append(
-        Column(
+        LeaderboardColumn(
             "cost",
             "Cost",
             "statistics that are computed from the mini-batch at inference, of those the method has",
@@ -86,51 +97,63 @@ def available_columns(board: Leaderboard, parameters: Sequence[str], comparison:
             term="cost",
         )
     )
-    columns.append(Column("seeds", "Seeds", is_number=True, term="seed"))
+    columns.append(LeaderboardColumn("seeds", "Seeds", is_number=True, term="seed"))
     return columns
 
 
-def _comparison_columns() -> list[Column]:
+def _comparison_columns() -> list[LeaderboardColumn]:
     return [
-        Column("group", "Group", "rows that share a letter do not differ significantly", term="group"),
-        Column(
+        LeaderboardColumn("group", "Group", "rows that share a letter do not differ significantly", term="group"),
+        LeaderboardColumn(
             "ranks", "Ranks", "ranks that the row may have, all of them together with 95 %", is_number=True, term="rank"
         ),
     ]
 
 
-def _metric_columns(board: Leaderboard) -> list[Column]:
+def _interval_and_metric_columns(board: Leaderboard) -> list[LeaderboardColumn]:
     """The interval as a picture, then the metrics: those on clean images, then those under conditions."""
-    few = len(board.conditions) <= _MAX_CONDITIONS_AT_FIRST
+    few = len(board.condition_names) <= _MAX_CONDITIONS_AT_FIRST
     metrics = [
-        Column(
-            metric_key(metric),
+        LeaderboardColumn(
+            metric_sort_key(metric),
             f"{metric.split.value.capitalize()} {metric.metric}{_PER_CENT if metric.metric == 'accuracy' else ''}"
             if not metric.condition
-            else metric.heading,
+            else metric.heading.replace(" %", _PER_CENT),
             _GAP_EXPLANATION if metric.metric == GAP else None,
             is_number=True,
-            sort=metric_key(metric),
+            sort=metric_sort_key(metric),
             at_first=not metric.condition or few or metric.condition in SUMMARIES,
-            term=_metric_term(metric),
+            term=_metric_glossary_anchor(metric),
+            condition=metric.condition_label,
         )
-        for metric in shown_metrics(board)
+        for metric in list_shown_metrics(board)
     ]
     ranked_loss = f"{board.ranked_on}_loss"
     position = next(index for index, column in enumerate(metrics) if column.key == ranked_loss)
-    heading = f"{board.ranked_on.value.capitalize()} loss, 95 %"
-    picture = Column("interval", heading, "confidence interval as a line", term="confidence-interval")
+    heading = f"{board.ranked_on.value.capitalize()} loss, 95{_PER_CENT}"
+    picture = LeaderboardColumn("interval", heading, "confidence interval as a line", term="confidence-interval")
     return [*metrics[: position + 1], picture, *metrics[position + 1 :]]
 
 
-def _metric_term(metric: MetricColumn) -> str:
+def _metric_glossary_anchor(metric: MetricColumn) -> str:
     """Anchor in the glossary of what a metric on clean images is; empty for others."""
     if metric.metric == GAP:
         return "generalization-gap"
     return "split" if metric.metric == "loss" and not metric.condition else ""
 
 
-def choose_columns(available: Sequence[Column], names: Sequence[str], condition: str | None) -> list[Column]:
+def group_columns_by_condition(columns: Sequence[LeaderboardColumn]) -> list[tuple[str, list[LeaderboardColumn]]]:
+    """Return the columns with the heading of their condition, adjacent columns of one condition together.
+
+    Args:
+        columns: The shown columns.
+    """
+    return [(condition, list(group)) for condition, group in groupby(columns, key=lambda column: column.condition)]
+
+
+def choose_shown_columns(
+    available: Sequence[LeaderboardColumn], names: Sequence[str], condition: str | None
+) -> list[LeaderboardColumn]:
     """Return the columns to show, in their order.
 
     Args:

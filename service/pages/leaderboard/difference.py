@@ -8,7 +8,11 @@ from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.row_difference import RowDifference, compared_difference, difference_by_seeds
+from bln_search.ranking.selection.row_difference import (
+    RowDifference,
+    compute_difference_over_seeds,
+    find_compared_difference,
+)
 from bln_search.specs.problems import Problem
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.http.problems import ProblemException
@@ -16,7 +20,7 @@ from service.pages.leaderboard.rows import parse_row_key
 
 
 @dataclass(frozen=True)
-class ChosenDifference:
+class ChosenRowsDifference:
     """Two rows and their differences.
 
     Attributes:
@@ -34,9 +38,9 @@ class ChosenDifference:
     seeds: int
 
 
-def chosen_difference(
+def find_chosen_rows_difference(
     board: CachedLeaderboard, analysis: Analysis | None, texts: tuple[str, ...]
-) -> ChosenDifference | None:
+) -> ChosenRowsDifference | None:
     """Return the difference of two chosen rows, the one of better rank first; None for another number of rows.
 
     Raises:
@@ -44,7 +48,7 @@ def chosen_difference(
     """
     if len(texts) != 2:
         return None
-    keys = [_parse(text) for text in texts]
+    keys = [_parse_chosen_row_key(text) for text in texts]
     by_key = {row.key: (position, row) for position, row in enumerate(board.leaderboard.rows) if row.key in keys}
     for key, text in zip(keys, texts, strict=True):
         if key not in by_key:
@@ -55,20 +59,22 @@ def chosen_difference(
     by_split = {}
     for split in sorted((Split.VALIDATION, Split.TEST), key=lambda split: split is not ranked):
         losses = [board.losses[split].get(row.key) for row in (first, second)]
-        stored = compared_difference(first.key, second.key, comparison) if _compares_on_split(analysis, split) else None
+        stored = (
+            find_compared_difference(first.key, second.key, comparison) if _compares_on_split(analysis, split) else None
+        )
         if stored is not None:
             by_split[split] = stored
         elif losses[0] and losses[1]:
-            by_split[split] = difference_by_seeds(losses[0], losses[1])
+            by_split[split] = compute_difference_over_seeds(losses[0], losses[1])
     examples = None if comparison is None else comparison.examples
-    return ChosenDifference(first, second, by_split, examples, min(first.seeds, second.seeds))
+    return ChosenRowsDifference(first, second, by_split, examples, min(first.seeds, second.seeds))
 
 
 def _compares_on_split(analysis: Analysis | None, split: Split) -> bool:
     return analysis is not None and analysis.comparison is not None and analysis.comparison.split is split
 
 
-def _parse(text: str) -> RowKey:
+def _parse_chosen_row_key(text: str) -> RowKey:
     try:
         return parse_row_key(text)
     except ValueError as error:

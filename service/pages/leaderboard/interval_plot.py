@@ -27,13 +27,15 @@ class IntervalScale:
     high: float
     reference: float | None
 
-    def position(self, value: float) -> float:
+    def position_in_pixels(self, value: float) -> float:
         """Horizontal position in pixels, within the picture."""
         share = (value - self.low) / (self.high - self.low)
         return round(_MARGIN + min(1.0, max(0.0, share)) * (WIDTH - 2 * _MARGIN), 1)
 
 
-def interval_scale(intervals: Sequence[ConfidenceInterval | None], reference: float | None) -> IntervalScale | None:
+def find_interval_scale(
+    intervals: Sequence[ConfidenceInterval | None], reference: float | None
+) -> IntervalScale | None:
     """Return the scale of some intervals; None without a value."""
     known = [interval for interval in intervals if interval is not None]
     if not known:
@@ -57,23 +59,25 @@ def render_interval_svg(interval: ConfidenceInterval | None, scale: IntervalScal
     middle = HEIGHT / 2
     parts = [
         Markup('<svg class="interval" role="img" width="{}" height="{}" viewBox="0 0 {} {}" aria-label="{}">').format(
-            WIDTH, HEIGHT, WIDTH, HEIGHT, _description(interval)
+            WIDTH, HEIGHT, WIDTH, HEIGHT, _interval_text_alternative(interval)
         )
     ]
     if scale.reference is not None:
-        x = scale.position(scale.reference)
+        x = scale.position_in_pixels(scale.reference)
         parts.append(Markup('<line class="reference" x1="{}" x2="{}" y1="0" y2="{}"/>').format(x, x, HEIGHT))
     if interval.low is not None and interval.high is not None:
-        first, last = scale.position(interval.low), scale.position(interval.high)
+        first, last = scale.position_in_pixels(interval.low), scale.position_in_pixels(interval.high)
         parts.append(Markup('<line x1="{}" x2="{}" y1="{}" y2="{}"/>').format(first, last, middle, middle))
-        if interval.high > scale.high:
-            parts.append(Markup('<path d="M{} {} l5 4 l-5 4"/>').format(WIDTH - _MARGIN, middle - 4))
+    if max(interval.mean, interval.high or interval.mean) > scale.high:
+        parts.append(Markup('<path d="M{} {} l5 4 l-5 4"/>').format(WIDTH - _MARGIN, middle - 4))
     if interval.mean <= scale.high:
-        parts.append(Markup('<circle cx="{}" cy="{}" r="3.5"/>').format(scale.position(interval.mean), middle))
+        parts.append(
+            Markup('<circle cx="{}" cy="{}" r="3.5"/>').format(scale.position_in_pixels(interval.mean), middle)
+        )
     return Markup("").join([*parts, Markup("</svg>")])
 
 
-def _description(interval: ConfidenceInterval) -> str:
+def _interval_text_alternative(interval: ConfidenceInterval) -> str:
     if interval.low is None or interval.high is None:
         return f"{interval.mean:.4f}, without an interval"
     return f"{format_interval(interval)}: from {interval.low:.4f} to {interval.high:.4f}"

@@ -17,29 +17,30 @@ from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.analysis import analysis_sentences
-from bln_search.specs.sections.space import format_value_short
+from bln_search.specs.sections.space import format_parameter_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
-from service.context import Context, ContextDep
-from service.pages.leaderboard.choices import make_leaderboard_filters
-from service.pages.leaderboard.columns import available_columns, choose_columns
-from service.pages.leaderboard.difference import chosen_difference
-from service.pages.leaderboard.interval_plot import IntervalScale, interval_scale, render_interval_svg
-from service.pages.leaderboard.paging import paging
-from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitChoice, leaderboard_query
-from service.pages.leaderboard.rows import DisplayRow, format_row_key, make_display_row, worse_rows
-from service.pages.rendering.templates import render_fragment, render_page
-from service.pages.rendering.viewer import viewer_context
-from service.results.equal_rows import DistinctRows, RowGroup, distinct_rows
-from service.results.leaderboard_filters import filter_rows
+from service.context import AppContext, ContextDep
+from service.pages.leaderboard.choices import make_leaderboard_filter_choices
+from service.pages.leaderboard.columns import choose_shown_columns, group_columns_by_condition, list_available_columns
+from service.pages.leaderboard.difference import find_chosen_rows_difference
+from service.pages.leaderboard.interval_plot import IntervalScale, find_interval_scale, render_interval_svg
+from service.pages.leaderboard.paging import make_paging
+from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitChoice, parse_leaderboard_query
+from service.pages.leaderboard.rows import DisplayRow, format_row_key, make_display_row, significantly_worse_row_keys
+from service.pages.rendering.templates import render_fragment_response, render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.study_head import study_title_variables
+from service.results.equal_rows import DistinctRows, EqualRowsGroup, join_equal_rows
+from service.results.leaderboard_filters import filter_and_sort_rows
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
-PageQuery = Annotated[LeaderboardQuery, Depends(leaderboard_query)]
+PageQuery = Annotated[LeaderboardQuery, Depends(parse_leaderboard_query)]
 _PAGE_SIZE = 50
 
 
 @dataclass(frozen=True)
-class TableRow:
+class LeaderboardTableRow:
     """A line of the table.
 
     Attributes:
@@ -61,82 +62,92 @@ class TableRow:
     picture: Markup
 
 
-class _Table:
+class _LeaderboardTable:
     """Makes the lines of one page of a leaderboard."""
 
     def __init__(self, board: CachedLeaderboard, analysis: Analysis | None) -> None:
         self._board = board
         self.groups: dict[RowKey, ComparedRow] = compared_rows_by_key(analysis)
-        self._worse = worse_rows(None if analysis is None else analysis.comparison)
+        self._worse = significantly_worse_row_keys(None if analysis is None else analysis.comparison)
         recommendation = None if analysis is None else analysis.recommendation
         self._recommended_key = None if recommendation is None else recommendation.key
         self._loss = f"{board.leaderboard.ranked_on}_loss"
 
-    def lines(self, groups: list[RowGroup]) -> tuple[TableRow | None, list[TableRow]]:
+    def make_recommended_and_other_rows(
+        self, groups: list[EqualRowsGroup]
+    ) -> tuple[LeaderboardTableRow | None, list[LeaderboardTableRow]]:
         """Return the line of the recommended row, and a line for each row, all on one scale.
 
         The recommended row has no line of its own where it is the first of the others.
         """
-        recommended = self._recommended_group()
-        shown = [(group, self._show(group.row)) for group in groups]
-        first = None if recommended is None else (recommended, self._show(recommended.row))
-        best = self._board.leaderboard.best
+        recommended = self._find_recommended_group()
+        shown = [(group, self._make_display_row(group.row)) for group in groups]
+        first = None if recommended is None else (recommended, self._make_display_row(recommended.row))
+        best = self._board.leaderboard.best_row
         reference = None if best is None else best.metrics[self._board.leaderboard.ranked_on].loss.mean
         everything = [*shown, *([] if first is None else [first])]
-        scale = interval_scale([display.figures[self._loss] for _, display in everything], reference)
-        lines = [self._line(group, display, scale) for group, display in shown]
+        scale = find_interval_scale([display.figures[self._loss] for _, display in everything], reference)
+        lines = [self._make_table_row(group, display, scale) for group, display in shown]
         is_first = bool(lines) and lines[0].recommended
-        return None if first is None or is_first else self._line(*first, scale), lines
+        return None if first is None or is_first else self._make_table_row(*first, scale), lines
 
-    def _recommended_group(self) -> RowGroup | None:
+    def _find_recommended_group(self) -> EqualRowsGroup | None:
         key = self._recommended_key
         rows = (
             []
             if key is None
-            else [row for row in self._board.leaderboard.rows if row.key.at_batch_size(key.batch_size) == key]
+            else [row for row in self._board.leaderboard.rows if row.key.with_batch_size(key.batch_size) == key]
         )
-        equal = _distinct_rows(self._board, rows, collapse=True)
-        return next((group for group in equal.groups() if key is not None and group.contains(key)), None)
+        equal = _join_equal_rows(self._board, rows, collapse=True)
+        return next((group for group in equal.list_groups() if key is not None and group.contains(key)), None)
 
-    def _show(self, row: LeaderboardRow) -> DisplayRow:
+    def _make_display_row(self, row: LeaderboardRow) -> DisplayRow:
         return make_display_row(row, self._board, self.groups)
 
-    def _line(self, group: RowGroup, shown: DisplayRow, scale: IntervalScale | None) -> TableRow:
+    def _make_table_row(
+        self, group: EqualRowsGroup, shown: DisplayRow, scale: IntervalScale | None
+    ) -> LeaderboardTableRow:
         row = group.row
-        return TableRow(
+        return LeaderboardTableRow(
             shown=shown,
             key=format_row_key(row.key),
             batch_sizes=group.batch_sizes,
             recommended=self._recommended_key is not None and group.contains(self._recommended_key),
             worse=row.key in self._worse,
-            parameters={name: format_value_short(value) for name, value in self._board.parameters(row.point).items()},
+            parameters={
+                name: format_parameter_value_short(value)
+                for name, value in self._board.parameters_by_point(row.point).items()
+            },
             picture=render_interval_svg(shown.figures[self._loss], scale),
         )
 
 
-def _distinct_rows(board: CachedLeaderboard, rows: Sequence[LeaderboardRow], *, collapse: bool) -> DistinctRows:
-    per_slot = board.spec.has_slot_populations
-    return distinct_rows(rows, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
+def _join_equal_rows(board: CachedLeaderboard, rows: Sequence[LeaderboardRow], *, collapse: bool) -> DistinctRows:
+    per_slot = board.spec.has_populations_per_slot
+    return join_equal_rows(rows, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
 
 
 @router.get("/leaderboard")
 def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep, query: PageQuery) -> HTMLResponse:
     """A page of the leaderboard. Ranks refer to the whole leaderboard, whatever the filter."""
-    board, cached, analysis = _read_results(context, study, query.on)
+    board, cached, analysis = _read_leaderboard_and_analyses(context, study, query.on)
     leaderboard = board.leaderboard
-    rows = filter_rows(board, query.filters, query.sort)
-    distinct = _distinct_rows(board, rows, collapse=query.collapse)
-    position = paging(query.page, _PAGE_SIZE, len(distinct))
-    table = _Table(board, analysis)
-    pinned, lines = table.lines(distinct.groups(position.start, position.start + _PAGE_SIZE))
-    choices = make_leaderboard_filters(board)
+    rows = filter_and_sort_rows(board, query.filters, query.sort)
+    distinct = _join_equal_rows(board, rows, collapse=query.collapse)
+    position = make_paging(query.page, _PAGE_SIZE, len(distinct))
+    table = _LeaderboardTable(board, analysis)
+    pinned, lines = table.make_recommended_and_other_rows(
+        distinct.list_groups(position.start, position.start + _PAGE_SIZE)
+    )
+    choices = make_leaderboard_filter_choices(board)
     comparison = None if analysis is None else analysis.comparison
-    columns = available_columns(leaderboard, choices.parameters, comparison)
-    return render_page(
+    available = list_available_columns(leaderboard, choices.parameters, comparison)
+    columns = choose_shown_columns(available, query.columns, query.filters["condition"])
+    return render_page_response(
         request,
         "leaderboard.html",
-        viewer=viewer_context(study.bearer),
-        study={"id": study.id, "name": study.name, "title": board.spec.title, "state": study.state},
+        viewer=make_viewer_variables(study.bearer),
+        study=study_title_variables(context, study),
         per_layer=cached is not None and bool(cached.layers),
         board=leaderboard,
         has_accuracy=leaderboard.has_accuracy,
@@ -146,15 +157,16 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
         rows=lines,
         comparison=comparison,
         sentences=[] if analysis is None else analysis_sentences(analysis),
-        difference=chosen_difference(board, analysis, query.chosen),
+        difference=find_chosen_rows_difference(board, analysis, query.chosen),
         found=len(rows),
         total=len(leaderboard.rows),
         collapsed=len(rows) - len(distinct),
         paging=position,
         query=query,
         filters=choices,
-        available=columns,
-        columns=choose_columns(columns, query.columns, query.filters["condition"]),
+        available=available,
+        columns=columns,
+        column_groups=group_columns_by_condition(columns),
     )
 
 
@@ -163,9 +175,9 @@ def difference_fragment(
     study: ReadableStudy, context: ContextDep, row: RowChoice = None, on: SplitChoice = ""
 ) -> HTMLResponse:
     """The difference of two rows, as a part of the page."""
-    board, _, analysis = _read_results(context, study, on)
-    difference = chosen_difference(board, analysis, tuple(dict.fromkeys(row or ())))
-    return render_fragment(
+    board, _, analysis = _read_leaderboard_and_analyses(context, study, on)
+    difference = find_chosen_rows_difference(board, analysis, tuple(dict.fromkeys(row or ())))
+    return render_fragment_response(
         "parts/row_difference.html",
         difference=difference,
         has_accuracy=board.leaderboard.has_accuracy,
@@ -173,11 +185,13 @@ def difference_fragment(
     )
 
 
-def _read_results(
-    context: Context, study: StudyAccess, on: str
+def _read_leaderboard_and_analyses(
+    context: AppContext, study: StudyAccess, on: str
 ) -> tuple[CachedLeaderboard, Analysis | None, Analysis | None]:
     """Return the leaderboard, the study's analysis, and the same if it is of the split that ranks."""
-    board = context.leaderboards.get(study.id, study.results, Split(on) if on else None, allow_stale=study.is_active)
-    analysis = context.analyses.get(study.id)
+    board = context.leaderboards.get_or_compute(
+        study.id, study.results, Split(on) if on else None, allow_stale=study.is_active
+    )
+    analysis = context.analyses.find_analysis(study.id)
     ranks_as_the_study = on in ("", board.spec.ranking.split.value)
     return board, analysis, analysis if ranks_as_the_study else None

@@ -44,6 +44,6 @@ class Paging:
         return pages
 
 
-def paging(page: int, size: int, total: int) -> Paging:
+def make_paging(page: int, size: int, total: int) -> Paging:
     """Return the position of a page; of the last one for a number beyond it."""
     return Paging(min(page, Paging(1, size, total).last), size, total)

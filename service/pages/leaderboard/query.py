@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Query
 
 from bln_search.core.blend import ESTIMATE_PATTERN
-from bln_search.core.configuration import Method
+from bln_search.core.method import Method
 from bln_search.core.states import EvaluationState
 from service.pages.rendering.templates import url_with_query
 from service.routes.result_filters import ArmFilter, LeaderboardSort, ParameterFilters
@@ -80,7 +80,7 @@ class LeaderboardQuery:
         return url_with_query(path, **query, **({"collapse": "true"} if self.collapse else {}))
 
 
-def leaderboard_query(
+def parse_leaderboard_query(
     method: Annotated[Method | Literal[""], Query()] = "",
     arm: ArmFilter = None,
     batch_size: Annotated[str, Query(max_length=7, pattern="^[0-9]*$")] = "",

@@ -12,7 +12,7 @@ from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import confidence_interval_over_seeds
-from bln_search.reports.leaderboard_columns import MetricColumn, metric_columns
+from bln_search.reports.leaderboard_columns import MetricColumn, list_metric_columns
 from service.caching.leaderboard_cache import CachedLeaderboard
 
 
@@ -35,12 +35,12 @@ class DisplayRow:
     compared: ComparedRow | None = None
 
 
-def shown_metrics(board: Leaderboard) -> list[MetricColumn]:
+def list_shown_metrics(board: Leaderboard) -> list[MetricColumn]:
     """The metrics of the table: those on both splits, and under conditions those on the split that ranks."""
-    return metric_columns(board, condition_splits=(board.ranked_on,))
+    return list_metric_columns(board, condition_splits=(board.ranked_on,))
 
 
-def metric_key(column: MetricColumn) -> str:
+def metric_sort_key(column: MetricColumn) -> str:
     """The value of `sort` for a metric."""
     return f"{column.split}_{column.metric}" + (f":{column.condition}" if column.condition else "")
 
@@ -54,8 +54,8 @@ def make_display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapp
         groups: The compared rows; empty before the study is complete.
     """
     figures = {
-        metric_key(column): confidence_interval_over_seeds(column.value(row), row.seeds)
-        for column in shown_metrics(board.leaderboard)
+        metric_sort_key(column): confidence_interval_over_seeds(column.value_of_row(row), row.seeds)
+        for column in list_shown_metrics(board.leaderboard)
     }
     if groups:
         compared = groups.get(row.key)
@@ -64,7 +64,7 @@ def make_display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapp
     return DisplayRow(row, p is not None, p, figures)
 
 
-def worse_rows(comparison: Comparison | None) -> frozenset[RowKey]:
+def significantly_worse_row_keys(comparison: Comparison | None) -> frozenset[RowKey]:
     """The compared rows whose mean loss is significantly higher than the best row's."""
     if comparison is None:
         return frozenset()

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from service.pages.rendering.plotly_script import plotly_response
+from service.pages.rendering.plotly_script import make_plotly_script_response
 
 _FOLDER = Path(__file__).parents[2] / "static"
 _IMMUTABLE = "public, max-age=31536000, immutable"
@@ -25,7 +25,7 @@ class StaticAssets(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return a file of the folder, or Plotly's script."""
         if path == "plotly.js":
-            response = plotly_response(Headers(scope=scope).get("accept-encoding", ""))
+            response = make_plotly_script_response(Headers(scope=scope).get("accept-encoding", ""))
         else:
             response = await super().get_response(path, scope)
         is_versioned = b"v=" in scope.get("query_string", b"")

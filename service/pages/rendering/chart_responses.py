@@ -8,30 +8,33 @@ from fastapi.responses import JSONResponse, Response
 
 from bln_search.reports.charts import Chart
 from service.http.problems import ProblemException
+from service.pages.rendering.heat_map_bars import replace_heat_map_by_bars
 
 _DIGITS = 7
 """Significant digits of the numbers of a figure. The data of a chart as CSV have all digits."""
 
 
-def figure_response(chart: Chart | None, requirement: str) -> JSONResponse:
+def make_figure_response(chart: Chart | None, requirement: str) -> JSONResponse:
     """Return the Plotly figure of a chart, or what is missing if there is no chart."""
     if chart is None:
-        return JSONResponse({"figure": None, "about": f"Nothing to show yet: {requirement}."})
-    return JSONResponse({"figure": _rounded(chart.figure), "about": chart.caption, "title": chart.title})
+        return JSONResponse({"figure": None, "about": f"Nothing to show: {requirement}."})
+    return JSONResponse(
+        {"figure": _round_numbers(replace_heat_map_by_bars(chart.figure)), "about": chart.caption, "title": chart.title}
+    )
 
 
-def _rounded(value: Any) -> Any:
+def _round_numbers(value: Any) -> Any:
     """Return a part of a figure with numbers of seven digits: more are not visible, and are half of its size."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {key: _round_numbers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
+        return [_round_numbers(item) for item in value]
     return value
 
 
-def csv_response(chart: Chart | None, filename: str, requirement: str) -> Response:
+def make_chart_csv_response(chart: Chart | None, filename: str, requirement: str) -> Response:
     """Return the data of a chart as a file to download.
 
     Args:
@@ -45,4 +48,4 @@ def csv_response(chart: Chart | None, filename: str, requirement: str) -> Respon
     if chart is None:
         raise ProblemException(404, "no-data", f"there is nothing to show yet: {requirement}")
     headers = {"Content-Disposition": f'attachment; filename="{filename}.csv"'}
-    return Response(chart.csv, media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(chart.rows_as_csv, media_type="text/csv; charset=utf-8", headers=headers)

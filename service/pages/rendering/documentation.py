@@ -20,12 +20,12 @@ _INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.D
 
 
 @lru_cache(maxsize=1)
-def documentation_folder() -> Path | None:
+def find_documentation_folder() -> Path | None:
     """Return the folder of the built pages; None if they are not built."""
     return next((folder for folder in _BUILT if (folder / "index.html").is_file()), None)
 
 
-class Documentation(StaticFiles):
+class DocumentationFiles(StaticFiles):
     """The pages of the documentation.
 
     Their theme has inline scripts. A page is sent with a policy that allows exactly those scripts, by their digests,
@@ -45,12 +45,12 @@ class Documentation(StaticFiles):
         response.headers["Cache-Control"] = "no-cache"
         if response.headers.get("content-type", "").startswith("text/html"):
             page = Path(getattr(response, "path", self._folder / "404.html"))
-            response.headers["Content-Security-Policy"] = _page_policy(page, page.stat().st_mtime_ns)
+            response.headers["Content-Security-Policy"] = _page_content_security_policy(page, page.stat().st_mtime_ns)
         return response
 
 
 @lru_cache(maxsize=256)
-def _page_policy(page: Path, _modified: int) -> str:
+def _page_content_security_policy(page: Path, _modified: int) -> str:
     """Return the policy of a page: its own inline scripts, the styles that the theme sets, files of this service."""
     digests = {
         base64.b64encode(hashlib.sha256(script).digest()).decode()

@@ -54,5 +54,5 @@ def switch_labels(configuration: InferenceConfiguration) -> list[tuple[str, str,
     """Return code, style and description of each of the four statistics."""
     return [
         (source.value, source.css_name, f"{statistic.label}: {source.label}")
-        for statistic, source in configuration.sources.items()
+        for statistic, source in configuration.source_by_statistic.items()
     ]

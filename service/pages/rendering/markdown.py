@@ -21,14 +21,14 @@ _HEADING_SHIFT = 2
 
 
 @lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
+def _make_markdown_parser() -> MarkdownIt:
     """CommonMark with tables; HTML in the notes is text."""
     return MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
 
 
 def render_markdown(text: str) -> Markup:
     """Return Markdown as sanitized HTML."""
-    parser = _parser()
+    parser = _make_markdown_parser()
     tokens = parser.parse(text)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):

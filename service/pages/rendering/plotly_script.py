@@ -20,43 +20,43 @@ _ENCODINGS = {"br": "br", "gzip": "gz"}
 """Suffix of the compressed file by encoding, the smaller file first."""
 
 
-def plotly_response(accepted: str) -> Response:
+def make_plotly_script_response(accepted: str) -> Response:
     """Return the script in the smallest encoding that the browser accepts. accepted: its `Accept-Encoding`."""
     names = {part.partition(";")[0].strip() for part in accepted.split(",")}
     headers = {"Vary": "Accept-Encoding"}
     for encoding in _ENCODINGS:
-        body = _compressed(encoding) if encoding in names else None
+        body = _find_compressed_script(encoding) if encoding in names else None
         if body is not None:
             return Response(body, headers={**headers, "Content-Encoding": encoding}, media_type="text/javascript")
-    plain = _compressed("gzip")
+    plain = _find_compressed_script("gzip")
     assert plain is not None, "it is compressed here if no file is"
     return Response(gzip.decompress(plain), headers=headers, media_type="text/javascript")
 
 
-def plotly_version() -> str:
+def get_plotly_script_version() -> str:
     """Return the version of the script; a new one changes its URL."""
-    bundle = _bundle("gz")
+    bundle = _find_bundle_file("gz")
     if bundle is None:
         return version("plotly")
-    match = re.fullmatch(r"plotly-cartesian-(.+)\.min\.js\.gz", bundle.name)
+    match = re.fullmatch(r"plotly-basic-(.+)\.min\.js\.gz", bundle.name)
     assert match is not None, "that is how it was found"
-    return f"cartesian-{match[1]}"
+    return f"basic-{match[1]}"
 
 
 @lru_cache(maxsize=len(_ENCODINGS))
-def _compressed(encoding: str) -> bytes | None:
+def _find_compressed_script(encoding: str) -> bytes | None:
     """Return the compressed script; None where it was not compressed in this encoding."""
-    file = _bundle(_ENCODINGS[encoding])
+    file = _find_bundle_file(_ENCODINGS[encoding])
     if file is not None:
         return file.read_bytes()
-    return gzip.compress(_complete_script().read_bytes(), 6) if encoding == "gzip" else None
+    return gzip.compress(_complete_script_file().read_bytes(), 6) if encoding == "gzip" else None
 
 
-def _bundle(suffix: str) -> Path | None:
-    return next(iter(_FOLDER.glob(f"plotly-cartesian-*.min.js.{suffix}")), None)
+def _find_bundle_file(suffix: str) -> Path | None:
+    return next(iter(_FOLDER.glob(f"plotly-basic-*.min.js.{suffix}")), None)
 
 
-def _complete_script() -> Path:
+def _complete_script_file() -> Path:
     """Return the script of the installed package."""
     spec = find_spec("plotly")
     assert spec is not None

@@ -15,15 +15,15 @@ from markupsafe import Markup
 
 from bln_search.core.tags import TAG_PATTERN, TAG_RULE
 from bln_search.core.version import VERSION
-from bln_search.reports.formatting import format_interval, format_signed_interval, group_mark
-from bln_search.reports.sentences.leaderboard import leaderboard_warning, unranked_reason
-from bln_search.specs.sections.space import format_point, format_point_json
+from bln_search.reports.formatting import format_group_letters, format_interval, format_signed, format_signed_interval
+from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason
+from bln_search.specs.sections.space import format_encoded_point, format_point
 from service.pages.rendering import labels
 from service.pages.rendering.assets import assets_version
-from service.pages.rendering.documentation import documentation_folder
+from service.pages.rendering.documentation import find_documentation_folder
 from service.pages.rendering.markdown import render_markdown
-from service.pages.rendering.plotly_script import plotly_version
-from service.pages.study_actions import ACTION_LABELS, allowed_actions
+from service.pages.rendering.plotly_script import get_plotly_script_version
+from service.pages.study_actions import ACTION_LABELS, list_allowed_actions
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 CHART_HEADERS = {
@@ -36,7 +36,7 @@ CHART_HEADERS = {
 
 
 @lru_cache(maxsize=1)
-def template_environment() -> Environment:
+def get_template_environment() -> Environment:
     """Return the template environment; values are escaped automatically."""
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -48,42 +48,43 @@ def template_environment() -> Environment:
     templates.filters |= {
         "rounded": format_interval,
         "signed": format_signed_interval,
+        "signed_number": format_signed,
         "duration": labels.format_duration,
         "bytes": labels.format_bytes,
         "switches": labels.switch_labels,
-        "parameters": format_point_json,
+        "parameters": format_encoded_point,
         "point": format_point,
-        "group_mark": group_mark,
-        "leaderboard_warning": leaderboard_warning,
-        "row_reason": unranked_reason,
+        "group_mark": format_group_letters,
+        "leaderboard_warning": find_test_ranking_warning,
+        "row_reason": find_unranked_reason,
         "time": _time_element,
         "markdown": render_markdown,
         "ago": _relative_time_element,
-        "code_spans": _code_spans,
+        "code_spans": _backticks_to_code_elements,
     }
     templates.globals |= {
         "version": VERSION,
         "assets": assets_version(),
-        "plotly": plotly_version(),
+        "plotly": get_plotly_script_version(),
         "marks": labels.STATE_SYMBOLS,
         "address": url_with_query,
         "action_labels": ACTION_LABELS,
-        "allowed_actions": allowed_actions,
+        "allowed_actions": list_allowed_actions,
         "tag_pattern": TAG_PATTERN,
         "tag_rule": TAG_RULE,
-        "has_documentation": documentation_folder() is not None,
+        "has_documentation": find_documentation_folder() is not None,
     }
     return templates
 
 
-def compile_templates() -> None:
+def compile_all_templates() -> None:
     """Compile every template, so that no request waits for it."""
-    templates = template_environment()
+    templates = get_template_environment()
     for name in templates.list_templates():
         templates.get_template(name)
 
 
-def render_page(
+def render_page_response(
     request: Request, template: str, *, status: int = 200, charts: bool = False, **values: Any
 ) -> HTMLResponse:
     """Render a page.
@@ -95,18 +96,18 @@ def render_page(
         charts: The page contains charts.
         values: Variables of the template.
     """
-    text = template_environment().get_template(template).render(path=request.url.path, charts=charts, **values)
+    text = get_template_environment().get_template(template).render(path=request.url.path, charts=charts, **values)
     return HTMLResponse(text, status, headers=CHART_HEADERS if charts else None)
 
 
-def render_fragment(template: str, **values: Any) -> HTMLResponse:
+def render_fragment_response(template: str, **values: Any) -> HTMLResponse:
     """Render a part of a page, which a script inserts."""
-    return HTMLResponse(render_text(template, **values))
+    return HTMLResponse(render_fragment_text(template, **values))
 
 
-def render_text(template: str, **values: Any) -> str:
+def render_fragment_text(template: str, **values: Any) -> str:
     """Render a part of a page as text."""
-    return template_environment().get_template(template).render(**values)
+    return get_template_environment().get_template(template).render(**values)
 
 
 def url_with_query(path: str, **parameters: Any) -> str:
@@ -115,7 +116,7 @@ def url_with_query(path: str, **parameters: Any) -> str:
     return f"{path}?{urlencode(query, doseq=True)}" if query else path
 
 
-def _code_spans(text: str) -> Markup:
+def _backticks_to_code_elements(text: str) -> Markup:
     """Return the escaped text; what stands between backticks is a code element."""
     parts = str(text).split("`")
     if len(parts) % 2 == 0:

@@ -8,7 +8,7 @@ from bln_search.core.enums import Scope
 from bln_search.storage.tokens import Bearer, TokenKind
 
 
-def viewer_context(bearer: Bearer) -> dict[str, Any]:
+def make_viewer_variables(bearer: Bearer) -> dict[str, Any]:
     """Return the template variable `viewer`."""
     shared = bearer.kind is TokenKind.SHARE
     return {

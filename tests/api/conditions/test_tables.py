@@ -64,17 +64,19 @@ def test_losses_mean_worst_and_regret_equal_a_loop_over_the_tables(ranked):
         for name, rows in tables.items()
     }
     lowest = {name: min(losses.values()) for name, losses in loss.items()}
-    for position, key in enumerate(ranked.rows.keys):
+    for position, key in enumerate(ranked.rows_over_conditions.keys):
         line = [loss[name][key] for name in ranked]
-        assert ranked.rows.losses[position].tolist() == line
-        assert ranked.rows.values(Criterion.MEAN)[position] == pytest.approx(sum(line) / 3)
-        assert ranked.rows.values(Criterion.WORST)[position] == max(line)
+        assert ranked.rows_over_conditions.losses[position].tolist() == line
+        assert ranked.rows_over_conditions.criterion_values(Criterion.MEAN)[position] == pytest.approx(sum(line) / 3)
+        assert ranked.rows_over_conditions.criterion_values(Criterion.WORST)[position] == max(line)
         regret = max(loss[name][key] - lowest[name] for name in ranked)
-        assert ranked.rows.values(Criterion.REGRET)[position] == pytest.approx(regret, abs=1e-6)
+        assert ranked.rows_over_conditions.criterion_values(Criterion.REGRET)[position] == pytest.approx(
+            regret, abs=1e-6
+        )
 
 
 def test_rows_independent_of_the_mini_batch_stand_once(ranked):
-    sizes = {key: ranked.rows.batch_sizes[key] for key in ranked.rows.keys}
+    sizes = {key: ranked.rows_over_conditions.batch_sizes[key] for key in ranked.rows_over_conditions.keys}
     assert all(len(of_row) == (3 if key.configuration.is_deterministic else 1) for key, of_row in sizes.items())
     independent = [str(key.configuration) for key in sizes if key.configuration.is_deterministic]
     assert independent == ["TT--", "TT--"]
@@ -122,7 +124,7 @@ def test_a_recommendation_has_the_lowest_value_or_a_reason(ranked):
     for over in Criterion:
         for size in SIZES:
             selected = ranked.at_batch_size(size)
-            values = selected.rows.values(over)
+            values = selected.rows_over_conditions.criterion_values(over)
             recommendation = ranked.recommendation_for(batch_size=size, over=over)
             assert recommendation.excess == pytest.approx(recommendation.value - values.min())
             reasons = (recommendation.is_as_is, recommendation.is_independent, recommendation.selection.near_best > 1)
@@ -132,8 +134,8 @@ def test_a_recommendation_has_the_lowest_value_or_a_reason(ranked):
 def test_a_recommendation_names_the_row_of_lowest_value(ranked):
     for over in Criterion:
         recommendation = ranked.recommendation_for(batch_size=4, over=over)
-        selected = ranked.at_batch_size(4).rows
-        position = int(selected.values(over).argmin())
+        selected = ranked.at_batch_size(4).rows_over_conditions
+        position = int(selected.criterion_values(over).argmin())
         assert recommendation.lowest.configuration == selected.keys[position].configuration
         assert recommendation.lowest.row.estimate == selected.keys[position].estimate
 
@@ -145,11 +147,11 @@ def test_a_kept_deployed_row_names_the_lowest_row(ranked):
     for networks, has_reason in ((1, False), (3, True), (10, False)):
         row = dataclasses.replace(recommendation.row, row=dataclasses.replace(recommendation.row.row, seeds=networks))
         kept = dataclasses.replace(recommendation, row=row, value=3.0, excess=2.75, is_as_is=True)
-        (fact,) = (line for line in kept.lines if "current configuration" in line)
+        (fact,) = (line for line in kept.headline_and_fact_lines if "current configuration" in line)
         assert fact.endswith(f"The lowest is {lowest}: 0.2500.")
         assert (f"{networks} networks" in fact) == has_reason
     best = dataclasses.replace(recommendation, excess=0.0, is_as_is=True)
-    assert "The lowest is" not in "".join(best.lines)
+    assert "The lowest is" not in "".join(best.headline_and_fact_lines)
 
 
 def test_a_condition_recommends_as_its_own_table(ranked):
@@ -167,8 +169,8 @@ def test_a_dependent_recommendation_names_the_deterministic_alternative(ranked):
     alternative = recommendation.alternative
     assert alternative.is_independent
     values = {
-        key: ranked.at_batch_size(20).rows.values(Criterion.WORST)[i]
-        for i, key in enumerate(ranked.at_batch_size(20).rows.keys)
+        key: ranked.at_batch_size(20).rows_over_conditions.criterion_values(Criterion.WORST)[i]
+        for i, key in enumerate(ranked.at_batch_size(20).rows_over_conditions.keys)
     }
     best = min(value for key, value in values.items() if key.configuration.is_deterministic)
     assert recommendation.alternative_cost == pytest.approx(best - recommendation.value)
@@ -206,10 +208,12 @@ def test_every_size_and_criterion_has_a_line(ranked):
 
 def test_records_csv_and_html_have_every_row(ranked):
     records = ranked.to_records()
-    assert len(records) == len(ranked.rows.keys)
+    assert len(records) == len(ranked.rows_over_conditions.keys)
     for position, record in enumerate(records):
-        assert record["mean"] == pytest.approx(ranked.rows.losses[position].mean())
-        assert [record[f"{name}_validation_loss"] for name in ranked] == ranked.rows.losses[position].tolist()
+        assert record["mean"] == pytest.approx(ranked.rows_over_conditions.losses[position].mean())
+        assert [record[f"{name}_validation_loss"] for name in ranked] == ranked.rows_over_conditions.losses[
+            position
+        ].tolist()
     assert json.loads(ranked.to_json()) == records
     assert len(list(csv.DictReader(io.StringIO(ranked.to_csv())))) == len(records)
     assert ranked._repr_html_().count("<tr>") == len(records) + 1
@@ -227,7 +231,7 @@ def test_test_figures_are_reported_and_do_not_select():
     test = {name: make_data(60, 9) for name in conditions()}
     with_test = bln_search.evaluate_configurations(trained(), TRAIN, conditions(), test_loader=test)
     alone = bln_search.evaluate_configurations(trained(), TRAIN, conditions())
-    assert with_test.rows.losses.tolist() == alone.rows.losses.tolist()
+    assert with_test.rows_over_conditions.losses.tolist() == alone.rows_over_conditions.losses.tolist()
     assert {"clean_test_loss", "clean_test_accuracy"} <= set(with_test.to_records()[0])
     assert not [name for name in alone.to_records()[0] if "_test_" in name]
     row = with_test.recommended_for(over="mean")
@@ -241,7 +245,7 @@ def test_test_figures_are_reported_and_do_not_select():
 def test_rows_without_a_value_in_a_condition_are_listed_last():
     loaders = {"good": make_data(), "bad": [(x * float("inf"), y) for x, y in make_data()]}
     result = bln_search.evaluate_configurations(trained(), TRAIN, loaders)
-    assert not result.rows.keys
+    assert not result.rows_over_conditions.keys
     assert {record["reason"] is not None for record in result.to_records()} == {True}
     assert "no value in every condition" in str(result)
     with pytest.raises(bln_search.ModelError, match="every condition"):
@@ -251,7 +255,7 @@ def test_rows_without_a_value_in_a_condition_are_listed_last():
 def test_conditions_may_have_different_numbers_of_examples():
     loaders = {"clean": make_data(120), "large": make_data(80, scale=2.0, shift=1.0)}
     result = bln_search.evaluate_configurations(trained(), TRAIN, loaders, batch_sizes=[4, 20])
-    assert not result.rows.comparison.clustered
+    assert not result.rows_over_conditions.comparison_of_first_rows.clustered
     assert result.recommended_for(over="worst").row.rank
     assert "group" in result.to_records()[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.api import export_network
+from bln_search.api import export_trained_row
 from bln_search.core.checkpoints import FolderStore
 from tests.api.export.exported_rows import NETWORKS
 from tests.api.trained import row_of, train
@@ -34,7 +34,7 @@ def exported(networks, tmp_path_factory):
             checkpoints, trained, data = networks(name)
             row, test = row_of(trained, code)
             target = folder / f"{name}-{code}"
-            export_network(row, checkpoints, data, target)
+            export_trained_row(row, checkpoints, data, target)
             exports[name, code] = target, test, data
         return exports[name, code]
 

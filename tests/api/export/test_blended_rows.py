@@ -10,16 +10,16 @@ import torch
 from torch.nn import functional as F
 
 import bln_search
-from bln_search.api import export_network
-from bln_search.core.blend import Blend
+from bln_search.api import export_trained_row
+from bln_search.core.blend import PopulationWeight
 from bln_search.core.checkpoints import FolderStore
-from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.norms.network.layers import find_norms
 from tests.api.export.forms import forms_of
 from tests.api.trained import DIGITS, row_of, train
 
 pytestmark = pytest.mark.xdist_group("blended export")
-WEIGHTS = {"0.25": Blend(0.25), "N16": Blend(16, is_prior=True)}
+WEIGHTS = {"0.25": PopulationWeight(0.25), "N16": PopulationWeight(16, is_prior=True)}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def of_weight(trained, weight):
 def test_every_form_has_the_weight_at_every_size(trained, weight, tmp_path):
     folder, study = trained
     row, test = row_of(of_weight(study, weight), "BBFF")
-    description, parity = export_network(row, FolderStore(folder), DIGITS, tmp_path / "out")
+    description, parity = export_trained_row(row, FolderStore(folder), DIGITS, tmp_path / "out")
     assert (description.format, description.row.estimate) == (3, f"frozen@{weight}")
     assert not description.row.deterministic
     assert not description.folded
@@ -55,7 +55,8 @@ def test_every_form_has_the_weight_at_every_size(trained, weight, tmp_path):
     inputs, targets = torch.from_numpy(DIGITS.test_inputs), torch.from_numpy(DIGITS.test_labels)
     with torch.no_grad():
         losses = [
-            F.cross_entropy(loaded(x)[: len(y)], y, reduction="none") for x, y in mini_batches(inputs, targets, 25)
+            F.cross_entropy(loaded(x)[: len(y)], y, reduction="none")
+            for x, y in iter_mini_batches_with_fillers(inputs, targets, 25)
         ]
     np.testing.assert_allclose(torch.cat(losses).double().mean().item(), test.loss, rtol=0, atol=1e-6)
 
@@ -63,7 +64,7 @@ def test_every_form_has_the_weight_at_every_size(trained, weight, tmp_path):
 def test_changed_weight_is_refused_and_documented(trained, tmp_path):
     folder, study = trained
     row, _ = row_of(of_weight(study, "N16"), "BBFF")
-    export_network(row, FolderStore(folder), DIGITS, tmp_path / "out")
+    export_trained_row(row, FolderStore(folder), DIGITS, tmp_path / "out")
     card = (tmp_path / "out" / "README.md").read_text()
     assert "α = 16/(16 + m) with mini-batches of m examples" in card
     assert "depends on the other examples" in card

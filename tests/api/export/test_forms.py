@@ -10,11 +10,11 @@ import torch
 from torch.nn import functional as F
 
 import bln_search
-from bln_search.api import export_network
+from bln_search.api import export_trained_row
 from bln_search.api.export import writing as export_writing
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ExportError
-from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.norms.network.layers import find_norms
 from tests.api.export.exported_rows import FOLDED, ROWS
 from tests.api.export.forms import forms_of
@@ -47,7 +47,8 @@ def test_the_loaded_network_has_the_losses_of_the_study(name, code, exported):
     inputs, targets = torch.from_numpy(data.test_inputs), torch.from_numpy(data.test_labels)
     with torch.no_grad():
         losses = [
-            F.cross_entropy(loaded(x)[: len(y)], y, reduction="none") for x, y in mini_batches(inputs, targets, 25)
+            F.cross_entropy(loaded(x)[: len(y)], y, reduction="none")
+            for x, y in iter_mini_batches_with_fillers(inputs, targets, 25)
         ]
     np.testing.assert_allclose(torch.cat(losses).double().mean().item(), test.loss, rtol=0, atol=1e-6)
 
@@ -79,7 +80,7 @@ def test_unread_population_values_are_not_exported(exported):
 @pytest.mark.slow
 def test_per_slot_values_limit_the_mini_batch_size(tmp_path):
     trained = train(tmp_path, "{name: mlp, widths: [8]}", "{method: bln}", "{per_slot: true, batch_sizes: [25, 40]}")
-    export_network(row_of(trained, "TTTT")[0], FolderStore(tmp_path), DIGITS, tmp_path / "out")
+    export_trained_row(row_of(trained, "TTTT")[0], FolderStore(tmp_path), DIGITS, tmp_path / "out")
     document = json.loads((tmp_path / "out" / "configuration.json").read_text())
     assert (document["row"]["largest_batch_size"], document["folded"]) == (25, False)
     assert "25 slots" in document["not_folded_because"]
@@ -88,22 +89,22 @@ def test_per_slot_values_limit_the_mini_batch_size(tmp_path):
     assert "a mini-batch of 100 has more" in sizes[2]["reason"]
     assert "at most 25 examples" in (tmp_path / "out" / "README.md").read_text()
     with pytest.raises(ExportError, match="is undefined, so it cannot be exported: the feature population"):
-        export_network(row_of(trained, "TTTT", 40)[0], FolderStore(tmp_path), DIGITS, tmp_path / "none")
+        export_trained_row(row_of(trained, "TTTT", 40)[0], FolderStore(tmp_path), DIGITS, tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.slow
 def test_inaccurate_affine_steps_are_not_folded(networks, tmp_path, monkeypatch):
     checkpoints, trained, data = networks("mlp paper")
-    compare = export_writing.compare_forms
+    compare = export_writing.compare_outputs_of_forms
 
     def compare_with_error(eager, forms, *arguments):
         if forms.keys() == {"folded"}:
             forms = {"folded": lambda x: eager(x) + 1e-3}
         return compare(eager, forms, *arguments)
 
-    monkeypatch.setattr(export_writing, "compare_forms", compare_with_error)
-    description, parity = export_network(row_of(trained, "TTTT")[0], checkpoints, data, tmp_path / "out")
+    monkeypatch.setattr(export_writing, "compare_outputs_of_forms", compare_with_error)
+    description, parity = export_trained_row(row_of(trained, "TTTT")[0], checkpoints, data, tmp_path / "out")
     assert not description.folded
     assert "differ from the layers by 0.001" in description.not_folded_because
     assert parity.largest_difference <= 1e-5

@@ -95,7 +95,12 @@ def full(*_):
 @pytest.mark.parametrize(
     ("name", "replacement", "error", "message"),
     [
-        ("read_torch_program", different, ExportError, r"network \(torch.export by [\d.]+ at mini-batches of 1,"),
+        (
+            "load_torch_program_as_function",
+            different,
+            ExportError,
+            r"network \(torch.export by [\d.]+ at mini-batches of 1,",
+        ),
         ("save", full, StorageFullError, "no disk space left"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api import export_network
+from bln_search.api import export_trained_row
 from bln_search.api.export import folder, runtimes, study_export
 from bln_search.api.export import writing as export_writing
 from bln_search.core.checkpoints import FolderStore
@@ -29,14 +29,14 @@ def test_network_on_token_ids_is_not_exported(tmp_path):
     model = "{name: lstm, widths: [4], embedding: 3, dense: 4}"
     row, _ = row_of(train(tmp_path / "checkpoints", model, "{method: bln}", data=token_data), "FFFF")
     with pytest.raises(ExportError, match="words consists of token ids"):
-        export_network(row, FolderStore(tmp_path / "checkpoints"), token_data, tmp_path / "target")
+        export_trained_row(row, FolderStore(tmp_path / "checkpoints"), token_data, tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
 def test_the_same_row_has_the_same_weights_byte_for_byte(exported, networks, tmp_path):
     target, _, data = exported("mlp paper", "TTTT")
     checkpoints, trained, _ = networks("mlp paper")
-    export_network(row_of(trained, "TTTT")[0], checkpoints, data, tmp_path / "again")
+    export_trained_row(row_of(trained, "TTTT")[0], checkpoints, data, tmp_path / "again")
     assert (tmp_path / "again" / "model.safetensors").read_bytes() == (target / "model.safetensors").read_bytes()
 
 
@@ -56,14 +56,14 @@ def different(*_):
     ("name", "replacement", "error", "message"),
     [
         pytest.param(
-            "read_onnx_program",
+            "load_onnx_program_as_function",
             different,
             ExportError,
             r"network \(onnxruntime by [\d.]+ at",
             marks=pytest.mark.slow,
         ),
-        ("write_programs", interrupted, KeyboardInterrupt, None),
-        ("model_card", full, StorageFullError, "no disk space left"),
+        ("write_torch_and_onnx_programs", interrupted, KeyboardInterrupt, None),
+        ("render_study_model_card", full, StorageFullError, "no disk space left"),
     ],
 )
 @pytest.mark.parametrize("before", [pytest.param("absent", marks=pytest.mark.slow), "an export"])
@@ -75,9 +75,9 @@ def test_failed_export_changes_no_file(
         shutil.copytree(exported("mlp paper", "TTTT")[0], target)
     contents = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     checkpoints, trained, data = networks("mlp paper")
-    monkeypatch.setattr(study_export if name == "model_card" else export_writing, name, replacement)
+    monkeypatch.setattr(study_export if name == "render_study_model_card" else export_writing, name, replacement)
     with pytest.raises(error, match=message):
-        export_network(row_of(trained, "FFFF")[0], checkpoints, data, target, overwrite=True)
+        export_trained_row(row_of(trained, "FFFF")[0], checkpoints, data, target, overwrite=True)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == contents
     assert [path.name for path in tmp_path.iterdir()] == ([] if before == "absent" else ["out"])
 
@@ -88,14 +88,14 @@ def test_only_an_export_is_replaced_and_only_with_overwrite(exported, networks, 
     row, target = row_of(trained, "FFFF")[0], tmp_path / "out"
     shutil.copytree(exported("mlp paper", "TTTT")[0], target)
     with pytest.raises(ExportError, match="--overwrite"):
-        export_network(row, checkpoints, data, target)
-    export_network(row, checkpoints, data, target, overwrite=True)
+        export_trained_row(row, checkpoints, data, target)
+    export_trained_row(row, checkpoints, data, target, overwrite=True)
     assert str(find_norms(bln_search.load(target).network)["layers.3"].configuration) == "FFFF"
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "notes.txt").write_text("mine")
     for path in (tmp_path / "own", tmp_path / "own" / "notes.txt"):
         with pytest.raises(ExportError, match=r"something other than an export|is not a folder"):
-            folder.check_target_folder(path, overwrite=True)
+            folder.check_export_folder_writable(path, overwrite=True)
 
 
 def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):
@@ -103,7 +103,7 @@ def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):
     row, _ = row_of(trained, "FFFF")
     (tmp_path / row.checkpoint.file).write_bytes(b"spoilt")
     with pytest.raises(DataError, match="is damaged: its SHA-256 is"):
-        export_network(row, FolderStore(tmp_path), data, tmp_path / "out")
+        export_trained_row(row, FolderStore(tmp_path), data, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -111,5 +111,5 @@ def test_missing_package_names_its_extra_before_writing(networks, tmp_path, monk
     checkpoints, trained, data = networks("mlp paper")
     monkeypatch.setattr(runtimes, "find_spec", lambda name: None if name == "onnxscript" else object())
     with pytest.raises(MissingPackageError, match=r"onnxscript is not installed.*bln-search\[export\]"):
-        export_network(row_of(trained, "FFFF")[0], checkpoints, data, tmp_path / "out")
+        export_trained_row(row_of(trained, "FFFF")[0], checkpoints, data, tmp_path / "out")
     assert not (tmp_path / "out").exists()

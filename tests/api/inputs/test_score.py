@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import bln_search
-from bln_search.api.inputs.score import resolve_score
+from bln_search.api.inputs.score import parse_score
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from tests.api.own_network import make_loader
@@ -272,7 +272,7 @@ def test_targets_that_do_not_fit_the_score_are_one_clear_error(score, targets, m
 
 
 def test_losses_that_are_not_floating_point_are_averaged():
-    score = resolve_score(lambda a, b: (a > 0) != (b > 0))
+    score = parse_score(lambda a, b: (a > 0) != (b > 0))
     losses, correct = score(torch.tensor([[1.0, -1.0], [1.0, 1.0]]), torch.tensor([[1.0, 1.0], [1.0, 1.0]]))
     assert losses.tolist() == [0.5, 0.0]
     assert correct.tolist() == [False, False]

@@ -65,8 +65,12 @@ def test_conditions_are_a_heat_map_of_their_losses(ranked):
     (trace,) = ranked.plot().data
     assert trace.type == "heatmap"
     assert list(trace.x) == list(ranked)
-    np.testing.assert_allclose(np.asarray(trace.z), ranked.rows.losses - ranked.rows.losses.min(axis=0))
-    assert [list(line) for line in trace.text] == [[f"{loss:.4f}" for loss in line] for line in ranked.rows.losses]
+    np.testing.assert_allclose(
+        np.asarray(trace.z), ranked.rows_over_conditions.losses - ranked.rows_over_conditions.losses.min(axis=0)
+    )
+    assert [list(line) for line in trace.text] == [
+        [f"{loss:.4f}" for loss in line] for line in ranked.rows_over_conditions.losses
+    ]
 
 
 def test_sizes_are_lines_of_the_criterion(ranked):

@@ -11,7 +11,7 @@ import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EvaluationKey
-from bln_search.storage.results.external_results import check_results
+from bln_search.storage.results.external_results import decode_and_check_results
 from bln_search.storage.results.outcome_codec import decode_outcomes
 from tests.api.shifted_data import conditions, make_data, trained
 
@@ -29,7 +29,7 @@ def ranked():
 
 def test_results_have_every_row_and_outcome_of_each_network(ranked):
     results = ranked.to_external_results("own", title="Mine", data="shifted", model="mlp")
-    assert check_results(results).problems == ()
+    assert decode_and_check_results(results).problems == ()
     assert (results.name, results.title, results.data, results.model) == ("own", "Mine", "shifted", "mlp")
     assert results.examples == {Split.VALIDATION: 120, Split.TEST: 60}
     assert [network.sha256 for network in results.networks] == list(ranked.fingerprints)
@@ -48,7 +48,7 @@ def test_results_have_every_row_and_outcome_of_each_network(ranked):
 
 def test_saved_table_gives_the_same_results(ranked, tmp_path):
     loaded = bln_search.load_ranked(ranked.save(tmp_path / "ranked"))
-    digests = {check_results(table.to_external_results("own")).sha256 for table in (ranked, loaded)}
+    digests = {decode_and_check_results(table.to_external_results("own")).sha256 for table in (ranked, loaded)}
     assert len(digests) == 1
 
 
@@ -56,7 +56,7 @@ def test_double_precision_results_pass_the_check():
     batches = [(x.double(), y) for x, y in VALIDATION]
     ranked = bln_search.evaluate_configurations(trained().double(), batches, batches)
     results = ranked.to_external_results("own")
-    assert check_results(results).problems == ()
+    assert decode_and_check_results(results).problems == ()
     assert [network.name for network in results.networks] == ["network 0"]
 
 
@@ -66,7 +66,7 @@ def test_rows_without_a_value_keep_their_reason():
     results = ranked.to_external_results("own")
     reasons = [evaluation.reason for evaluation in results.evaluations if evaluation.reason]
     assert reasons == [row.reason for row in undefined]
-    assert check_results(results).problems == ()
+    assert decode_and_check_results(results).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_score_without_correctness_has_its_name_and_no_accuracy():
     results = ranked.to_external_results("own")
     assert (results.score.name, results.score.unit, results.score.has_accuracy) == ("squared error", "", False)
     assert {evaluation.correct for evaluation in results.evaluations} == {None}
-    checked = check_results(results)
+    checked = decode_and_check_results(results)
     assert checked.problems == ()
     assert {submitted.evaluation.accuracy for submitted in checked.evaluations} == {None}
 
@@ -121,7 +121,7 @@ def test_several_conditions_are_one_study(under_conditions, ranked_under):
     ranking = ranked_under or "clean"
     others = {"clean", "large", "small", "Small"} - {ranking}
     sizes = dict.fromkeys(("clean", "large", "small"), 60) | {"Small": 40}
-    assert check_results(results).problems == ()
+    assert decode_and_check_results(results).problems == ()
     assert (results.title, results.ranking_condition) == ("Mine", ranking)
     assert results.examples == {Split.VALIDATION: sizes[ranking], Split.TEST: 30}
     assert results.conditions == {name: {Split.VALIDATION: sizes[name], Split.TEST: 30} for name in others}
@@ -134,7 +134,9 @@ def test_several_conditions_are_one_study(under_conditions, ranked_under):
 
 def test_conditions_of_a_saved_table_are_submitted_alike(under_conditions, tmp_path):
     loaded = bln_search.load_ranked(under_conditions.save(tmp_path / "ranked"))
-    digests = {check_results(table.to_external_results("own")).sha256 for table in (under_conditions, loaded)}
+    digests = {
+        decode_and_check_results(table.to_external_results("own")).sha256 for table in (under_conditions, loaded)
+    }
     assert len(digests) == 1
 
 
@@ -148,5 +150,5 @@ def test_unknown_or_reserved_condition_is_one_clear_error(under_conditions):
 
 def test_one_condition_is_submitted_alone(under_conditions):
     results = under_conditions["large"].to_external_results("own")
-    assert check_results(results).problems == ()
+    assert decode_and_check_results(results).problems == ()
     assert (results.ranking_condition, results.conditions) == ("", {})

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 import bln_search
 from bln_search.api.ranked.file_format import FORMAT_VERSION
-from bln_search.core.errors import DataError, OutputError
+from bln_search.core.errors import DataError, OutputFileError
 from bln_search.core.version import VERSION
 from tests.api.own_network import make_loader, make_network
 from tests.api.shifted_data import conditions, make_data, trained
@@ -184,7 +184,7 @@ def test_a_missing_file_and_a_folder_are_an_error(tmp_path):
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputFileError, match="cannot be written"):
         evaluate_undefined().save(tmp_path / "file" / "ranked")
 
 

@@ -11,8 +11,8 @@ from scipy import stats
 from bench.documents import cifar10_curves
 from bench.documents.cifar10_curves import PUBLISHED, collect_study, curves_chart, summarize_epochs
 from bln_search.core.enums import Split
-from bln_search.ranking.leaderboard import rank_results
-from bln_search.storage.ledger import open_ledger
+from bln_search.ranking.leaderboard import rank_results_by_row
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.support.service_world import complete_study, finish_trial, start_study
 
 EPOCHS = np.random.default_rng(0).random((3, 2))
@@ -21,7 +21,7 @@ EPOCHS = np.random.default_rng(0).random((3, 2))
 
 @pytest.fixture
 def ledger(tmp_path):
-    with closing(open_ledger(f"sqlite:///{tmp_path}/ledger.sqlite3")) as ledger:
+    with closing(open_and_upgrade_ledger(f"sqlite:///{tmp_path}/ledger.sqlite3")) as ledger:
         yield ledger
 
 
@@ -40,7 +40,7 @@ def test_study_gives_epochs_and_losses_of_its_rows(ledger):
     saved = collect_study(ledger, "done")
     assert saved["seeds"] == [0, 1]
     assert [summary["mean"] for summary in saved["arms"]["bln"]["validation_loss"]] == pytest.approx([0.6, 0.5])
-    board = rank_results(ledger.results.read_row_results(study_id))
+    board = rank_results_by_row(ledger.results.read_results_by_leaderboard_row(study_id))
     for row, expected in zip(saved["arms"]["bln"]["rows"], board.rows, strict=False):
         assert row["configuration"] == str(expected.configuration)
         assert row["train_loss"] == expected.metrics[Split.TRAIN].loss.mean

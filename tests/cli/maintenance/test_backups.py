@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from bln_search.core.records import CheckpointRecord
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.end_to_end.commands import call
 from tests.support.service_world import study
 
@@ -40,10 +40,10 @@ def test_empty_database_is_backed_up_and_restored(home, tmp_path):
 
 
 def test_restore_counts_the_studies_that_it_replaces(home, tmp_path):
-    with closing(open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
-        ledger.studies.accept(study("one"))
+    with closing(open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
+        ledger.studies.store_study_once(study("one"))
         call("backup", tmp_path / "backups", check=0)
-        ledger.studies.accept(study("two"))
+        ledger.studies.store_study_once(study("two"))
     done = call("restore", tmp_path / "backups", "--overwrite", "--format", "json", check=0)
     assert json.loads(done.stdout)["replaced_studies"] == 2
 
@@ -52,10 +52,10 @@ def test_backup_with_missing_networks_fails_and_keeps_backups(home, tmp_path):
     """As where the folder of checkpoints was not mounted; once known, they are no news."""
     content = b"a network"
     sha256 = hashlib.sha256(content).hexdigest()
-    with closing(open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
-        study_id = ledger.studies.accept(study("one"))
-        ledger.studies.start(study_id, lambda _: True, "host/1/0")
-        token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/1/0")
+    with closing(open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
+        study_id = ledger.studies.store_study_once(study("one"))
+        ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+        token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "host/1/0")
         ledger.attempts.record_checkpoint(token, CheckpointRecord("a.safetensors", sha256, 1, "FFFF", 0.5, {}))
     archive = tmp_path / "backups"
     missing = call("backup", archive, "--keep", 1, check=1)

@@ -11,7 +11,7 @@ import pytest
 
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.end_to_end.commands import call
 from tests.support.checkpoint_records import make_checkpoint_record, save_recommendation
 from tests.support.numbers import numbers_in
@@ -23,18 +23,18 @@ DAYS = 86_400
 @pytest.fixture
 def checkpoints(home):
     """A complete study of two arms, bln recommended; the files of both, three days old."""
-    with closing(open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
-        ledger.tokens.create("ada", Scope.WRITE)
+    with closing(open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
+        ledger.tokens.create_token("ada", Scope.WRITE)
         submitted = study("done", seeds=(0,), arms="[{method: bln}, {method: bn}]")
-        study_id = ledger.queue.submit(submitted, "ada").study_id
-        ledger.studies.start(study_id, lambda _: True, "host/1/0")
-        for number, trial in enumerate(ledger.trials.list_open(study_id), start=1):
+        study_id = ledger.queue.submit_study(submitted, "ada").study_id
+        ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+        for number, trial in enumerate(ledger.trials.list_open_trials(study_id), start=1):
             token = ledger.attempts.claim_trial(trial.id, "host/1/0")
             record = make_checkpoint_record(number)
             ledger.attempts.record_checkpoint(token, record)
             ledger.attempts.finish_trial(token, make_evaluations(0) if trial.spec.arm.label == "bln" else ())
             make_old(home, record.file)
-        assert ledger.studies.finish(study_id, runner="host/1/0") is StudyState.COMPLETE
+        assert ledger.studies.finish_run(study_id, runner="host/1/0") is StudyState.COMPLETE
         save_recommendation(ledger, study_id, "bln")
     make_old(home, f"{99:032x}.safetensors")
     return home / "checkpoints"
@@ -82,8 +82,8 @@ def test_commands_name_the_removed_networks(checkpoints):
     assert [file.name for file in checkpoints.iterdir()] == [f"{1:032x}.safetensors"]
     assert numbers_in(clean("--keep", "recommended").stdout) == [0, 0]
     assert '"bn"' in call("show", "done", "--format", "json", check=0).stdout
-    with closing(open_ledger(f"sqlite:///{checkpoints.parent / 'ledger.sqlite3'}")) as ledger:
-        trials = ledger.trials.list_finished(ledger.studies.find("done").id)
+    with closing(open_and_upgrade_ledger(f"sqlite:///{checkpoints.parent / 'ledger.sqlite3'}")) as ledger:
+        trials = ledger.trials.list_finished_trials(ledger.studies.get_by_name_or_id("done").id)
     assert [trial.freed_at is None for trial in trials].count(False) == 1
 
 

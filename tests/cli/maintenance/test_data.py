@@ -12,10 +12,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from bln_search.cli.maintenance.data import fetch_entry, verify_entry
+from bln_search.cli.maintenance.data import fetch_and_verify_data_set, verify_data_set_and_print
 from bln_search.core.errors import ChecksumError, DataError
 from bln_search.data.catalog import CATALOG
-from bln_search.data.imdb import ARCHIVE, REMARKS, find_reviews
+from bln_search.data.imdb import ARCHIVE, REMARKS, get_review_source
 from tests.data.reviews import make_reviews, md5, write_archive, write_lines
 from tests.end_to_end.commands import call
 from tests.support.numbers import numbers_in
@@ -101,7 +101,7 @@ def serving(folder):
 
 def offered(url, published):
     """The entry of the reviews, as if they were distributed at `url`."""
-    return replace(IMDB, downloads=(f"{url}/{ARCHIVE}",), find=partial(find_reviews, archive_md5=published))
+    return replace(IMDB, downloads=(f"{url}/{ARCHIVE}",), find=partial(get_review_source, archive_md5=published))
 
 
 @pytest.mark.usefixtures("pipe")
@@ -109,13 +109,13 @@ def test_fetch_downloads_the_archive_once_and_verifies_it(tmp_path, capsys):
     published = write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     path = tmp_path / "data" / "imdb" / ARCHIVE
     with serving(tmp_path / "served") as url:
-        fetch_entry(offered(url, published), tmp_path / "data")
+        fetch_and_verify_data_set(offered(url, published), tmp_path / "data")
         first = capsys.readouterr()
     source, *counts = first.out.splitlines()
     assert source.startswith(f"{path}: MD5 {published}")
     assert_counts(counts)
     assert str(path) in first.err
-    fetch_entry(offered("http://127.0.0.1:9", published), tmp_path / "data")  # nobody is asked again
+    fetch_and_verify_data_set(offered("http://127.0.0.1:9", published), tmp_path / "data")  # nobody is asked again
     assert capsys.readouterr().out == first.out
 
 
@@ -124,22 +124,22 @@ def test_archive_with_a_wrong_checksum_is_downloaded_again(tmp_path):
     path = tmp_path / "data" / "imdb" / ARCHIVE
     write_archive(path, make_reviews(30))
     with serving(tmp_path / "served") as url:
-        fetch_entry(offered(url, published), tmp_path / "data")
+        fetch_and_verify_data_set(offered(url, published), tmp_path / "data")
     assert md5(path) == published
 
 
 def test_downloaded_file_with_another_checksum_is_rejected(tmp_path):
     write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     with serving(tmp_path / "served") as url, pytest.raises(ChecksumError, match="is not the published"):
-        fetch_entry(offered(url, "0" * 32), tmp_path / "data")
+        fetch_and_verify_data_set(offered(url, "0" * 32), tmp_path / "data")
 
 
 def test_data_set_without_a_download_is_one_clear_error(tmp_path):
     entry = offered("http://127.0.0.1:9", "0" * 32)
     with pytest.raises(DataError, match="could not be downloaded"):
-        fetch_entry(entry, tmp_path)
+        fetch_and_verify_data_set(entry, tmp_path)
     with pytest.raises(DataError, match="imdb is not in"):
-        verify_entry(entry, tmp_path)
+        verify_data_set_and_print(entry, tmp_path)
 
 
 STUDY = """

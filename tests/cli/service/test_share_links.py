@@ -35,7 +35,7 @@ def test_revoked_link_shows_nothing(world, invoke, records, options):
 
 
 def test_study_without_an_account_needs_a_service(world, invoke):
-    world.ledger.studies.accept(study("own"))
+    world.ledger.studies.store_study_once(study("own"))
     result = invoke("share-link", "create", "own")
     assert result.exit_code == 1
     assert world.ledger.share_links.list_links(1) == []

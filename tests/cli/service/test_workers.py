@@ -13,14 +13,14 @@ from typer.testing import CliRunner
 from bln_search.cli.main import app
 from bln_search.settings import load_settings
 from bln_search.storage.leases import WORKER_TIMEOUT
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
 HEADER = "name,device,version,started_at,heartbeat_at\n"
 
 
 @pytest.fixture
 def ledger():
-    ledger = open_ledger(load_settings().database_url)
+    ledger = open_and_upgrade_ledger(load_settings().database_url)
     yield ledger
     ledger.close()
 
@@ -47,7 +47,7 @@ def test_here_succeeds_until_the_worker_times_out(ledger):
     code, output = call("--here")
     assert code == 0
     assert name in output
-    ledger.workers.remove(name)
+    ledger.workers.remove_worker(name)
     clock = ledger.database.clock
     ledger.database.clock = lambda: clock() - WORKER_TIMEOUT - timedelta(seconds=1)
     ledger.workers.record_heartbeat(name, "cpu", "0")

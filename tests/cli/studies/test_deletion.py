@@ -51,8 +51,8 @@ def test_without_a_confirmation_nothing_is_deleted(world, invoke):
 
 
 def test_a_running_study_is_refused(world, invoke):
-    study_id = world.queue.submit(study("running"), "ada").study_id
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    study_id = world.queue.submit_study(study("running"), "ada").study_id
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
     done = invoke("delete", "running", "--yes")
     assert isinstance(done.exception, StudyBusyError)
     assert world.ledger.studies.get(study_id).name == "running"
@@ -76,7 +76,7 @@ def test_an_unknown_study_is_not_found(world, invoke):
 @pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
 def test_confirmation_and_result_name_the_owner(from_service, world, invoke, service):
-    study_id = world.queue.submit(study("waiting"), "ada").study_id
+    study_id = world.queue.submit_study(study("waiting"), "ada").study_id
     done = invoke("delete", "waiting", *(service if from_service else ()), input="y\n")
     assert done.exit_code == 0
     assert f"study {study_id} (waiting, owner ada)" in done.stdout

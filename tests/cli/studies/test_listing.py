@@ -13,7 +13,11 @@ from tests.support.service_world import study
 @pytest.fixture
 def studies(world):
     """Two complete studies and a waiting one, all of ada."""
-    return [world.complete("first"), world.complete("second"), world.queue.submit(study("later_first"), "ada").study_id]
+    return [
+        world.complete("first"),
+        world.complete("second"),
+        world.queue.submit_study(study("later_first"), "ada").study_id,
+    ]
 
 
 @pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
@@ -65,6 +69,14 @@ def test_show_names_the_trials_by_number(studies, world, in_every_format):
     assert [trial["id"] for trial in shown.json["trial_list"]] == numbers
     assert [trial["trial"] for trial in shown.jsonl] == numbers
     assert [int(trial["trial"]) for trial in shown.csv] == numbers
+
+
+@pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
+def test_trials_of_a_cancelled_study_are_cancelled(from_service, world, records, service):
+    study_id = world.queue.submit_study(study("stopped"), "ada").study_id
+    world.queue.cancel(study_id)
+    shown = records("show", study_id, *(service if from_service else ()))
+    assert [trial["state"] for trial in shown] == ["cancelled", "cancelled"]
 
 
 def test_the_table_has_owners_and_times_of_minutes(studies, invoke):

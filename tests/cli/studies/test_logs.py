@@ -43,9 +43,9 @@ def test_one_trial_and_the_newest_events_can_be_chosen(logged, world, records):
 
 
 def test_a_failure_is_told_with_its_reason(world, invoke):
-    study_id = world.queue.submit(study("failing", seeds=(0,)), "ada").study_id
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
-    trial = world.ledger.trials.list_open(study_id)[0]
+    study_id = world.queue.submit_study(study("failing", seeds=(0,)), "ada").study_id
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+    trial = world.ledger.trials.list_open_trials(study_id)[0]
     token = world.ledger.attempts.claim_trial(trial.id, "host/1/0")
     world.ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "no memory [left]", again=False)
     lines = invoke("logs", "failing").stdout.splitlines()
@@ -59,13 +59,13 @@ def test_csv_has_an_event_per_row(logged, world, in_every_format):
 
 def test_a_running_study_is_followed_to_its_end(world, invoke, monkeypatch):
     monkeypatch.setattr("bln_search.cli.sources.database._POLL_SECONDS", 0.01)
-    study_id = world.queue.submit(study("running", seeds=(0,)), "ada").study_id
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    study_id = world.queue.submit_study(study("running", seeds=(0,)), "ada").study_id
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
 
     def _finish():
-        for trial in world.ledger.trials.list_open(study_id):
+        for trial in world.ledger.trials.list_open_trials(study_id):
             finish_trial(world.ledger, trial)
-        world.ledger.studies.finish(study_id, runner="host/1/0")
+        world.ledger.studies.finish_run(study_id, runner="host/1/0")
 
     run = threading.Timer(0.3, _finish)
     run.start()

@@ -16,7 +16,9 @@ def admin(world, service):
 
 
 def submit(world, name, *owners):
-    return [world.queue.submit(study(name, seeds=(number,)), owner).study_id for number, owner in enumerate(owners)]
+    return [
+        world.queue.submit_study(study(name, seeds=(number,)), owner).study_id for number, owner in enumerate(owners)
+    ]
 
 
 def test_admin_name_means_an_own_study(world, records, invoke, admin):
@@ -39,15 +41,15 @@ def test_admin_needs_the_number_of_a_study_of_others(owners, world, invoke, admi
 def test_database_prefers_studies_of_commands(world, invoke):
     submit(world, "shared", "ada", "bob")
     with pytest.raises(AmbiguousStudyError):
-        world.ledger.studies.find("shared")
-    own = world.ledger.studies.accept(study("shared"))
+        world.ledger.studies.get_by_name_or_id("shared")
+    own = world.ledger.studies.store_study_once(study("shared"))
     submit(world, "shared", "bob")
-    assert world.ledger.studies.find("shared").id == own
+    assert world.ledger.studies.get_by_name_or_id("shared").id == own
 
 
 def test_name_of_one_account_is_unambiguous_in_the_database(world):
     submit(world, "single", "ada")
-    assert world.ledger.studies.find("single").owner == "ada"
+    assert world.ledger.studies.get_by_name_or_id("single").owner == "ada"
 
 
 @pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])

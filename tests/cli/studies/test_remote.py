@@ -32,12 +32,12 @@ def test_without_an_analysis_the_table_says_when_it_is_there(world, invoke, serv
 
 
 def test_failed_trials_are_told_as_run_tells_them(world, invoke, service):
-    study_id = world.queue.submit(study("failing", seeds=(0,)), "ada").study_id
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
-    trial = world.ledger.trials.list_open(study_id)[0]
+    study_id = world.queue.submit_study(study("failing", seeds=(0,)), "ada").study_id
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+    trial = world.ledger.trials.list_open_trials(study_id)[0]
     token = world.ledger.attempts.claim_trial(trial.id, "host/1/0")
     world.ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "no memory", again=False)
-    world.ledger.studies.finish(study_id, runner="host/1/0")
+    world.ledger.studies.finish_run(study_id, runner="host/1/0")
     watched = invoke("watch", "failing", *service)
     assert watched.exit_code == 5
     assert "failed: bln seed 0: no memory" in watched.stderr.splitlines()
@@ -74,7 +74,7 @@ def test_submission_is_a_record(world, invoke, service, tmp_path):
 
 
 def test_interrupt_of_watch_says_that_the_study_continues(world, invoke, service, monkeypatch):
-    study_id = world.queue.submit(study("waiting"), "ada").study_id
+    study_id = world.queue.submit_study(study("waiting"), "ada").study_id
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -87,20 +87,20 @@ def test_interrupt_of_watch_says_that_the_study_continues(world, invoke, service
 
 
 def test_control_of_a_study_names_its_state_and_its_request(world, invoke, service):
-    study_id = world.queue.submit(study("mine"), "ada").study_id
+    study_id = world.queue.submit_study(study("mine"), "ada").study_id
     assert "waits in the queue" in invoke("resume", study_id, *service).stderr
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
     assert "is running, a pause is requested" in invoke("pause", study_id, *service).stderr
-    world.ledger.studies.finish(study_id, runner="host/1/0")
+    world.ledger.studies.finish_run(study_id, runner="host/1/0")
     assert "is cancelled" in invoke("cancel", study_id, *service).stderr
     refused = invoke("pause", study_id, *service)
     assert "cannot pause a cancelled study; `bln-search resume`" in str(refused.exception)
 
 
 def test_analysis_of_a_failed_study_is_an_error_that_names_the_state(world, invoke, service):
-    study_id = world.queue.submit(study("failing"), "ada").study_id
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
-    world.ledger.studies.fail(study_id, "host/1/0", "no memory")
+    study_id = world.queue.submit_study(study("failing"), "ada").study_id
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+    world.ledger.studies.fail_unless_claimed(study_id, "host/1/0", "no memory")
     failed = invoke("analyze", study_id, *service)
     assert failed.exit_code == 1
     assert failed.stderr.startswith("error: ")

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from bln_search.cli.studies.skeleton import SKELETON
-from bln_search.core.errors import OutputError
-from bln_search.search.preflight import check_model_and_data
+from bln_search.core.errors import OutputFileError
+from bln_search.search.preflight import check_model_fits_data
 from bln_search.specs import load_study, parse_study
 
 
@@ -16,7 +16,7 @@ def test_the_file_is_a_valid_study_with_the_name_of_the_file(tmp_path, invoke):
     file = tmp_path / "cifar_small.yaml"
     assert invoke("init", "-o", file).exit_code == 0
     study = load_study(file)
-    check_model_and_data(study)
+    check_model_fits_data(study)
     assert study.name == "cifar_small"
     assert invoke("validate", file).exit_code == 0
 
@@ -37,7 +37,7 @@ def test_without_a_name_it_is_study_yaml(tmp_path, invoke, monkeypatch):
 def test_an_existing_file_is_kept(tmp_path, invoke):
     file = tmp_path / "study.yaml"
     file.write_text("mine")
-    assert isinstance(invoke("init", "-o", file).exception, OutputError)
+    assert isinstance(invoke("init", "-o", file).exception, OutputFileError)
     assert file.read_text() == "mine"
 
 

@@ -1,10 +1,13 @@
-"""`bln-search validate` prints the plan of each arm."""
+"""`bln-search validate` prints the plan of each arm, and estimates the time of the study."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from bln_search.specs import list_planned_trials, parse_study, planned_inference_rows
+from bln_search.core.errors import ModelError
+from bln_search.specs import list_planned_rows, list_planned_trial_specs, parse_study
 
 STUDY = """
 name: planned
@@ -25,7 +28,7 @@ def file(tmp_path):
 
 def test_arms_are_records_with_their_trials(file, in_every_format):
     printed = in_every_format("validate", file)
-    planned = list_planned_trials(parse_study(STUDY))
+    planned = list_planned_trial_specs(parse_study(STUDY))
     assert printed.json == printed.jsonl
     assert [(record["arm"], record["method"], record["trials"]) for record in printed.json] == [
         ("bln", "bln", 3),
@@ -33,7 +36,7 @@ def test_arms_are_records_with_their_trials(file, in_every_format):
     ]
     assert sum(record["trials"] for record in printed.json) == len(planned)
     assert sum(record["evaluations"] for record in printed.json) == sum(
-        2 * len(planned_inference_rows(trial)) for trial in planned
+        2 * len(list_planned_rows(trial)) for trial in planned
     )
     assert [row["rows"] for row in printed.csv] == [str(record["rows"]) for record in printed.json]
 
@@ -43,9 +46,121 @@ def test_trials_of_sampled_points_are_unknown(file, records):
     assert [record["trials"] for record in records("validate", file)] == [None, None]
 
 
+THEN_TRAIN = (
+    "space: {training.learning_rate: SPACE}\nsearch: {sampler: SAMPLER, trials: 4, then_train: true, epochs: 2}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "space", "trials"),
+    [
+        ("brent", "{kind: float, low: 1e-4, high: 0.1}", None),
+        ("grid", "{kind: choice, values: [0.1, 0.2, 0.3, 0.4]}", 4 + 3),
+    ],
+)
+def test_trials_of_the_best_points_are_counted(file, invoke, records, sampler, space, trials):
+    file.write_text(STUDY + THEN_TRAIN.replace("SAMPLER", sampler).replace("SPACE", space))
+    assert [(record["trials"], record["evaluations"]) for record in records("validate", file)] == [(trials, None)] * 2
+    printed = " ".join(invoke("validate", file).stdout.split())
+    assert f"{2 * 4 + 2 * 3} trials" in printed
+    assert "6 train the best point of each arm with all seeds" in printed
+
+
+def test_estimate_has_the_search_trials_and_the_full_trainings(file, invoke):
+    file.write_text(
+        STUDY.replace("seeds", "training: {epochs: 8}\nseeds")
+        + THEN_TRAIN.replace("SAMPLER", "brent").replace("SPACE", "{kind: float, low: 1e-4, high: 0.1}")
+    )
+    printed = estimate(invoke, file, "--workers", "1")
+    assert printed["trials"] == 14
+    for arm in printed["arms"]:
+        assert (arm["trials"], arm["epochs_min"], arm["epochs_max"]) == (7, 2, 8)
+        trained = arm["seconds_of_training_per_trial"] * arm["trials"] / arm["seconds_per_step_median"]
+        assert trained == pytest.approx((4 * 2 + 3 * 8) * arm["steps_per_epoch"], rel=1e-6)
+
+
 def test_evaluations_that_conditions_add_are_printed(file, invoke):
     file.write_text(STUDY.replace("[1, 25]", "[1, 25], conditions: [fog, contrast-5]"))
-    planned = sum(2 * 3 * len(planned_inference_rows(trial)) for trial in list_planned_trials(parse_study(STUDY)))
+    planned = sum(2 * 3 * len(list_planned_rows(trial)) for trial in list_planned_trial_specs(parse_study(STUDY)))
     printed = " ".join(invoke("validate", file).stdout.split())
     assert f"{planned} evaluations" in printed
     assert f"2 conditions add {planned * 2 // 3}" in printed
+
+
+ESTIMATE = ("--estimate-time", "--seconds-per-arm", "0.2", "--device", "cpu")
+TEXTS = """
+name: texts
+data: {name: imdb, validation: 100}
+model: {name: lstm, widths: [4], embedding: 4}
+arms: [{method: ln}]
+training: {epochs: 2, batch_size: 10}
+"""
+
+
+def estimate(invoke, file, *words):
+    done = invoke("validate", file, *ESTIMATE, *words, "--format", "json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_an_estimate_has_the_seconds_of_each_arm_and_of_the_study(file, invoke):
+    printed = estimate(invoke, file, "--workers", "1")
+    assert (printed["inputs"], printed["device"], printed["workers"], printed["trials"]) == ("data set", "cpu", 1, 6)
+    assert [(arm["arm"], arm["trials"], arm["batch_size"]) for arm in printed["arms"]] == [
+        ("bln", 3, 25),
+        ("bn", 3, 25),
+    ]
+    assert printed["seconds_of_trials"] == pytest.approx(sum(arm["seconds_of_trials"] for arm in printed["arms"]))
+    started = printed["seconds_of_process_start"] + printed["seconds_of_loading"]
+    assert printed["seconds_of_study"] == pytest.approx(started + printed["seconds_of_trials"])
+
+
+def test_the_seconds_of_an_arm_are_the_sum_of_its_parts(file, invoke):
+    for arm in estimate(invoke, file)["arms"]:
+        parts = [value for name, value in arm.items() if name.startswith("seconds_of_") and name.endswith("_per_trial")]
+        assert sum(parts) == pytest.approx(arm["seconds_per_trial"])
+        assert arm["seconds_per_trial"] * arm["trials"] == pytest.approx(arm["seconds_of_trials"])
+        training = arm["epochs_max"] * arm["steps_per_epoch"] * arm["seconds_per_step_median"]
+        assert arm["seconds_of_training_per_trial"] == pytest.approx(training)
+        assert arm["seconds_per_step_lower_quartile"] <= arm["seconds_per_step_median"]
+        assert arm["seconds_per_step_median"] <= arm["seconds_per_step_upper_quartile"]
+
+
+def test_records_of_an_estimate_are_those_of_its_arms(file, invoke, records):
+    lines = records("validate", file, *ESTIMATE)
+    done = invoke("validate", file, *ESTIMATE, "--format", "csv")
+    assert [record["arm"] for record in lines] == ["bln", "bn"]
+    assert done.stdout.splitlines()[0].split(",") == list(lines[0])
+
+
+def test_without_the_data_set_inputs_are_synthetic_with_the_sizes_of_the_data_set(file, invoke, tmp_path):
+    file.write_text(TEXTS)
+    printed = estimate(invoke, file, "--data", tmp_path / "absent")
+    assert printed["inputs"] == "synthetic"
+    assert printed["seconds_of_loading"] == 0
+    assert [arm["steps_per_epoch"] for arm in printed["arms"]] == [(25_000 - 100) // 10]
+
+
+def test_the_plan_is_printed_before_the_estimate(file, invoke):
+    printed = " ".join(invoke("validate", file, *ESTIMATE, "--workers", "2").stdout.split())
+    assert printed.index("6 trials, ") < printed.index("with 2 workers")
+
+
+def test_more_workers_than_cores_share_them(file, invoke, monkeypatch):
+    monkeypatch.setattr("bln_search.execution.time_estimate.estimate.num_available_cores", lambda: 2)
+    assert estimate(invoke, file, "--workers", "5")["slowdown_factor"] == 2.5
+    assert estimate(invoke, file, "--workers", "2")["slowdown_factor"] == 1
+
+
+def test_a_device_that_does_not_exist_is_one_error(file, invoke):
+    done = invoke("validate", file, "--estimate-time", "--device", "cuda:77")
+    assert done.exit_code != 0
+    assert isinstance(done.exception, ModelError)
+    assert "cuda:77" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    "option", [("--data", "."), ("--device", "cpu"), ("--workers", "1"), ("--seconds-per-arm", "1")]
+)
+def test_options_of_the_estimate_without_it_are_refused(file, invoke, option):
+    assert invoke("validate", file, *option).exit_code == 2

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
-from bln_search.core.records import CheckpointRecord, EpochRecord, Snapshot
+from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint, EpochRecord
 from bln_search.ranking.analysis import Analysis
-from bln_search.storage.backups import BackupArchive, verify_backup
+from bln_search.storage.backups import BackupArchive, open_verified_backup
 from bln_search.storage.checkpoints.ownership import is_ownership_marker
 from tests.support.service_world import make_evaluations, study
 
@@ -38,7 +38,7 @@ class Installation:
             sha256 = hashlib.sha256(content).hexdigest()
             self.checkpoints.write(f"{sha256[:32]}.safetensors", content)
             names.append((f"{sha256[:32]}.safetensors", sha256))
-        snapshots = tuple(Snapshot(epoch, *name) for epoch, name in zip(epochs, names[1:], strict=True))
+        snapshots = tuple(EarlierEpochCheckpoint(epoch, *name) for epoch, name in zip(epochs, names[1:], strict=True))
         record = CheckpointRecord(*names[0], 2, "FFFF", 0.1 + 0.2, {"torch": "2", "seconds": 1e-7}, snapshots)
         self.ledger.attempts.record_checkpoint(token, record)
 
@@ -54,7 +54,7 @@ class Installation:
     def restore(self, ledger=None, checkpoints=None, *, moment=None, overwrite=False, without_damaged=False):
         ledger = ledger or self.ledger
         scratch, manifest = self.folder / "scratch", self.archive.read_manifest(moment)
-        with verify_backup(
+        with open_verified_backup(
             self.archive, manifest, scratch, self.messages.append, without_damaged=without_damaged
         ) as verified_backup:
             return ledger.backups.restore(
@@ -67,17 +67,17 @@ def fill(installation):
     ledger = installation.ledger
     queue = ledger.queue
     for account in ("ada", "bob"):
-        ledger.tokens.create(account, Scope.WRITE)
-    complete_id = queue.submit(study("done"), "ada", key="k").study_id
-    ledger.studies.start(complete_id, every_worker_is_alive, "host/1/0")
-    for trial in ledger.trials.list_open(complete_id):
+        ledger.tokens.create_token(account, Scope.WRITE)
+    complete_id = queue.submit_study(study("done"), "ada", key="k").study_id
+    ledger.studies.lease_and_start(complete_id, every_worker_is_alive, "host/1/0")
+    for trial in ledger.trials.list_open_trials(complete_id):
         installation.finish(trial, epochs=(1, 2))
-    ledger.studies.finish(complete_id, runner="host/1/0")
-    ledger.analyses.save(complete_id, ledger.analyses.count_results(complete_id), Analysis(reason="none"))
-    running_id = queue.submit(study("running", seeds=(0, 1, 2)), "bob").study_id
-    queue.submit(study("waiting"), "ada")
-    assert queue.claim("host/2/0", every_worker_is_alive, 5) == running_id
-    first, second, _ = ledger.trials.list_open(running_id)
+    ledger.studies.finish_run(complete_id, runner="host/1/0")
+    ledger.analyses.save(complete_id, ledger.analyses.count_trials_with_result(complete_id), Analysis(reason="none"))
+    running_id = queue.submit_study(study("running", seeds=(0, 1, 2)), "bob").study_id
+    queue.submit_study(study("waiting"), "ada")
+    assert queue.claim_next_study("host/2/0", every_worker_is_alive, 5) == running_id
+    first, second, _ = ledger.trials.list_open_trials(running_id)
     installation.finish(first)
     token = ledger.attempts.claim_trial(second.id, "host/2/0")
     ledger.workers.record_heartbeat("host/2/0", "cpu", "0")
@@ -86,10 +86,10 @@ def fill(installation):
 
 def networks(store):
     """The content of each file by name, without the ownership marker."""
-    return {file.name: store.read(file.name) for file in store.files() if not is_ownership_marker(file.name)}
+    return {file.name: store.read(file.name) for file in store.iter_files() if not is_ownership_marker(file.name)}
 
 
 def end_running_study(installation, running):
     """End the running study and its worker, as before a restoration."""
-    installation.ledger.studies.finish(running, runner="host/2/0")
-    installation.ledger.workers.remove("host/2/0")
+    installation.ledger.studies.finish_run(running, runner="host/2/0")
+    installation.ledger.workers.remove_worker("host/2/0")

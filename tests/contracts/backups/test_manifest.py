@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from bln_search.core.errors import BackupError
-from bln_search.core.files.atomic import file_sha256
+from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.states import StudyState, TrialState
-from bln_search.storage.migration import newest_revision
+from bln_search.storage.migration import newest_known_schema_revision
 from tests.contracts.backups.installation import NOW, fill
 from tests.contracts.migrations.old_databases import create_old_database
 
@@ -20,7 +20,7 @@ def test_backup_of_an_older_version_is_upgraded(installation, target_ledger, rev
     """Its database is what that version wrote; here its manifest is written by hand."""
     file = installation.folder / "ledger-20250102T030405.678Z.sqlite3"
     rows = create_old_database(f"sqlite:///{file}", revision)
-    database = {"name": file.name, "size": file.stat().st_size, "sha256": file_sha256(file)}
+    database = {"name": file.name, "size": file.stat().st_size, "sha256": compute_file_sha256(file)}
     counts = {name: len(table_rows) for name, table_rows in rows.items()}
     manifest = {"bln_search": "0", "made_at": NOW.isoformat(), "source": "sqlite", "rows": counts}
     manifest |= {"format": 1, "schema_revision": revision, "database": database, "checkpoints": [], "absent": ["f"]}
@@ -29,7 +29,7 @@ def test_backup_of_an_older_version_is_upgraded(installation, target_ledger, rev
     installation.restore(target_ledger)
     assert target_ledger.studies.get(7).trials == {TrialState.FINISHED: 1, TrialState.WAITING: 1}
     assert target_ledger.studies.get(7).state is StudyState.INTERRUPTED
-    assert target_ledger.find_schema_revision() == newest_revision()
+    assert target_ledger.find_schema_revision() == newest_known_schema_revision()
 
 
 @pytest.mark.parametrize(

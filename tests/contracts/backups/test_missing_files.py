@@ -16,7 +16,7 @@ from tests.support.database_rows import read_all_rows
 
 def test_missing_files_are_reported_and_others_copied(installation, target_ledger):
     fill(installation)
-    deleted_file, damaged_file, *_ = installation.checkpoints.files()
+    deleted_file, damaged_file, *_ = installation.checkpoints.iter_files()
     installation.checkpoints.delete(deleted_file.name)
     installation.checkpoints.write(damaged_file.name, b"something else")
     backup = installation.backup()
@@ -35,14 +35,14 @@ def test_missing_files_are_reported_and_others_copied(installation, target_ledge
 
 def test_networks_of_a_deleted_study_are_not_lost(installation, target_ledger, monkeypatch):
     complete_id, _, _ = fill(installation)
-    copying = create._copy_files
+    copying = create._copy_missing_files
 
     def delete_first(*arguments):
-        for name in installation.ledger.studies.delete(complete_id):
+        for name in installation.ledger.studies.delete_and_list_unneeded_files(complete_id):
             installation.checkpoints.delete(name)
         return copying(*arguments)
 
-    monkeypatch.setattr(create, "_copy_files", delete_first)
+    monkeypatch.setattr(create, "_copy_missing_files", delete_first)
     backup = installation.backup()
     assert (len(backup.manifest.absent), backup.newly_absent) == (6, frozenset())
     assert len(installation.messages) == 6
@@ -57,13 +57,13 @@ def test_intact_copy_of_an_earlier_backup_is_kept(installation, target_ledger):
     """The checkpoint store may be unavailable for a while."""
     fill(installation)
     first = installation.backup()
-    for file in list(installation.checkpoints.files()):
+    for file in list(installation.checkpoints.iter_files()):
         installation.checkpoints.delete(file.name)
     second = installation.backup(NOW + timedelta(hours=1))
     assert second.manifest.absent == ()
     assert second.manifest.checkpoints == first.manifest.checkpoints
     assert len(installation.messages) == len(first.manifest.checkpoints)
-    installation.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=9), installation.messages.append)
+    installation.archive.remove_all_but_newest(1, datetime.now(UTC) + timedelta(days=9), installation.messages.append)
     target_store = FolderStore(installation.folder / "elsewhere")
     installation.restore(target_ledger, target_store)
     assert list(networks(target_store)) == [checkpoint.name for checkpoint in first.manifest.checkpoints]
@@ -87,7 +87,7 @@ def test_damaged_backup_changes_nothing(installation, target_ledger):
             )
             store.delete(name)
         store.write(name, content)
-    assert list(target_store.files()) == []
+    assert list(target_store.iter_files()) == []
     assert read_all_rows(target_ledger.database.engine) == before
     installation.restore(target_ledger, target_store)
 

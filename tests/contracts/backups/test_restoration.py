@@ -9,7 +9,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.core.errors import BackupError, LedgerError, StaleAttemptError
 from bln_search.core.states import StopRequest, StudyState, TrialState
-from bln_search.storage.backups.copy_rows import set_sequences
+from bln_search.storage.backups.copy_rows import set_last_assigned_ids
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import Table
 from tests.contracts.backups.installation import NOW, end_running_study, every_worker_is_alive, fill, networks
@@ -21,7 +21,7 @@ from tests.support.service_world import study
 def test_every_row_and_file_is_restored_into_either_database(installation, create_ledger, target_kind, tmp_path):
     target_ledger = create_ledger(target_kind)
     _, running, token = fill(installation)
-    installation.ledger.attempts.release_trials([token])
+    installation.ledger.attempts.release_attempts([token])
     end_running_study(installation, running)
     before = read_all_rows(installation.ledger.database.engine)
     backup = installation.backup()
@@ -48,9 +48,9 @@ def test_restored_running_study_returns_to_the_queue(installation, target_ledger
     kinds = [event.kind for event in target_ledger.events.list_events(running_id)]
     assert kinds[-3:] == ["attempt_lost", "study_restored", "study_accepted"]
     with pytest.raises(LedgerError, match="no process"):
-        target_ledger.studies.read_stop_request(running_id, "host/2/0")
-    assert running_id in [target_ledger.queue.claim("host/3/0", every_worker_is_alive, 5) for _ in range(2)]
-    trial = target_ledger.trials.list_open(running_id)[0]
+        target_ledger.studies.find_stop_request(running_id, "host/2/0")
+    assert running_id in [target_ledger.queue.claim_next_study("host/3/0", every_worker_is_alive, 5) for _ in range(2)]
+    trial = target_ledger.trials.list_open_trials(running_id)[0]
     assert target_ledger.attempts.claim_trial(trial.id, "host/3/0") > token + 1000
 
 
@@ -66,8 +66,8 @@ def test_pending_request_is_carried_out_at_restoration(installation, target_ledg
 
 
 def test_restored_study_of_a_command_is_interrupted(installation, target_ledger):
-    study_id = installation.ledger.studies.accept(study("own"))
-    installation.ledger.studies.start(study_id, every_worker_is_alive, "host/1/0")
+    study_id = installation.ledger.studies.store_study_once(study("own"))
+    installation.ledger.studies.lease_and_start(study_id, every_worker_is_alive, "host/1/0")
     installation.backup()
     installation.restore(target_ledger)
     assert target_ledger.studies.get(study_id).state is StudyState.INTERRUPTED
@@ -78,12 +78,12 @@ def test_ids_of_deleted_rows_are_not_reused(installation, create_ledger, target_
     target_ledger = create_ledger(target_kind)
     fill(installation)
     queue = installation.ledger.queue
-    last = queue.submit(study("gone"), "ada").study_id
-    installation.ledger.studies.delete(last)
+    last = queue.submit_study(study("gone"), "ada").study_id
+    installation.ledger.studies.delete_and_list_unneeded_files(last)
     installation.backup()
     installation.restore(target_ledger)
-    assert target_ledger.queue.submit(study("new"), "ada").study_id == last + 1
-    _, token_record = target_ledger.tokens.create("ada", Scope.READ)
+    assert target_ledger.queue.submit_study(study("new"), "ada").study_id == last + 1
+    _, token_record = target_ledger.tokens.create_token("ada", Scope.READ)
     assert token_record.id > max(token.id for token in installation.ledger.tokens.list_tokens(None))
 
 
@@ -105,9 +105,9 @@ def test_files_removed_during_restoration_are_written_again(installation, target
     def clean(*arguments):
         for name in list(networks(installation.checkpoints))[:3]:
             installation.checkpoints.delete(name)
-        return set_sequences(*arguments)
+        return set_last_assigned_ids(*arguments)
 
-    monkeypatch.setattr("bln_search.storage.backups.restore.set_sequences", clean)
+    monkeypatch.setattr("bln_search.storage.backups.restore.set_last_assigned_ids", clean)
     assert installation.restore(target_ledger) == 0
     assert len(networks(installation.checkpoints)) == 7
 
@@ -115,13 +115,13 @@ def test_files_removed_during_restoration_are_written_again(installation, target
 def test_failed_restoration_leaves_the_database_unchanged(installation, target_ledger, monkeypatch):
     fill(installation)
     installation.backup()
-    existing_id = target_ledger.studies.accept(study("kept"))
+    existing_id = target_ledger.studies.store_study_once(study("kept"))
     before = read_all_rows(target_ledger.database.engine)
 
     def fail(*_arguments):
         raise BackupError("the power is gone")
 
-    monkeypatch.setattr("bln_search.storage.backups.restore.set_sequences", fail)
+    monkeypatch.setattr("bln_search.storage.backups.restore.set_last_assigned_ids", fail)
     with pytest.raises(BackupError, match="power"):
         installation.restore(target_ledger, overwrite=True)
     assert read_all_rows(target_ledger.database.engine) == before
@@ -142,7 +142,7 @@ def test_existing_studies_need_overwrite(installation):
 
 def test_many_large_rows_are_restored_in_order(installation, target_ledger):
     """More rows than are held at once, of a megabyte some of them."""
-    study_id = installation.ledger.studies.accept(study("events"))
+    study_id = installation.ledger.studies.store_study_once(study("events"))
     table = Table.metadata.tables["event"]
     with write_session(installation.ledger.database.engine) as session:
         rows = [

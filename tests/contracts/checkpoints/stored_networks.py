@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from bln_search.core.enums import Scope
-from bln_search.storage.checkpoints.garbage import remove_garbage
+from bln_search.storage.checkpoints.garbage import remove_and_count_garbage
 from tests.support.checkpoint_records import make_checkpoint_record
 from tests.support.service_world import make_evaluations, study
 
@@ -28,15 +28,15 @@ class ClockAhead:
 
 
 def submit_study(ledger, name, arms=ARMS, seeds=(0,)):
-    ledger.tokens.create("ada", Scope.WRITE)
+    ledger.tokens.create_token("ada", Scope.WRITE)
     parsed_study = study(name, seeds=seeds, arms=str([{"method": arm} for arm in arms]).replace("'", ""))
-    return ledger.queue.submit(parsed_study, "ada").study_id
+    return ledger.queue.submit_study(parsed_study, "ada").study_id
 
 
 def finish_trials(ledger, study_id, files, *, trial_limit=None):
     """Finish trials of a study with networks of these numbers, all or the first `trial_limit` of them."""
-    ledger.studies.start(study_id, every_worker_is_alive, "host/1/0")
-    for trial, number in list(zip(ledger.trials.list_open(study_id), files, strict=False))[:trial_limit]:
+    ledger.studies.lease_and_start(study_id, every_worker_is_alive, "host/1/0")
+    for trial, number in list(zip(ledger.trials.list_open_trials(study_id), files, strict=False))[:trial_limit]:
         token = ledger.attempts.claim_trial(trial.id, "host/1/0")
         record = (
             make_checkpoint_record(number[0], snapshots=number[1])
@@ -45,15 +45,15 @@ def finish_trials(ledger, study_id, files, *, trial_limit=None):
         )
         ledger.attempts.record_checkpoint(token, record)
         ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed) if trial.spec.arm.label == "bln" else ())
-    return ledger.studies.finish(study_id, runner="host/1/0", exhausted=trial_limit is None)
+    return ledger.studies.finish_run(study_id, runner="host/1/0", exhausted=trial_limit is None)
 
 
 def clean(ledger, store, age=DAY, *, recommended=False, best=0):
-    spare = ledger.pruner.list_prunable(best) if recommended else []
+    spare = ledger.freeable_files.list_freeable_files(best) if recommended else []
     garbage = ledger.garbage.find_garbage(store, age, spare)
-    ledger.pruner.mark_freed(spare)
-    return remove_garbage(store, garbage)
+    ledger.freeable_files.mark_files_as_freed(spare)
+    return remove_and_count_garbage(store, garbage)
 
 
 def file_names(store):
-    return {file.name for file in store.files()}
+    return {file.name for file in store.iter_files()}

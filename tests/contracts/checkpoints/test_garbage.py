@@ -9,7 +9,7 @@ import pytest
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import LedgerError
-from bln_search.storage.checkpoints.garbage import remove_garbage
+from bln_search.storage.checkpoints.garbage import remove_and_count_garbage
 from bln_search.storage.ledger import Ledger
 from tests.contracts.checkpoints.stored_networks import (
     DAY,
@@ -33,7 +33,7 @@ def test_unneeded_files_are_removed(later_ledger, store):
         store.write(name(number), b"weights")
     store.write(f".{name(8)}-abc_1", b"not finished")
     store.write("README.txt", b"somebody's own")
-    later_ledger.studies.delete(deleted)
+    later_ledger.studies.delete_and_list_unneeded_files(deleted)
     garbage = later_ledger.garbage.find_garbage(store, DAY)
     assert (len(garbage.files), garbage.too_recent, garbage.unknown) == (4, 0, 1)
     assert file_names(store) > {name(9)}  # looking removes nothing
@@ -59,23 +59,23 @@ def test_too_short_age_is_rejected(ledger, store, age):
 def test_snapshots_of_a_running_trial_are_kept(ledger, store):
     """Their rows come when it has trained, which may take days."""
     study_id = submit_study(ledger, "long", ("bln",))
-    ledger.studies.start(study_id, every_worker_is_alive, "host/1/0")
-    token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/1/0")
+    ledger.studies.lease_and_start(study_id, every_worker_is_alive, "host/1/0")
+    token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "host/1/0")
     store.write(name(1), b"after the first epoch")
     week = Ledger(ledger.database.engine, ClockAhead(7 * DAY))
-    week.attempts.record_heartbeat([token])
+    week.attempts.record_heartbeats([token])
     assert clean(week, store) == (0, 0)
     week.attempts.record_checkpoint(token, make_checkpoint_record(2, snapshots=[1]))
     week.attempts.finish_trial(token, make_evaluations(0))
-    week.studies.finish(study_id, runner="host/1/0")
+    week.studies.finish_run(study_id, runner="host/1/0")
     assert clean(week, store) == (0, 0)
     assert name(1) in file_names(store)
 
 
 def test_expired_attempt_protects_no_files(ledger, store):
     study_id = submit_study(ledger, "dead", ("bln",))
-    ledger.studies.start(study_id, every_worker_is_alive, "host/1/0")
-    ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/1/0")
+    ledger.studies.lease_and_start(study_id, every_worker_is_alive, "host/1/0")
+    ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "host/1/0")
     store.write(name(1), b"left by it")
     assert clean(Ledger(ledger.database.engine, ClockAhead(DAY / 2)), store)[0] == 0
     assert clean(Ledger(ledger.database.engine, ClockAhead(3 * DAY)), store)[0] == 1
@@ -88,4 +88,4 @@ def test_file_written_again_meanwhile_is_kept(ledger, tmp_path):
     os.utime(store.path / name(1), (0, 0))
     garbage = ledger.garbage.find_garbage(store, DAY)
     store.write(name(1), b"weights")  # another trial came to the very same network
-    assert remove_garbage(store, garbage) == (0, 0)
+    assert remove_and_count_garbage(store, garbage) == (0, 0)

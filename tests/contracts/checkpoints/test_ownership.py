@@ -23,7 +23,7 @@ def test_files_of_another_database_are_not_garbage(later_ledger, store):
 
 def test_store_of_two_databases_is_not_cleaned(later_ledger, store, tmp_path):
     submit_study(later_ledger, "ours")
-    later_ledger.checkpoints.claim_store(store)
+    later_ledger.checkpoints.write_ownership_marker_of_database(store)
     store.write(name(1), b"of nobody")
     assert clean(later_ledger, store) == (1, 9)
     other_engine = make_engine(f"sqlite:///{tmp_path / 'other.sqlite3'}")
@@ -31,10 +31,10 @@ def test_store_of_two_databases_is_not_cleaned(later_ledger, store, tmp_path):
     store.write(name(2), b"of the other database")
     with pytest.raises(LedgerError, match=r"has networks of the database .*other\.sqlite3.*delete \S+ and") as error:
         clean(later_ledger, store)
-    assert store.has(name(2))
+    assert store.has_file(name(2))
     store.delete(re.search(r"delete \S+/(\S+) and", str(error.value))[1])
     assert clean(later_ledger, store) == (1, 21)
-    later_ledger.checkpoints.claim_store(store)
+    later_ledger.checkpoints.write_ownership_marker_of_database(store)
     assert len(file_names(store)) == 1
 
 

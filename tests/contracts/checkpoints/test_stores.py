@@ -40,37 +40,37 @@ def store(request, tmp_path):
 def test_file_is_read_as_it_was_written(store):
     content = secrets.token_bytes(300_000)
     store.write("a.safetensors", content)
-    assert store.has("a.safetensors")
+    assert store.has_file("a.safetensors")
     assert store.read("a.safetensors") == content
 
 
 def test_missing_file_is_not_found(store):
-    assert not store.has("none")
+    assert not store.has_file("none")
     with pytest.raises(FileNotFoundError):
         store.read("none")
     store.delete("none")
-    assert list(store.files()) == []
+    assert list(store.iter_files()) == []
 
 
 def test_writing_the_same_again_changes_nothing(store):
     for _ in range(2):
         store.write("a", b"same")
-    assert [(file.name, file.size) for file in store.files()] == [("a", 4)]
+    assert [(file.name, file.size) for file in store.iter_files()] == [("a", 4)]
 
 
 def test_files_are_listed_with_size_and_time(store):
     for name in ("b", "a", "c"):
         store.write(name, name.encode() * 3)
-    files = list(store.files())
+    files = list(store.iter_files())
     assert [(file.name, file.size) for file in files] == [("a", 3), ("b", 3), ("c", 3)]
     for file in files:
         assert abs(datetime.now(UTC) - file.written_at) < timedelta(minutes=2)
 
 
 def test_found_file_equals_its_listing(store):
-    assert store.find("a") is None
+    assert store.find_file_info("a") is None
     store.write("a", b"four")
-    stored = store.find("a")
+    stored = store.find_file_info("a")
     assert (stored.name, stored.size) == ("a", 4)
     assert abs(datetime.now(UTC) - stored.written_at) < timedelta(minutes=2)
 
@@ -79,7 +79,7 @@ def test_large_file_is_copied_without_loading_it(store, tmp_path):
     content = secrets.token_bytes(3_000_000)
     (tmp_path / "in").write_bytes(content)
     store.upload_file("a", tmp_path / "in")
-    assert [(file.name, file.size) for file in store.files()] == [("a", 3_000_000)]
+    assert [(file.name, file.size) for file in store.iter_files()] == [("a", 3_000_000)]
     store.download_file("a", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == content
     with pytest.raises(FileNotFoundError):
@@ -92,12 +92,12 @@ def test_deletion_removes_one_file(store):
     store.write("b", b"2")
     store.delete("a")
     store.delete("a")
-    assert [file.name for file in store.files()] == ["b"]
+    assert [file.name for file in store.iter_files()] == ["b"]
 
 
 def test_check_leaves_no_file(store):
-    store.check_access()
-    assert list(store.files()) == []
+    store.check_read_and_write_access()
+    assert list(store.iter_files()) == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../out", "/etc/passwd", "a/b", "a\\b"])
@@ -108,7 +108,7 @@ def test_names_with_paths_are_rejected(store, name):
         lambda file_name: store.upload_file(file_name, path),
         lambda file_name: store.download_file(file_name, path),
     )
-    for call in (store.read, store.delete, store.has, store.find, *writers):
+    for call in (store.read, store.delete, store.has_file, store.find_file_info, *writers):
         with pytest.raises(ValueError, match="is not the name of a file"):
             call(name)
 
@@ -119,20 +119,20 @@ def test_store_can_be_pickled(store):
 
 def test_free_bytes_are_known_for_folders_only(store):
     if isinstance(store, FolderStore):
-        assert store.free_bytes() > 0
+        assert store.find_free_bytes() > 0
     else:
-        assert store.free_bytes() is None
+        assert store.find_free_bytes() is None
 
 
 def test_missing_bucket_raises_checkpoint_store_error(buckets):
     with pytest.raises(CheckpointStoreError, match="s3://absent/here"):
-        BucketStore("s3://absent/here").check_access()
+        BucketStore("s3://absent/here").check_read_and_write_access()
 
 
 @pytest.mark.parametrize(("url", "message"), [("nothing://here", "nothing://here"), ("gs://bucket", "needs a package")])
 def test_invalid_url_raises_checkpoint_store_error(url, message):
     store = open_checkpoint_store(url)
-    for call in (store.check_access, lambda: store.read("a"), lambda: list(store.files())):
+    for call in (store.check_read_and_write_access, lambda: store.read("a"), lambda: list(store.iter_files())):
         with pytest.raises(CheckpointStoreError, match=message):
             call()
 
@@ -154,7 +154,7 @@ def test_invalid_url_raises_checkpoint_store_error(url, message):
 )
 def test_unreachable_server_raises_checkpoint_store_error(environment, message):
     """In a process of its own: connections are kept for as long as one lives."""
-    code = "from bln_search.core.checkpoints import BucketStore; BucketStore('s3://kept/here').check_access()"
+    code = "from bln_search.core.checkpoints import BucketStore; BucketStore('s3://kept/here').check_read_and_write_access()"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FSSPEC_"))}
     process = subprocess.run(
         [sys.executable, "-c", code],
@@ -182,7 +182,7 @@ def test_passwords_with_any_characters_are_redacted(url, redacted):
 def test_password_of_a_url_is_not_shown():
     store = BucketStore("nothing://ada:hidden@host/kept")
     with pytest.raises(CheckpointStoreError, match=r"nothing://ada:\*\*\*@host/kept") as error:
-        store.check_access()
+        store.check_read_and_write_access()
     assert "hidden" not in f"{error.value}{store}"
 
 
@@ -205,7 +205,7 @@ def test_file_system_without_cache_options_works():
 
     register_implementation("strict", Strict, clobber=True)
     reader, writer = open_checkpoint_store("strict://kept/here"), open_checkpoint_store("strict://kept/here")
-    reader.check_access()
-    assert list(reader.files()) == []
+    reader.check_read_and_write_access()
+    assert list(reader.iter_files()) == []
     writer.write("a", b"1")
-    assert [file.name for file in reader.files()] == ["a"]
+    assert [file.name for file in reader.iter_files()] == ["a"]

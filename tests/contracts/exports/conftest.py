@@ -32,7 +32,7 @@ def everybody_is_alive(_worker):
 @pytest.fixture
 def ledger(ledger):
     """A ledger whose `wait` advances its clock."""
-    ledger.tokens.create("ada", Scope.WRITE)
+    ledger.tokens.create_token("ada", Scope.WRITE)
     start, elapsed = ledger.now(), [timedelta(0)]
     ledger.database.clock = lambda: start + elapsed[0]
     ledger.wait = lambda duration: elapsed.__setitem__(0, elapsed[0] + duration)
@@ -47,20 +47,20 @@ def exports(ledger):
 
     def request(archive_format=ArchiveFormat.ALL, row=None, seed=3, account="ada", **options):
         key = ExportKey(trials[seed], row or row_key(), archive_format)
-        return ledger.exports.request(study_id, key, account, **{"keep": WEEK, **options})
+        return ledger.exports.request_export(study_id, key, account, **{"keep": WEEK, **options})
 
     def claim(worker="host/1/0", is_alive=everybody_is_alive):
-        return ledger.export_jobs.claim(worker, is_alive)
+        return ledger.export_jobs.claim_next_export(worker, is_alive)
 
     def build(number=1, size=10, **options):
         requested = request(**options)
         claimed = claim()
         assert claimed.id == requested.id
-        ledger.export_jobs.finish(claimed.token, stored(number, size), WEEK)
+        ledger.export_jobs.finish_export(claimed.running_attempt_key, stored(number, size), WEEK)
         return find(claimed)
 
     def find(record):
-        return ledger.exports.find(study_id, record.id)
+        return ledger.exports.find_export(study_id, record.id)
 
     return SimpleNamespace(
         study_id=study_id, trials=trials, jobs=ledger.export_jobs, request=request, claim=claim, build=build, find=find

@@ -8,8 +8,8 @@ import pytest
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import ArchiveFormat, ExportStep
-from bln_search.core.errors import StaleAttemptError, TransitionError
-from bln_search.core.states import ExportState, check_transition
+from bln_search.core.errors import StaleAttemptError, StateTransitionError
+from bln_search.core.states import ExportState, check_state_transition
 from bln_search.storage.exports.jobs import MAX_TRIES
 from bln_search.storage.leases import LEASE
 from tests.contracts.exports.conftest import WEEK, stored
@@ -23,7 +23,7 @@ def test_oldest_export_is_claimed_by_one_worker(ledger, exports):
     second = exports.request()
     assert [exports.claim(f"host/{number}/0").id for number in (1, 2)] == [first.id, second.id]
     assert exports.claim("host/3/0") is None
-    assert exports.jobs.has_open()
+    assert exports.jobs.has_open_exports()
 
 
 def test_export_of_a_lost_worker_is_built_by_another_one(ledger, exports):
@@ -31,22 +31,22 @@ def test_export_of_a_lost_worker_is_built_by_another_one(ledger, exports):
     exports.request()
     lost = exports.claim("host/1/0")
     ledger.wait(ALMOST)
-    exports.jobs.record_progress(lost.token, None)  # a heartbeat
+    exports.jobs.record_progress(lost.running_attempt_key, None)  # a heartbeat
     ledger.wait(ALMOST)
     assert exports.claim("host/2/0") is None
     ledger.wait(timedelta(seconds=2))
     claimed = exports.claim("host/2/0")
     assert (claimed.id, claimed.attempt) == (lost.id, 2)
     for report in (
-        lambda: exports.jobs.record_progress(lost.token, ExportStep.FORMS),
-        lambda: exports.jobs.finish(lost.token, stored(1), WEEK),
-        lambda: exports.jobs.fail(lost.token, "late"),
-        lambda: exports.jobs.retry(lost.token, "late"),
+        lambda: exports.jobs.record_progress(lost.running_attempt_key, ExportStep.FORMS),
+        lambda: exports.jobs.finish_export(lost.running_attempt_key, stored(1), WEEK),
+        lambda: exports.jobs.fail_export(lost.running_attempt_key, "late"),
+        lambda: exports.jobs.requeue_or_fail(lost.running_attempt_key, "late"),
     ):
         with pytest.raises(StaleAttemptError):
             report()
-    exports.jobs.release(lost.token)
-    exports.jobs.finish(claimed.token, stored(2), WEEK)
+    exports.jobs.release_export(lost.running_attempt_key)
+    exports.jobs.finish_export(claimed.running_attempt_key, stored(2), WEEK)
     assert exports.find(claimed).archive == stored(2)
 
 
@@ -74,18 +74,18 @@ def test_export_fails_after_lost_workers(exports):
 def test_fault_of_a_machine_is_tried_again_and_reported_at_last(exports):
     exports.request()
     for attempt in range(1, MAX_TRIES):
-        exports.jobs.retry(exports.claim().token, f"no data {attempt}")
+        exports.jobs.requeue_or_fail(exports.claim().running_attempt_key, f"no data {attempt}")
     waiting = exports.claim()
     assert (waiting.attempt, waiting.reason) == (MAX_TRIES, f"no data {MAX_TRIES - 1}")
-    exports.jobs.retry(waiting.token, "no data")
+    exports.jobs.requeue_or_fail(waiting.running_attempt_key, "no data")
     assert exports.find(waiting).state is ExportState.FAILED
 
 
 def test_release_does_not_count_as_an_attempt_that_failed(exports):
     exports.request()
     for _ in range(2 * MAX_TRIES):
-        exports.jobs.release(exports.claim().token)
-    exports.jobs.retry(exports.claim().token, "no data")
+        exports.jobs.release_export(exports.claim().running_attempt_key)
+    exports.jobs.requeue_or_fail(exports.claim().running_attempt_key, "no data")
     assert exports.claim() is not None
 
 
@@ -93,9 +93,9 @@ def test_archives_expire_by_age(ledger, exports):
     first = exports.build(1)
     ledger.wait(timedelta(days=1))
     second = exports.build(2, seed=4)
-    assert exports.jobs.expire(10**9) == []
+    assert exports.jobs.expire_and_list_archives(10**9) == []
     ledger.wait(WEEK - timedelta(hours=1))
-    assert exports.jobs.expire(10**9) == [first.archive.file]
+    assert exports.jobs.expire_and_list_archives(10**9) == [first.archive.file]
     assert exports.find(first).state is ExportState.EXPIRED
     assert exports.find(second).archive == second.archive
 
@@ -105,7 +105,7 @@ def test_first_archives_expire_while_all_are_too_large(ledger, exports):
     for number, archive_format in enumerate(ArchiveFormat, start=1):
         made.append(exports.build(number, size=10, archive_format=archive_format))
         ledger.wait(timedelta(minutes=1))
-    assert exports.jobs.expire(25) == sorted(record.archive.file for record in made[:2])
+    assert exports.jobs.expire_and_list_archives(25) == sorted(record.archive.file for record in made[:2])
     assert [exports.find(record).state for record in made] == ["expired", "expired", "ready", "ready"]
 
 
@@ -114,13 +114,13 @@ def test_file_of_two_exports_stays_while_one_is_ready(ledger, exports):
     ledger.wait(timedelta(days=1))
     other = exports.build(1, seed=4)
     ledger.wait(WEEK - timedelta(hours=1))
-    assert exports.jobs.expire(10**9) == []
+    assert exports.jobs.expire_and_list_archives(10**9) == []
     assert exports.find(other).archive == stored(1)
 
 
 def test_ready_export_cannot_fail():
-    with pytest.raises(TransitionError, match="this export is ready"):
-        check_transition(ExportState.READY, ExportState.FAILED)
+    with pytest.raises(StateTransitionError, match="this export is ready"):
+        check_state_transition(ExportState.READY, ExportState.FAILED)
 
 
 def test_archive_is_kept_by_garbage_collection_until_it_expires(ledger, exports, tmp_path):
@@ -132,8 +132,8 @@ def test_archive_is_kept_by_garbage_collection_until_it_expires(ledger, exports,
     ledger.wait(timedelta(days=2))
     garbage = ledger.garbage.find_garbage(store, timedelta(days=1))
     assert {file.name for file in garbage.files} == {stored(2).file, f".{stored(3).file}-abc_1"}
-    ledger.garbage.remove_unreferenced(store, archives)
-    assert store.has(ready.archive.file)
+    ledger.garbage.remove_unreferenced_files(store, archives)
+    assert store.has_file(ready.archive.file)
     ledger.wait(WEEK)
-    ledger.garbage.remove_unreferenced(store, exports.jobs.expire(10**9))
-    assert not store.has(ready.archive.file)
+    ledger.garbage.remove_unreferenced_files(store, exports.jobs.expire_and_list_archives(10**9))
+    assert not store.has_file(ready.archive.file)

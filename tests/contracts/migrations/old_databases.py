@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from alembic import command
 from sqlalchemy import MetaData, insert, select
 
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.specs import list_planned_trial_specs, parse_study
+from bln_search.storage.alembic_migrations import make_alembic_config
 from bln_search.storage.engine import make_engine, schema_transaction
-from bln_search.storage.upgrade import alembic_config
 
 STUDY = parse_study("""
 name: old
@@ -26,7 +26,7 @@ TIME_COLUMNS = ("at", "created_at", "started_at", "ended_at", "heartbeat_at", "l
 def create_old_database(url, revision):
     """Create a database of an earlier schema with a row in every table; returns the rows by table."""
     engine = make_engine(url)
-    config = alembic_config()
+    config = make_alembic_config()
     with schema_transaction(engine) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
@@ -40,7 +40,7 @@ def create_old_database(url, revision):
 
         study = {"id": 7, "name": "old", "digest": STUDY.digest, "spec": STUDY.canonical_json(), "state": "interrupted"}
         add("study", **study, revision=3, priority=0)
-        for number, trial in enumerate(list_planned_trials(STUDY)):
+        for number, trial in enumerate(list_planned_trial_specs(STUDY)):
             identity = {"study_id": 7, "key": trial.key, "position": number, "arm": "bln", "method": "bln"}
             state = "finished" if number == 0 else "waiting"
             add("trial", id=number + 1, **identity, seed=trial.seed, spec=trial.model_dump_json(), state=state)

@@ -7,10 +7,10 @@ import multiprocessing
 import pytest
 from alembic import command
 
+from bln_search.storage.alembic_migrations import make_alembic_config
 from bln_search.storage.engine import make_engine, schema_transaction
-from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import newest_revision
-from bln_search.storage.upgrade import alembic_config
+from bln_search.storage.ledger import open_and_upgrade_ledger
+from bln_search.storage.migration import newest_known_schema_revision
 
 AT_ONCE = 4
 
@@ -25,13 +25,13 @@ def test_concurrent_processes_open_an_empty_database(url, before):
         barrier = shared.Barrier(AT_ONCE)
         with context.Pool(AT_ONCE) as processes:
             results = processes.starmap(open_once, [(url, barrier)] * AT_ONCE, chunksize=1)
-    assert results == [newest_revision()] * AT_ONCE
+    assert results == [newest_known_schema_revision()] * AT_ONCE
 
 
 def bring_to(url: str, revision: str) -> None:
     """Make the tables of an earlier version."""
     engine = make_engine(url)
-    config = alembic_config()
+    config = make_alembic_config()
     with schema_transaction(engine) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
@@ -41,7 +41,7 @@ def bring_to(url: str, revision: str) -> None:
 def open_once(url: str, barrier) -> str | None:
     """In a process of its own, when the others are there, too."""
     barrier.wait(60)
-    ledger = open_ledger(url)
+    ledger = open_and_upgrade_ledger(url)
     try:
         return ledger.find_schema_revision()
     finally:

@@ -14,27 +14,27 @@ from bln_search.core.exports import ExportKey
 from bln_search.core.records import RowKey
 from bln_search.core.states import TrialState
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
+from bln_search.storage.alembic_migrations import make_alembic_config
 from bln_search.storage.engine import make_engine, schema_transaction
-from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import VERSION_TABLE, newest_revision
-from bln_search.storage.upgrade import alembic_config
+from bln_search.storage.ledger import open_and_upgrade_ledger
+from bln_search.storage.migration import VERSION_TABLE, newest_known_schema_revision
 from tests.contracts.migrations.old_databases import STUDY, create_old_database, read_rows
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
 def test_upgrade_keeps_every_row(url, revision):
     before = create_old_database(url, revision)
-    ledger = open_ledger(url)
-    assert ledger.find_schema_revision() == newest_revision()
+    ledger = open_and_upgrade_ledger(url)
+    assert ledger.find_schema_revision() == newest_known_schema_revision()
     for table, old_rows in before.items():
         new_rows = read_rows(ledger.database.engine, table)
         assert len(new_rows) == len(old_rows) > 0, table
         for old_row, new_row in zip(old_rows, new_rows, strict=True):
             assert {**new_row, **{name: value for name, value in old_row.items() if name != "owner"}} == new_row, table
-    line = ledger.listing.find_study(7)
+    line = ledger.listing.find_study_item(7)
     assert (line.owner, line.title, line.planned, line.results) == ("", "An old study", 2, 1)
     assert [trial.state for trial in ledger.trials.list_trials(7)] == [TrialState.FINISHED, TrialState.WAITING]
-    assert ledger.studies.accept(STUDY) == 7  # it is still the same study
+    assert ledger.studies.store_study_once(STUDY) == 7  # it is still the same study
     with ledger.database.engine.connect() as connection:
         if connection.dialect.name == "sqlite":
             assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
@@ -43,8 +43,8 @@ def test_upgrade_keeps_every_row(url, revision):
 
 def test_downgrade_and_upgrade_keep_studies(url):
     create_old_database(url, "0002")
-    ledger = open_ledger(url)
-    config = alembic_config()
+    ledger = open_and_upgrade_ledger(url)
+    config = make_alembic_config()
     for migrate, revision in ((command.downgrade, "0002"), (command.upgrade, "head")):
         with schema_transaction(ledger.database.engine) as connection:
             config.attributes["connection"] = connection
@@ -55,14 +55,14 @@ def test_downgrade_and_upgrade_keep_studies(url):
 
 def test_leaderboard_of_an_old_database_is_unchanged(url):
     create_old_database(url, "0002")
-    config = alembic_config()
+    config = make_alembic_config()
     engine = make_engine(url)
     with schema_transaction(engine) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "0005")
     (before,) = read_rows(engine, "evaluation")
     engine.dispose()
-    ledger = open_ledger(url)
+    ledger = open_and_upgrade_ledger(url)
     (after,) = read_rows(ledger.database.engine, "evaluation")
     assert after == {**before, "condition": ""}
     assert len(read_rows(ledger.database.engine, "outcomes")) == 1
@@ -75,19 +75,19 @@ def test_leaderboard_of_an_old_database_is_unchanged(url):
 
 def test_networks_of_a_database_without_exports_can_be_exported(url):
     create_old_database(url, "0002")
-    config, engine = alembic_config(), make_engine(url)
+    config, engine = make_alembic_config(), make_engine(url)
     with schema_transaction(engine) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "0009")
     tables = [name for name in inspect(engine).get_table_names() if name != VERSION_TABLE]
     before = {table: read_rows(engine, table) for table in tables}
     engine.dispose()
-    ledger = open_ledger(url)
+    ledger = open_and_upgrade_ledger(url)
     assert {table: read_rows(ledger.database.engine, table) for table in tables} == before
     assert read_rows(ledger.database.engine, "export") == []
     row = RowKey("bln", "", InferenceConfiguration("FFFF"), None, 25)
-    ledger.exports.request(7, ExportKey(1, row, ArchiveFormat.ALL), "ada", keep=timedelta(days=1))
-    assert ledger.export_jobs.claim("host/1/0", lambda _: True).key.trial_id == 1
+    ledger.exports.request_export(7, ExportKey(1, row, ArchiveFormat.ALL), "ada", keep=timedelta(days=1))
+    assert ledger.export_jobs.claim_next_export("host/1/0", lambda _: True).key.trial_id == 1
     with schema_transaction(ledger.database.engine) as connection:
         config.attributes["connection"] = connection
         command.downgrade(config, "0009")

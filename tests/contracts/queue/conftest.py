@@ -10,5 +10,5 @@ from bln_search.core.enums import Scope
 @pytest.fixture
 def ledger(ledger):
     for account in ("ada", "bob", "cyd"):
-        ledger.tokens.create(account, Scope.WRITE)
+        ledger.tokens.create_token(account, Scope.WRITE)
     return ledger

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from bln_search.core.records import DRIFT, GEOMETRY, Drift, LayerGeometry
+from bln_search.core.records import DRIFT, GEOMETRY, LayerWeightNormAndCurvature, StatisticDrift
 from tests.contracts.trained_studies import CHECKPOINT, STUDY, evaluations
 
-LAYERS = [LayerGeometry(epoch, "0", 1.5, None, 0.25, 0.5, 0.0, None) for epoch in (1, 2)]
-DRIFTS = [Drift("0", "E_B", "frozen", 0.1, None)]
+LAYERS = [LayerWeightNormAndCurvature(epoch, "0", 1.5, None, 0.25, 0.5, 0.0, None) for epoch in (1, 2)]
+DRIFTS = [StatisticDrift("0", "E_B", "frozen", 0.1, None)]
 
 
 def finish(ledger, trial, provenance):
@@ -18,18 +18,18 @@ def finish(ledger, trial, provenance):
 
 
 def test_geometry_and_drift_of_networks_that_have_them(ledger):
-    study_id = ledger.studies.accept(STUDY)
+    study_id = ledger.studies.store_study_once(STUDY)
     records = {GEOMETRY: [asdict(layer) for layer in LAYERS], DRIFT: [asdict(drift) for drift in DRIFTS]}
-    trials = ledger.trials.list_open(study_id)
+    trials = ledger.trials.list_open_trials(study_id)
     for trial in trials[:3]:
         finish(ledger, trial, records)
     finish(ledger, trials[3], {"torch": "2"})
     measured = {(trial.spec.arm.label, trial.spec.seed) for trial in trials[:3]}
-    geometries = ledger.results.list_layer_geometries(study_id)
+    geometries = ledger.results.read_layer_geometries_by_network(study_id)
     found = {(arm, seed): layers for (arm, point), by_seed in geometries.items() for seed, layers in by_seed.items()}
     assert found == dict.fromkeys(measured, LAYERS)
     assert {point for _, point in geometries} == {""}
-    drifts = ledger.results.list_drifts(study_id, trials[0].spec.arm.label, "")
+    drifts = ledger.results.read_layer_drifts_by_seed(study_id, trials[0].spec.arm.label, "")
     assert drifts[trials[0].spec.seed] == DRIFTS
-    stored = ledger.trials.list_finished(study_id)[0].require_checkpoint()
+    stored = ledger.trials.list_finished_trials(study_id)[0].get_checkpoint_record()
     assert not {GEOMETRY, DRIFT} & set(stored.provenance)

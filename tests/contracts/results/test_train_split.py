@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bln_search.core.enums import Split
-from bln_search.core.records import Evaluation, Outcomes
+from bln_search.core.records import Evaluation, ExampleOutcomes
 from bln_search.core.states import EvaluationState
 from bln_search.specs import parse_study
 from tests.contracts.trained_studies import evaluations, finish_trial
@@ -28,7 +28,8 @@ def with_train_split():
     results = evaluations()
     halves = [
         Evaluation.from_outcomes(
-            replace(item.key, split=Split.TRAIN), Outcomes(item.outcomes.losses / np.float32(2), item.outcomes.correct)
+            replace(item.key, split=Split.TRAIN),
+            ExampleOutcomes(item.outcomes.losses / np.float32(2), item.outcomes.correct),
         )
         for item in results
         if item.key.split is Split.VALIDATION
@@ -37,11 +38,11 @@ def with_train_split():
 
 
 def test_training_split_is_read_as_it_was_stored(ledger):
-    study_id = ledger.studies.accept(STUDY)
+    study_id = ledger.studies.store_study_once(STUDY)
     trials = ledger.trials.list_trials(study_id)
     for trial in trials:
         finish_trial(ledger, trial, with_train_split())
-    assert ledger.results.list_trial_evaluations(trials[0].id) == list(with_train_split())
+    assert ledger.results.list_evaluations_of_trial(trials[0].id) == list(with_train_split())
     for row in ledger.results.rank_study(study_id, STUDY).rows:
         if row.rank is not None:
             validation, training = row.metrics[Split.VALIDATION].loss.mean, row.metrics[Split.TRAIN].loss.mean
@@ -50,10 +51,10 @@ def test_training_split_is_read_as_it_was_stored(ledger):
 
 
 def test_diverged_trial_counts_as_diverged_on_the_training_split_too(ledger):
-    study_id = ledger.studies.accept(STUDY)
+    study_id = ledger.studies.store_study_once(STUDY)
     trial = ledger.trials.list_trials(study_id)[0]
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not finite")
     states = {}
-    for record in ledger.results.list_evaluations(study_id):
+    for record in ledger.results.list_clean_evaluations(study_id):
         states.setdefault(record.evaluation.key.split, set()).add(record.evaluation.state)
     assert states == {split: {EvaluationState.DIVERGED} for split in Split}

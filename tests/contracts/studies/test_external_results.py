@@ -13,10 +13,10 @@ from sqlalchemy import func, select
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split, StudyKind
-from bln_search.core.errors import DataError, IdempotencyConflictError, TransitionError
+from bln_search.core.errors import DataError, IdempotencyConflictError, StateTransitionError
 from bln_search.core.states import EvaluationState, StudyState, TrialState
-from bln_search.storage.checkpoints.needed_files import find_needed_files
-from bln_search.storage.pagination import Page
+from bln_search.storage.checkpoints.needed_files import list_needed_file_digests
+from bln_search.storage.pagination import PageRequest
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, StudyRow, TrialRow
 from tests.support.external_results import outcomes_of, submit
 
@@ -33,16 +33,19 @@ def test_stored_study_is_complete_and_waits_for_its_analysis(ledger):
     assert (study.state, study.owner, study.trials) == (StudyState.COMPLETE, "ada", {TrialState.FINISHED: 2})
     assert study.spec.kind is StudyKind.EXTERNAL
     assert [network.name for network in study.spec.external.networks] == ["run 0", "run 1"]
-    assert ledger.listing.find_study(study_id).kind == "external"
-    assert [event.kind for event in ledger.events.list_last(study_id, 10)] == ["study_accepted", "study_complete"]
-    assert ledger.queue.claim("host/1/0", lambda _: True, 2) is None
-    assert ledger.analyses.claim("host/1/0") == study_id
+    assert ledger.listing.find_study_item(study_id).kind == "external"
+    assert [event.kind for event in ledger.events.list_newest_events(study_id, 10)] == [
+        "study_accepted",
+        "study_complete",
+    ]
+    assert ledger.queue.claim_next_study("host/1/0", lambda _: True, 2) is None
+    assert ledger.analyses.claim_study_without_analysis("host/1/0") == study_id
 
 
 def test_stored_outcomes_and_losses_are_those_submitted(ledger):
     study_id = submit(ledger, n=13).study_id
-    records = ledger.results.list_evaluations(study_id)
-    outcomes = ledger.results.load_outcomes([record.id for record in records])
+    records = ledger.results.list_clean_evaluations(study_id)
+    outcomes = ledger.results.load_outcomes_by_evaluation([record.id for record in records])
     assert len(records) == 2 * 16 * 2
     assert len(outcomes) == 2 * 15 * 2
     codes = list(dict.fromkeys(str(record.evaluation.key.configuration) for record in records))
@@ -116,31 +119,31 @@ def test_leaderboard_ranks_the_means_over_networks(ledger):
 def test_networks_need_no_checkpoint_file(ledger, tmp_path):
     study_id = submit(ledger).study_id
     with ledger.database.read_session() as session:
-        assert find_needed_files(session) == {}
+        assert list_needed_file_digests(session) == {}
         checkpoint_id = session.scalar(select(CheckpointRow.id))
     assert [trial.checkpoint for trial in ledger.trials.list_trials(study_id)] == [None, None]
-    assert ledger.checkpoints.find(study_id, checkpoint_id) is None
-    assert ledger.checkpoints.list_trials_with_checkpoint(study_id, "network", "") == []
+    assert ledger.checkpoints.find_checkpoint(study_id, checkpoint_id) is None
+    assert ledger.checkpoints.list_trials_by_validation_loss(study_id, "network", "") == []
     assert ledger.garbage.find_garbage(FolderStore(tmp_path / "kept"), timedelta(hours=2)).files == ()
-    assert [networks.files for networks in ledger.pruner.list_prunable(1)] == [frozenset()]
+    assert [networks.files for networks in ledger.freeable_files.list_freeable_files(1)] == [frozenset()]
 
 
 def test_deleting_removes_every_row_and_no_file(ledger):
     study_id = submit(ledger).study_id
-    assert ledger.studies.delete(study_id) == []
+    assert ledger.studies.delete_and_list_unneeded_files(study_id) == []
     assert count_rows(ledger) == [0] * 5
 
 
 def test_what_needs_networks_or_a_run_is_one_clear_error(ledger):
     study_id = submit(ledger).study_id
     with pytest.raises(DataError, match=rf"study {study_id} \(own\) has external results"):
-        ledger.studies.get(study_id).reject_external_results()
+        ledger.studies.get(study_id).check_networks_are_stored()
     for request in (ledger.queue.pause, ledger.queue.cancel, lambda number: ledger.queue.resume(number, 5)):
-        with pytest.raises(TransitionError, match="complete study"):
+        with pytest.raises(StateTransitionError, match="complete study"):
             request(study_id)
 
 
 def test_lists_show_the_kind_of_each_study(ledger):
     submit(ledger)
-    (item,) = ledger.listing.list_studies(Page(5, "-created"))
+    (item,) = ledger.listing.list_study_page(PageRequest(5, "-created"))
     assert (item.kind, item.planned, item.results) == ("external", 2, 2)

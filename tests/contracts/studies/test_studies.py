@@ -16,12 +16,12 @@ from tests.contracts.trained_studies import STUDY, finish_trial, no_worker_is_al
 
 
 def test_study_is_stored_once_with_its_trials(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    assert ledger.studies.accept(STUDY) == study_id
-    summary = ledger.studies.find("study")
+    study_id = ledger.studies.store_study_once(STUDY)
+    assert ledger.studies.store_study_once(STUDY) == study_id
+    summary = ledger.studies.get_by_name_or_id("study")
     assert summary.spec == STUDY
     assert summary.trials == {TrialState.WAITING: 4}
-    assert [trial.spec.label for trial in ledger.trials.list_open(study_id)] == [
+    assert [trial.spec.label for trial in ledger.trials.list_open_trials(study_id)] == [
         "bln seed 0",
         "bn seed 0",
         "bln seed 4294967295",
@@ -30,91 +30,91 @@ def test_study_is_stored_once_with_its_trials(ledger):
 
 
 def test_changed_study_is_another_and_the_newest_is_found(ledger):
-    first = ledger.studies.accept(STUDY)
-    second = ledger.studies.accept(STUDY.model_copy(update={"seeds": (5,)}))
+    first = ledger.studies.store_study_once(STUDY)
+    second = ledger.studies.store_study_once(STUDY.model_copy(update={"seeds": (5,)}))
     assert second != first
-    assert ledger.studies.find("study").id == second
-    assert ledger.studies.find(str(first)).id == first
+    assert ledger.studies.get_by_name_or_id("study").id == second
+    assert ledger.studies.get_by_name_or_id(str(first)).id == first
     assert [study.id for study in ledger.studies.list_studies()] == [second, first]
 
 
 @pytest.mark.parametrize("name", ["none", "99", "0", "²", "9" * 30, ""])
 def test_unknown_study_raises_an_error(ledger, name):
     with pytest.raises(UnknownStudyError, match="bln-search list"):
-        ledger.studies.find(name)
+        ledger.studies.get_by_name_or_id(name)
 
 
 def test_a_study_is_complete_when_every_trial_has_its_result(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, no_worker_is_alive)
-    trials = ledger.trials.list_open(study_id)
+    study_id = ledger.studies.store_study_once(STUDY)
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    trials = ledger.trials.list_open_trials(study_id)
     for trial in trials[:3]:
         finish_trial(ledger, trial)
-    assert ledger.studies.finish(study_id) is StudyState.INTERRUPTED
-    ledger.studies.start(study_id, no_worker_is_alive)
+    assert ledger.studies.finish_run(study_id) is StudyState.INTERRUPTED
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trials[3].id, "host/1/0"), "nan")
-    assert ledger.studies.finish(study_id) is StudyState.COMPLETE
-    assert ledger.trials.list_open(study_id) == []
-    ledger.studies.start(study_id, no_worker_is_alive)
-    assert ledger.studies.finish(study_id) is StudyState.COMPLETE
+    assert ledger.studies.finish_run(study_id) is StudyState.COMPLETE
+    assert ledger.trials.list_open_trials(study_id) == []
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    assert ledger.studies.finish_run(study_id) is StudyState.COMPLETE
 
 
 def test_study_of_a_live_process_is_busy_until_the_lease_ends(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_open(study_id)[0]
+    study_id = ledger.studies.store_study_once(STUDY)
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    trial = ledger.trials.list_open_trials(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/77/0")
     with pytest.raises(StudyBusyError, match=r"host/77/0.*wait for it, or stop it first"):
-        ledger.studies.start(study_id, lambda worker: worker == "host/77/0")
-    ledger.attempts.record_heartbeat([token])
+        ledger.studies.lease_and_start(study_id, lambda worker: worker == "host/77/0")
+    ledger.attempts.record_heartbeats([token])
     ledger.database.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
-    ledger.studies.start(study_id, lambda worker: True)
-    assert ledger.studies.find("study").trials[TrialState.WAITING] == 4
+    ledger.studies.lease_and_start(study_id, lambda worker: True)
+    assert ledger.studies.get_by_name_or_id("study").trials[TrialState.WAITING] == 4
 
 
 def test_deleting_a_study_keeps_files_of_others(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    other_id = ledger.studies.accept(STUDY.model_copy(update={"title": "other"}))
-    finish_trial(ledger, ledger.trials.list_open(study_id)[0])
-    finish_trial(ledger, ledger.trials.list_open(other_id)[0])
-    assert ledger.studies.delete(study_id) == []
-    assert ledger.studies.delete(other_id) == ["file"]
+    study_id = ledger.studies.store_study_once(STUDY)
+    other_id = ledger.studies.store_study_once(STUDY.model_copy(update={"title": "other"}))
+    finish_trial(ledger, ledger.trials.list_open_trials(study_id)[0])
+    finish_trial(ledger, ledger.trials.list_open_trials(other_id)[0])
+    assert ledger.studies.delete_and_list_unneeded_files(study_id) == []
+    assert ledger.studies.delete_and_list_unneeded_files(other_id) == ["file"]
     with read_session(ledger.database.engine) as session:
         for table in (StudyRow, EvaluationRow, AttemptRow):
             assert session.scalar(select(func.count()).select_from(table)) == 0
 
 
 def test_study_of_a_running_command_is_not_deleted(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, no_worker_is_alive, "host/1/0")
+    study_id = ledger.studies.store_study_once(STUDY)
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive, "host/1/0")
     with pytest.raises(StudyBusyError, match="the study is running"):
-        ledger.studies.delete(study_id)
+        ledger.studies.delete_and_list_unneeded_files(study_id)
     clock = ledger.database.clock
     ledger.database.clock = lambda: clock() + 2 * LEASE
-    ledger.studies.delete(study_id)
+    ledger.studies.delete_and_list_unneeded_files(study_id)
 
 
 def test_number_is_preferred_to_a_name(ledger):
     digit_named_id, other_id, third_id = (
-        ledger.studies.accept(STUDY.model_copy(update={"name": name})) for name in ("2", "other", "77")
+        ledger.studies.store_study_once(STUDY.model_copy(update={"name": name})) for name in ("2", "other", "77")
     )
     assert (digit_named_id, other_id, third_id) == (1, 2, 3)
-    assert ledger.studies.find("2").id == other_id
-    assert ledger.studies.find("77").id == third_id
+    assert ledger.studies.get_by_name_or_id("2").id == other_id
+    assert ledger.studies.get_by_name_or_id("77").id == third_id
 
 
 def test_a_name_prefers_studies_without_an_owner(ledger):
-    ledger.queue.submit(STUDY, "ada")
-    own_id = ledger.studies.accept(STUDY)
-    newest_id = ledger.queue.submit(STUDY.model_copy(update={"seeds": (5,)}), "ada").study_id
-    assert ledger.studies.find("study").id == own_id
-    assert ledger.studies.find(str(newest_id)).owner == "ada"
+    ledger.queue.submit_study(STUDY, "ada")
+    own_id = ledger.studies.store_study_once(STUDY)
+    newest_id = ledger.queue.submit_study(STUDY.model_copy(update={"seeds": (5,)}), "ada").study_id
+    assert ledger.studies.get_by_name_or_id("study").id == own_id
+    assert ledger.studies.get_by_name_or_id(str(newest_id)).owner == "ada"
 
 
 def test_a_name_of_several_accounts_needs_the_number(ledger):
-    ada_id = ledger.queue.submit(STUDY, "ada").study_id
-    assert ledger.studies.find("study").id == ada_id
-    bob_id = ledger.queue.submit(STUDY, "bob").study_id
+    ada_id = ledger.queue.submit_study(STUDY, "ada").study_id
+    assert ledger.studies.get_by_name_or_id("study").id == ada_id
+    bob_id = ledger.queue.submit_study(STUDY, "bob").study_id
     with pytest.raises(AmbiguousStudyError, match=f"{ada_id} of ada, {bob_id} of bob"):
-        ledger.studies.find("study")
-    assert ledger.studies.find(str(bob_id)).owner == "bob"
+        ledger.studies.get_by_name_or_id("study")
+    assert ledger.studies.get_by_name_or_id(str(bob_id)).owner == "bob"

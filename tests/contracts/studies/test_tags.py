@@ -8,7 +8,7 @@ import pytest
 
 from bln_search.core.errors import StaleRevisionError, TagError
 from bln_search.core.tags import MAX_TAGS
-from bln_search.storage.pagination import Page
+from bln_search.storage.pagination import PageRequest
 from tests.support.service_world import study
 
 
@@ -16,53 +16,53 @@ from tests.support.service_world import study
 def studies(ledger):
     """Three studies, the last of another account."""
     owners = {"alpha": "ada", "beta": "ada", "gamma": "bob"}
-    return {name: ledger.queue.submit(study(name), owner).study_id for name, owner in owners.items()}
+    return {name: ledger.queue.submit_study(study(name), owner).study_id for name, owner in owners.items()}
 
 
 def names(ledger, **filters):
-    return [item.name for item in ledger.listing.list_studies(Page(50, "created"), **filters)]
+    return [item.name for item in ledger.listing.list_study_page(PageRequest(50, "created"), **filters)]
 
 
 def test_tags_are_sorted_stored_once_and_replaced(ledger, studies):
-    ledger.queue.update(studies["alpha"], {"tags": ["mnist", "a.b:c-d_1", "mnist"]}, account="ada")
-    assert ledger.listing.find_study(studies["alpha"]).tags == ("a.b:c-d_1", "mnist")
+    ledger.queue.update_study_metadata(studies["alpha"], {"tags": ["mnist", "a.b:c-d_1", "mnist"]}, account="ada")
+    assert ledger.listing.find_study_item(studies["alpha"]).tags == ("a.b:c-d_1", "mnist")
     assert ledger.studies.get(studies["alpha"]).tags == ("a.b:c-d_1", "mnist")
-    (event,) = ledger.events.list_last(studies["alpha"], 1)
+    (event,) = ledger.events.list_newest_events(studies["alpha"], 1)
     assert (event.kind, event.data) == ("study_changed", {"fields": ["tags"], "account": "ada"})
-    ledger.queue.update(studies["alpha"], {"tags": [], "title": "new"})
-    assert ledger.listing.find_study(studies["alpha"]).tags == ()
-    assert ledger.events.list_last(studies["alpha"], 1)[0].data == {"fields": ["tags", "title"]}
+    ledger.queue.update_study_metadata(studies["alpha"], {"tags": [], "title": "new"})
+    assert ledger.listing.find_study_item(studies["alpha"]).tags == ()
+    assert ledger.events.list_newest_events(studies["alpha"], 1)[0].data == {"fields": ["tags", "title"]}
 
 
 def test_added_and_removed_tags_keep_the_others(ledger, studies):
     study_id = studies["alpha"]
-    ledger.queue.update(study_id, {"tags": ["a", "b"]})
-    ledger.queue.update(study_id, {"add_tags": ["c"], "remove_tags": ["a", "unknown"]}, account="ada")
-    assert ledger.listing.find_study(study_id).tags == ("b", "c")
-    assert ledger.events.list_last(study_id, 1)[0].data == {"fields": ["tags"], "account": "ada"}
-    before = ledger.listing.find_study(study_id).revision
-    ledger.queue.update(study_id, {"add_tags": ["b"], "remove_tags": ["a"]})
-    assert ledger.listing.find_study(study_id).revision == before
+    ledger.queue.update_study_metadata(study_id, {"tags": ["a", "b"]})
+    ledger.queue.update_study_metadata(study_id, {"add_tags": ["c"], "remove_tags": ["a", "unknown"]}, account="ada")
+    assert ledger.listing.find_study_item(study_id).tags == ("b", "c")
+    assert ledger.events.list_newest_events(study_id, 1)[0].data == {"fields": ["tags"], "account": "ada"}
+    before = ledger.listing.find_study_item(study_id).revision
+    ledger.queue.update_study_metadata(study_id, {"add_tags": ["b"], "remove_tags": ["a"]})
+    assert ledger.listing.find_study_item(study_id).revision == before
 
 
 def test_tags_that_are_added_at_the_same_time_are_all_kept(ledger, studies):
     added = [f"t{number}" for number in range(MAX_TAGS)]
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda tag: ledger.queue.update(studies["alpha"], {"add_tags": [tag]}), added))
-    assert ledger.listing.find_study(studies["alpha"]).tags == tuple(sorted(added))
+        list(threads.map(lambda tag: ledger.queue.update_study_metadata(studies["alpha"], {"add_tags": [tag]}), added))
+    assert ledger.listing.find_study_item(studies["alpha"]).tags == tuple(sorted(added))
     with pytest.raises(TagError, match="21 tags are too many"):
-        ledger.queue.update(studies["alpha"], {"add_tags": ["more"]})
+        ledger.queue.update_study_metadata(studies["alpha"], {"add_tags": ["more"]})
 
 
 def test_equal_tags_are_no_change_and_old_revisions_are_refused(ledger, studies):
     study_id = studies["alpha"]
-    before = ledger.listing.find_study(study_id).revision
-    ledger.queue.update(study_id, {"tags": ["x"]}, before)
-    ledger.queue.update(study_id, {"tags": ["x"]})
-    assert ledger.listing.find_study(study_id).revision == before + 1
+    before = ledger.listing.find_study_item(study_id).revision
+    ledger.queue.update_study_metadata(study_id, {"tags": ["x"]}, before)
+    ledger.queue.update_study_metadata(study_id, {"tags": ["x"]})
+    assert ledger.listing.find_study_item(study_id).revision == before + 1
     with pytest.raises(StaleRevisionError, match="changed meanwhile"):
-        ledger.queue.update(study_id, {"tags": ["y"]}, before)
-    assert ledger.listing.find_study(study_id).tags == ("x",)
+        ledger.queue.update_study_metadata(study_id, {"tags": ["y"]}, before)
+    assert ledger.listing.find_study_item(study_id).tags == ("x",)
 
 
 @pytest.mark.parametrize(
@@ -78,26 +78,26 @@ def test_equal_tags_are_no_change_and_old_revisions_are_refused(ledger, studies)
 )
 def test_invalid_tags_change_nothing(ledger, studies, tags, message):
     with pytest.raises(TagError, match=message):
-        ledger.queue.update(studies["alpha"], {"tags": tags, "title": "new"})
-    assert ledger.listing.find_study(studies["alpha"]).title == "A study"
+        ledger.queue.update_study_metadata(studies["alpha"], {"tags": tags, "title": "new"})
+    assert ledger.listing.find_study_item(studies["alpha"]).title == "A study"
 
 
 def test_studies_are_filtered_by_all_of_several_tags(ledger, studies):
-    ledger.queue.update(studies["alpha"], {"tags": ["x", "y"]})
-    ledger.queue.update(studies["beta"], {"tags": ["x"]})
-    ledger.queue.update(studies["gamma"], {"tags": ["x", "z"]})
+    ledger.queue.update_study_metadata(studies["alpha"], {"tags": ["x", "y"]})
+    ledger.queue.update_study_metadata(studies["beta"], {"tags": ["x"]})
+    ledger.queue.update_study_metadata(studies["gamma"], {"tags": ["x", "z"]})
     assert names(ledger, tags=["x"]) == ["alpha", "beta", "gamma"]
     assert names(ledger, tags=["x", "y"]) == ["alpha"]
     assert names(ledger, tags=["x"], owner="bob") == ["gamma"]
-    assert ledger.listing.count_tags("ada") == {"x": 2, "y": 1}
-    assert ledger.listing.count_tags(None) == {"x": 3, "y": 1, "z": 1}
-    ledger.studies.delete(studies["alpha"])
-    assert ledger.listing.count_tags("ada") == {"x": 1}
+    assert ledger.listing.count_studies_by_tag("ada") == {"x": 2, "y": 1}
+    assert ledger.listing.count_studies_by_tag(None) == {"x": 3, "y": 1, "z": 1}
+    ledger.studies.delete_and_list_unneeded_files(studies["alpha"])
+    assert ledger.listing.count_studies_by_tag("ada") == {"x": 1}
 
 
 def test_text_is_found_in_name_title_and_tags(ledger, studies):
-    ledger.queue.update(studies["alpha"], {"title": "Digits, 50 % of Batches"})
-    ledger.queue.update(studies["beta"], {"tags": ["final_run"]})
+    ledger.queue.update_study_metadata(studies["alpha"], {"title": "Digits, 50 % of Batches"})
+    ledger.queue.update_study_metadata(studies["beta"], {"tags": ["final_run"]})
     assert names(ledger, text="AMM") == ["gamma"]
     assert names(ledger, text="of batches") == ["alpha"]
     assert names(ledger, text="0 %") == ["alpha"]
@@ -107,7 +107,7 @@ def test_text_is_found_in_name_title_and_tags(ledger, studies):
 
 @pytest.mark.parametrize("text", ["ÄRGER", "ärger", "Ärger", "mit été", "ÉTÉ", "ΣΥΝ", "ß"])
 def test_text_is_found_in_small_and_capital_letters_of_every_script(ledger, studies, text):
-    ledger.queue.update(studies["alpha"], {"title": "Ärger mit ÉTÉ, Σύν συν, Maß"})
-    ledger.queue.update(studies["beta"], {"title": "ärger MIT été, σύν ΣΥΝ, maß"})
-    ledger.queue.update(studies["gamma"], {"title": "arger mit ete, syn, mass"})
+    ledger.queue.update_study_metadata(studies["alpha"], {"title": "Ärger mit ÉTÉ, Σύν συν, Maß"})
+    ledger.queue.update_study_metadata(studies["beta"], {"title": "ärger MIT été, σύν ΣΥΝ, maß"})
+    ledger.queue.update_study_metadata(studies["gamma"], {"title": "arger mit ete, syn, mass"})
     assert names(ledger, text=text) == ["alpha", "beta"]

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from bln_search.core.errors import StaleAttemptError, StudyBusyError
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import AttemptState, EvaluationState, FailureClass, TrialState
-from bln_search.specs import planned_inference_rows
+from bln_search.specs import list_planned_rows
 from bln_search.storage.engine import read_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, EvaluationRow
@@ -20,17 +20,17 @@ from tests.contracts.trained_studies import CHECKPOINT, STUDY, evaluations, no_w
 
 
 def test_finished_trial_is_read_as_it_was_recorded(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_open(study_id)[0]
+    study_id = ledger.studies.store_study_once(STUDY)
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    trial = ledger.trials.list_open_trials(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5)])
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
     ledger.attempts.finish_trial(token, evaluations())
-    records = ledger.results.list_evaluations(study_id)
+    records = ledger.results.list_clean_evaluations(study_id)
     assert [record.evaluation for record in records] == list(evaluations())
     assert {(record.arm, record.seed) for record in records} == {("bln", 0)}
-    outcomes = ledger.results.load_outcomes([record.id for record in records])
+    outcomes = ledger.results.load_outcomes_by_evaluation([record.id for record in records])
     outcomes_read = outcomes[records[1].id]
     np.testing.assert_array_equal(outcomes_read.losses, evaluations()[1].outcomes.losses)
     np.testing.assert_array_equal(outcomes_read.correct, evaluations()[1].outcomes.correct)
@@ -52,9 +52,9 @@ def test_finished_trial_is_read_as_it_was_recorded(ledger):
 
 
 def test_epochs_have_test_values_only_where_they_were_evaluated(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, no_worker_is_alive)
-    token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/1/0")
+    study_id = ledger.studies.store_study_once(STUDY)
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "host/1/0")
     with_test = EpochRecord(2, 0.4, 0.7, 0.6, 0.8, 1.5, 0.65, 0.75)
     ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5), with_test])
     first, second = (event.data for event in ledger.events.list_events(study_id) if event.kind == "epoch")
@@ -63,19 +63,19 @@ def test_epochs_have_test_values_only_where_they_were_evaluated(ledger):
 
 
 def test_diverged_trial_counts_for_all_its_rows(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_open(study_id)[0]
+    study_id = ledger.studies.store_study_once(STUDY)
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    trial = ledger.trials.list_open_trials(study_id)[0]
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not finite")
-    records = ledger.results.list_evaluations(study_id)
-    assert len(records) == 2 * len(planned_inference_rows(trial.spec))
+    records = ledger.results.list_clean_evaluations(study_id)
+    assert len(records) == 2 * len(list_planned_rows(trial.spec))
     assert {record.evaluation.state for record in records} == {EvaluationState.DIVERGED}
     assert "the loss is not finite" in records[0].evaluation.reason
 
 
 def test_a_trial_is_claimed_once(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    trial = ledger.trials.list_open(study_id)[0]
+    study_id = ledger.studies.store_study_once(STUDY)
+    trial = ledger.trials.list_open_trials(study_id)[0]
     tokens, rejections = [], []
 
     def claim():
@@ -93,10 +93,10 @@ def test_a_trial_is_claimed_once(ledger):
 
 
 def test_late_report_is_rejected_and_writes_nothing(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    trial = ledger.trials.list_open(study_id)[0]
+    study_id = ledger.studies.store_study_once(STUDY)
+    trial = ledger.trials.list_open_trials(study_id)[0]
     old_token = ledger.attempts.claim_trial(trial.id, "host/1/0")
-    ledger.studies.start(study_id, no_worker_is_alive)
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
     token = ledger.attempts.claim_trial(trial.id, "host/2/0")
     for report in (
         lambda: ledger.attempts.record_checkpoint(old_token, CHECKPOINT),
@@ -107,18 +107,18 @@ def test_late_report_is_rejected_and_writes_nothing(ledger):
     ):
         with pytest.raises(StaleAttemptError, match="rejected"):
             report()
-    assert ledger.results.list_evaluations(study_id) == []
+    assert ledger.results.list_clean_evaluations(study_id) == []
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
     ledger.attempts.finish_trial(token, evaluations())
-    assert len(ledger.results.list_evaluations(study_id)) == len(evaluations())
+    assert len(ledger.results.list_clean_evaluations(study_id)) == len(evaluations())
 
 
 def test_trained_trial_of_a_dead_worker_needs_evaluation_only(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    trial = ledger.trials.list_open(study_id)[0]
+    study_id = ledger.studies.store_study_once(STUDY)
+    trial = ledger.trials.list_open_trials(study_id)[0]
     ledger.attempts.record_checkpoint(ledger.attempts.claim_trial(trial.id, "host/1/0"), CHECKPOINT)
-    ledger.studies.start(study_id, no_worker_is_alive)
-    open_trial = ledger.trials.list_open(study_id)[0]
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    open_trial = ledger.trials.list_open_trials(study_id)[0]
     assert open_trial.id == trial.id
     assert open_trial.checkpoint == CHECKPOINT
     token = ledger.attempts.claim_trial(trial.id, "host/2/0")
@@ -127,19 +127,19 @@ def test_trained_trial_of_a_dead_worker_needs_evaluation_only(ledger):
 
 
 def test_a_heartbeat_extends_the_lease(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/77/0")
+    study_id = ledger.studies.store_study_once(STUDY)
+    token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "host/77/0")
     ledger.database.clock = lambda: datetime.now(UTC) + LEASE - timedelta(seconds=1)
-    ledger.attempts.record_heartbeat([token])
+    ledger.attempts.record_heartbeats([token])
     ledger.database.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
     with pytest.raises(StudyBusyError):
-        ledger.studies.start(study_id, lambda worker: True)
+        ledger.studies.lease_and_start(study_id, lambda worker: True)
 
 
 def test_failed_attempt_is_retried_or_ends_the_trial(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_open(study_id)[0]
+    study_id = ledger.studies.store_study_once(STUDY)
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    trial = ledger.trials.list_open_trials(study_id)[0]
     ledger.attempts.record_failure(
         ledger.attempts.claim_trial(trial.id, "w/1/0"), FailureClass.INFRASTRUCTURE, "died", again=True
     )
@@ -148,24 +148,24 @@ def test_failed_attempt_is_retried_or_ends_the_trial(ledger):
     )
     failed = ledger.trials.list_trials(study_id)[0]
     assert (failed.state, failed.reason) == (TrialState.FAILED, "no data")
-    assert len(ledger.trials.list_open(study_id)) == 3
-    ledger.studies.start(study_id, no_worker_is_alive)
-    assert len(ledger.trials.list_open(study_id)) == 4
+    assert len(ledger.trials.list_open_trials(study_id)) == 3
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    assert len(ledger.trials.list_open_trials(study_id)) == 4
 
 
 def test_released_trials_wait_again(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, no_worker_is_alive)
-    tokens = [ledger.attempts.claim_trial(trial.id, "w/1/0") for trial in ledger.trials.list_open(study_id)[:2]]
-    ledger.attempts.release_trials(tokens)
-    assert ledger.studies.find("study").trials == {TrialState.WAITING: 4}
+    study_id = ledger.studies.store_study_once(STUDY)
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    tokens = [ledger.attempts.claim_trial(trial.id, "w/1/0") for trial in ledger.trials.list_open_trials(study_id)[:2]]
+    ledger.attempts.release_attempts(tokens)
+    assert ledger.studies.get_by_name_or_id("study").trials == {TrialState.WAITING: 4}
     with read_session(ledger.database.engine) as session:
         assert set(session.scalars(select(AttemptRow.state))) == {AttemptState.LOST}
 
 
 def test_evaluations_are_stored_atomically(ledger):
-    study_id = ledger.studies.accept(STUDY)
-    token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "w/1/0")
+    study_id = ledger.studies.store_study_once(STUDY)
+    token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "w/1/0")
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
     duplicated = (*evaluations(), evaluations()[0])
     with pytest.raises(Exception, match=r"(?i)unique"):

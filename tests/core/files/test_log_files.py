@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bln_search.core.errors import OutputError
-from bln_search.core.files.log_files import LogFile, open_log_file
-from bln_search.core.logs import configure_logs
+from bln_search.core.errors import OutputFileError
+from bln_search.core.files.log_files import LogFileSettings, open_first_unlocked_log_file
+from bln_search.core.logs import configure_logging
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def open_log():
     handlers = []
 
     def open_one(path, size=1000, older=2):
-        handlers.append(open_log_file(LogFile(path, size, older)))
+        handlers.append(open_first_unlocked_log_file(LogFileSettings(path, size, older)))
         return handlers[-1]
 
     yield open_one
@@ -32,7 +32,7 @@ def logs():
     """What is configured is taken back."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
-    yield configure_logs
+    yield configure_logging
     for handler in [handler for handler in root.handlers if handler not in before]:
         root.removeHandler(handler)
         handler.close()
@@ -81,7 +81,7 @@ def test_rotation_keeps_the_lock(open_log, tmp_path):
     [("bln-search.log", "bln-search.worker.log"), ("log", "log.worker"), ("a.b.log", "a.b.worker.log")],
 )
 def test_worker_has_its_own_file_name(tmp_path, name, worker):
-    assert LogFile(tmp_path / name, 1000, 1).for_role("worker").path == tmp_path / worker
+    assert LogFileSettings(tmp_path / name, 1000, 1).with_role_in_file_name("worker").path == tmp_path / worker
 
 
 def test_folder_is_created(open_log, tmp_path):
@@ -95,18 +95,18 @@ def test_folder_is_created(open_log, tmp_path):
 def test_impossible_path_raises_output_error(open_log, tmp_path, name, reason):
     (tmp_path / "a_folder").mkdir()
     (tmp_path / "a_file").write_text("")
-    with pytest.raises(OutputError, match=rf"the log file .* cannot be written \(.*{reason}.*BLN_SEARCH_LOG_FILE"):
+    with pytest.raises(OutputFileError, match=rf"the log file .* cannot be written \(.*{reason}.*BLN_SEARCH_LOG_FILE"):
         open_log(tmp_path / name)
 
 
 def test_missing_file_name_raises_output_error(open_log):
-    with pytest.raises(OutputError, match=r"'\.'"):
+    with pytest.raises(OutputFileError, match=r"'\.'"):
         open_log(Path())
 
 
 @pytest.mark.parametrize("log_format", ["plain", "json"])
 def test_standard_error_and_file_have_the_same_lines(logs, tmp_path, capsys, log_format):
-    logs(log_format, file=LogFile(tmp_path / "service.log", 10_000, 1))
+    logs(log_format, file=LogFileSettings(tmp_path / "service.log", 10_000, 1))
     logging.getLogger("service").info("a line", extra={"study_id": 3})
     content = (tmp_path / "service.log").read_text()
     assert content == capsys.readouterr().err

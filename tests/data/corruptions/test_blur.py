@@ -12,9 +12,9 @@ from bln_search.data.corruptions.blur import (
     DEFOCUS_DISKS,
     MOTION_PATHS,
     defocus_blur,
-    disk_kernel,
+    make_disk_kernel,
+    make_motion_kernel,
     motion_blur,
-    motion_kernel,
 )
 from tests.data.corruptions.example_images import make_images
 
@@ -50,19 +50,19 @@ def assert_is_kernel(kernel):
 @pytest.mark.parametrize("angle", [-math.pi / 4, -0.3, 0.0, 0.2, math.pi / 4])
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_motion_kernel_sums_to_one(severity, angle):
-    assert_is_kernel(motion_kernel(*MOTION_PATHS[severity - 1], angle))
+    assert_is_kernel(make_motion_kernel(*MOTION_PATHS[severity - 1], angle))
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_disk_kernel_sums_to_one_and_is_symmetric(severity):
-    kernel = disk_kernel(*DEFOCUS_DISKS[severity - 1])
+    kernel = make_disk_kernel(*DEFOCUS_DISKS[severity - 1])
     assert_is_kernel(kernel)
     np.testing.assert_allclose(kernel, kernel.T)
     np.testing.assert_allclose(kernel, kernel[::-1])
 
 
 def test_motion_kernel_of_the_horizontal_is_a_half_gaussian():
-    kernel = motion_kernel(6, 1.5, 0.0)
+    kernel = make_motion_kernel(6, 1.5, 0.0)
     centre = len(kernel) // 2
     weights = [math.exp(-(i**2) / (2 * 1.5**2)) for i in range(13)]
     expected = np.zeros_like(kernel)
@@ -72,7 +72,7 @@ def test_motion_kernel_of_the_horizontal_is_a_half_gaussian():
 
 @pytest.mark.parametrize("angle", [-0.7, 0.4])
 def test_motion_kernel_has_the_mean_of_its_path(angle):
-    kernel = motion_kernel(8, 2.0, angle)
+    kernel = make_motion_kernel(8, 2.0, angle)
     offsets = np.arange(len(kernel)) - len(kernel) // 2
     weights = np.exp(-(np.arange(17) ** 2) / 8)
     mean_distance = (weights * np.arange(17)).sum() / weights.sum()
@@ -81,7 +81,7 @@ def test_motion_kernel_has_the_mean_of_its_path(angle):
 
 
 def test_disk_of_radius_one_has_five_pixels():
-    kernel = disk_kernel(1.0, 0.01)
+    kernel = make_disk_kernel(1.0, 0.01)
     centre = len(kernel) // 2
     expected = np.zeros_like(kernel)
     for row, column in ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0)):
@@ -91,14 +91,14 @@ def test_disk_of_radius_one_has_five_pixels():
 
 def test_small_disk_is_the_gaussian_that_smooths_it():
     weights = np.array([math.exp(-1 / (2 * 0.5**2)), 1.0, math.exp(-1 / (2 * 0.5**2))])
-    np.testing.assert_allclose(disk_kernel(0.4, 0.5), np.outer(weights, weights) / weights.sum() ** 2)
+    np.testing.assert_allclose(make_disk_kernel(0.4, 0.5), np.outer(weights, weights) / weights.sum() ** 2)
 
 
 @pytest.mark.parametrize("severity", [3, 5])
 def test_defocus_is_the_loop_over_the_disk(severity):
     images = make_images(1, 3, 6, 7).astype(np.float64)
     blurred = defocus_blur(images, severity, ())
-    kernel = disk_kernel(*DEFOCUS_DISKS[severity - 1])
+    kernel = make_disk_kernel(*DEFOCUS_DISKS[severity - 1])
     for channel in range(3):
         np.testing.assert_allclose(blurred[0, channel], correlate_by_loop(images[0, channel], kernel), rtol=1e-10)
 
@@ -108,7 +108,7 @@ def test_motion_is_the_loop_over_the_path_of_each_image():
     blurred = motion_blur(images, 2, [np.random.default_rng(seed) for seed in (4, 5)])
     for image, result, seed in zip(images, blurred, (4, 5), strict=True):
         angle = np.random.default_rng(seed).uniform(-math.pi / 4, math.pi / 4)
-        kernel = motion_kernel(*MOTION_PATHS[1], angle)
+        kernel = make_motion_kernel(*MOTION_PATHS[1], angle)
         np.testing.assert_allclose(result[0], correlate_by_loop(image[0], kernel), rtol=1e-10)
 
 

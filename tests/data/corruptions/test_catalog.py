@@ -36,7 +36,7 @@ def plugins(monkeypatch):
     names = ("invert", "lose_an_image", "divide_by_zero", "NOT_A_FUNCTION", "missing")
     points = {name: EntryPoint(name, f"{__name__}:{name}", "bln_search.corruptions") for name in names}
     for module in (registry, catalog):
-        monkeypatch.setattr(module, "plugin_corruptions", lambda: points)
+        monkeypatch.setattr(module, "plugin_corruption_entry_points", lambda: points)
 
 
 def test_installed_package_adds_a_corruption():
@@ -44,7 +44,7 @@ def test_installed_package_adds_a_corruption():
     np.testing.assert_allclose(corrupt_images(images, parse_corruption("invert-2")), 1 - images, atol=1e-7)
     clipped = corrupt_images(images, parse_corruption("invert-5"))
     np.testing.assert_allclose(clipped, np.minimum(2 - 2 * images, 1), atol=1e-6)
-    assert "invert" in registry.corruption_names()
+    assert "invert" in registry.list_corruption_names()
 
 
 @pytest.mark.parametrize("name", ["lose_an_image", "divide_by_zero"])
@@ -56,9 +56,9 @@ def test_plugin_that_does_not_return_images_is_an_error(name):
 @pytest.mark.parametrize(("name", "problem"), [("missing", "cannot be loaded"), ("NOT_A_FUNCTION", "not a function")])
 def test_broken_plugin_raises_one_clear_error(name, problem):
     with pytest.raises(DataError, match=f"the corruption {name} of an installed package .*{problem}"):
-        catalog.find_corruption(name)
+        catalog.get_corruption_function(name)
 
 
 def test_unknown_name_lists_plugins_too():
     with pytest.raises(DataError, match=r"choose one of .*brightness, .*invert"):
-        catalog.find_corruption("os.system")
+        catalog.get_corruption_function("os.system")

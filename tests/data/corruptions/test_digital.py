@@ -12,11 +12,11 @@ from bln_search.data.corruptions.digital import contrast, pixelate
 from bln_search.data.corruptions.jpeg_quantization import (
     CHROMINANCE,
     LUMINANCE,
-    cosine_basis,
-    quantization_table,
+    discrete_cosine_basis,
+    luminance_chrominance_to_rgb,
     quantize_as_jpeg,
-    to_colours,
-    to_luminance_chrominance,
+    rgb_to_luminance_chrominance,
+    scale_quantization_table,
 )
 from tests.data.corruptions.example_images import make_images
 
@@ -68,23 +68,34 @@ def test_cosine_basis_is_that_of_the_definition():
     expected = np.empty((8, 8))
     for u, x in np.ndindex(8, 8):
         expected[u, x] = math.sqrt((1 if u == 0 else 2) / 8) * math.cos((2 * x + 1) * u * math.pi / 16)
-    np.testing.assert_allclose(cosine_basis(), expected, atol=1e-15)
-    np.testing.assert_allclose(cosine_basis() @ cosine_basis().T, np.eye(8), atol=1e-14)
+    np.testing.assert_allclose(discrete_cosine_basis(), expected, atol=1e-15)
+    np.testing.assert_allclose(discrete_cosine_basis() @ discrete_cosine_basis().T, np.eye(8), atol=1e-14)
     block = np.random.default_rng(0).normal(size=(8, 8))
-    np.testing.assert_allclose(cosine_basis() @ block @ cosine_basis().T, dctn(block, norm="ortho"), atol=1e-13)
+    np.testing.assert_allclose(
+        discrete_cosine_basis() @ block @ discrete_cosine_basis().T, dctn(block, norm="ortho"), atol=1e-13
+    )
 
 
 def test_tables_are_scaled_by_quality():
-    np.testing.assert_array_equal(quantization_table(LUMINANCE, 50), LUMINANCE)
-    np.testing.assert_array_equal(quantization_table(CHROMINANCE, 100), np.ones((8, 8)))
-    assert quantization_table(LUMINANCE, 40)[0].tolist() == [20, 14, 13, 20, 30, 50, 64, 76]  # as libjpeg writes them
-    assert quantization_table(LUMINANCE, 80)[0].tolist() == [6, 4, 4, 6, 10, 16, 20, 24]
-    assert quantization_table(CHROMINANCE, 1).max() == 255
+    np.testing.assert_array_equal(scale_quantization_table(LUMINANCE, 50), LUMINANCE)
+    np.testing.assert_array_equal(scale_quantization_table(CHROMINANCE, 100), np.ones((8, 8)))
+    assert scale_quantization_table(LUMINANCE, 40)[0].tolist() == [
+        20,
+        14,
+        13,
+        20,
+        30,
+        50,
+        64,
+        76,
+    ]  # as libjpeg writes them
+    assert scale_quantization_table(LUMINANCE, 80)[0].tolist() == [6, 4, 4, 6, 10, 16, 20, 24]
+    assert scale_quantization_table(CHROMINANCE, 1).max() == 255
 
 
 def test_colour_transform_is_that_of_jfif_and_invertible():
     images = np.random.default_rng(0).random((1, 3, 2, 2)) * 255
-    planes = to_luminance_chrominance(images)
+    planes = rgb_to_luminance_chrominance(images)
     red, green, blue = images[0, :, 0, 0]
     expected = [
         0.299 * red + 0.587 * green + 0.114 * blue,
@@ -92,7 +103,7 @@ def test_colour_transform_is_that_of_jfif_and_invertible():
         0.5 * red - 0.418688 * green - 0.081312 * blue,
     ]
     np.testing.assert_allclose(planes[0, :, 0, 0], expected, atol=1e-3)
-    np.testing.assert_allclose(to_colours(planes), images, atol=1e-10)
+    np.testing.assert_allclose(luminance_chrominance_to_rgb(planes), images, atol=1e-10)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -111,7 +122,7 @@ def test_quantization_of_a_block_is_that_of_the_definition():
     block = image[0, 0] * 255 - 128
     expected = np.zeros((8, 8))
     for u, v in np.ndindex(8, 8):
-        wave = np.outer(cosine_basis()[u], cosine_basis()[v])
-        divisor = quantization_table(LUMINANCE, 40)[u, v]
+        wave = np.outer(discrete_cosine_basis()[u], discrete_cosine_basis()[v])
+        divisor = scale_quantization_table(LUMINANCE, 40)[u, v]
         expected += round(float((block * wave).sum()) / divisor) * divisor * wave
     np.testing.assert_allclose(quantize_as_jpeg(image, 40)[0, 0], (expected + 128) / 255, atol=1e-12)

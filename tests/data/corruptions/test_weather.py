@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bln_search.core.corruption import SEVERITIES
-from bln_search.data.corruptions.weather import FOG, brightness, fog, fog_density
+from bln_search.data.corruptions.weather import FOG, brightness, draw_fog_density, fog
 from tests.data.corruptions.example_images import make_images
 
 
@@ -37,18 +37,18 @@ def density_by_loop(generator, height, width, decay):
 
 @pytest.mark.parametrize(("height", "width"), [(8, 8), (7, 12), (28, 28)])
 def test_density_is_interpolated_noise_from_zero_to_one(height, width):
-    density = fog_density(rng(), (height, width), 2.5)
+    density = draw_fog_density(rng(), (height, width), 2.5)
     np.testing.assert_allclose(density, density_by_loop(rng(), height, width, 2.5), atol=1e-12)
     assert density.min() == 0
     assert density.max() == 1
 
 
 def test_density_of_one_pixel_is_in_the_middle():
-    assert fog_density(rng(), (1, 1), 3.0).tolist() == [[0.5]]
+    assert draw_fog_density(rng(), (1, 1), 3.0).tolist() == [[0.5]]
 
 
 def test_a_larger_decay_is_a_smoother_density():
-    rough, smooth = (fog_density(rng(), (32, 32), decay) for decay in (1.75, 3.0))
+    rough, smooth = (draw_fog_density(rng(), (32, 32), decay) for decay in (1.75, 3.0))
     assert np.abs(np.diff(smooth)).mean() < np.abs(np.diff(rough)).mean()
 
 
@@ -56,7 +56,7 @@ def test_a_larger_decay_is_a_smoother_density():
 def test_fog_is_a_weighted_mean_with_its_density(severity):
     images = make_images(1).astype(np.float64)
     amount, decay = FOG[severity - 1]
-    density = fog_density(rng(), (32, 32), decay)
+    density = draw_fog_density(rng(), (32, 32), decay)
     expected = np.empty_like(images)
     for channel in range(3):
         expected[0, channel] = (images[0, channel] + amount * density) / (1 + amount)

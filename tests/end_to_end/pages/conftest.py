@@ -18,15 +18,15 @@ def worker(ledger, service):
         account = client.session()["account"]
 
     yield SimpleNamespace(
-        submit=lambda name, **options: ledger.queue.submit(study(name, **options), account).study_id,
+        submit=lambda name, **options: ledger.queue.submit_study(study(name, **options), account).study_id,
         start=lambda name, **options: start_study(ledger, name, account, **options),
         complete=lambda name, **options: complete_study(ledger, name, account, **options),
         account=account,
     )
     for record in ledger.studies.list_studies():
         if record.state == "running":
-            ledger.studies.fail(record.id, RUNNER, "the test is over")
-        ledger.studies.delete(record.id)
+            ledger.studies.fail_unless_claimed(record.id, RUNNER, "the test is over")
+        ledger.studies.delete_and_list_unneeded_files(record.id)
 
 
 @pytest.fixture(scope="module")

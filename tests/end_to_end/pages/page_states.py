@@ -8,8 +8,10 @@ from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
 from bln_search.worker.analysis import compute_analysis
 from tests.ranking.layers import per_layer_result
+from tests.support.external_results import submit
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import RUNNER, complete_study, finish_trial, start_study, study
+from tests.support.then_trained_study import complete_then_trained_study
 
 ACCOUNT = "admin"
 LONG_NAME = "long-name_" + "abcdefgh-" * 6
@@ -24,11 +26,11 @@ def create_studies(ledger):
 
 
 def _waiting(ledger):
-    return ledger.queue.submit(study("waiting"), ACCOUNT).study_id
+    return ledger.queue.submit_study(study("waiting"), ACCOUNT).study_id
 
 
 def _paused(ledger):
-    study_id = ledger.queue.submit(study("paused"), ACCOUNT).study_id
+    study_id = ledger.queue.submit_study(study("paused"), ACCOUNT).study_id
     ledger.queue.pause(study_id)
     return study_id
 
@@ -46,7 +48,7 @@ def _all_diverged(ledger):
     study_id, trials = start_study(ledger, "all-diverged", ACCOUNT)
     for trial in trials:
         ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, RUNNER), BAD_LOSS)
-    ledger.studies.finish(study_id, runner=RUNNER)
+    ledger.studies.finish_run(study_id, runner=RUNNER)
     compute_analysis(ledger, study_id, None)
     return study_id
 
@@ -57,7 +59,7 @@ def _failed(ledger):
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trials[1].id, RUNNER), BAD_LOSS)
     token = ledger.attempts.claim_trial(trials[2].id, RUNNER)
     ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "`backward` is missing " * 6, again=False)
-    ledger.studies.finish(study_id, runner=RUNNER)
+    ledger.studies.finish_run(study_id, runner=RUNNER)
     return study_id
 
 
@@ -69,9 +71,28 @@ def _expand_shorthand(ledger, name="complete", **options):
 
 def _per_layer(ledger):
     study_id = _expand_shorthand(ledger, "per-layer", seeds=(0, 1, 2))
-    analysis = ledger.analyses.find(study_id).analysis
+    analysis = ledger.analyses.find_current_analysis(study_id).analysis
     searched = analysis.model_copy(update={"layers": (per_layer_result(56), per_layer_result(4))})
-    ledger.analyses.save(study_id, ledger.analyses.count_results(study_id), searched)
+    ledger.analyses.save(study_id, ledger.analyses.count_trials_with_result(study_id), searched)
+    return study_id
+
+
+def _cancelled(ledger):
+    study_id = ledger.queue.submit_study(study("cancelled"), ACCOUNT).study_id
+    ledger.queue.cancel(study_id)
+    return study_id
+
+
+def _cancelling(ledger):
+    study_id, trials = start_study(ledger, "cancelling", ACCOUNT, seeds=(0, 1))
+    finish_trial(ledger, trials[0])
+    ledger.queue.cancel(study_id)
+    return study_id
+
+
+def _external(ledger):
+    study_id = submit(ledger, "external", owner=ACCOUNT).study_id
+    compute_analysis(ledger, study_id, None)
     return study_id
 
 
@@ -79,12 +100,18 @@ def _long_names(ledger):
     arms = f"[{{method: bln, name: {'a' * 32}}}, {{method: ln, name: {'b' * 32}}}]"
     study_id = _expand_shorthand(ledger, LONG_NAME, arms=arms, conditions="[fog-2, {name: dim, corruption: contrast}]")
     tags = [f"tag-{number}-{'x' * 20}" for number in range(20)]
-    ledger.queue.update(study_id, {"title": LONG_TITLE[:300], "tags": tags, "notes": NOTES})
+    ledger.queue.update_study_metadata(study_id, {"title": LONG_TITLE[:300], "tags": tags, "notes": NOTES})
     return study_id
 
 
 def _sampled(ledger):
     study_id = complete_sampled_study(SimpleNamespace(ledger=ledger), "sampled")
+    compute_analysis(ledger, study_id, None)
+    return study_id
+
+
+def _then_trained(ledger):
+    study_id = complete_then_trained_study(ledger, "then-trained", ACCOUNT)
     compute_analysis(ledger, study_id, None)
     return study_id
 
@@ -98,9 +125,21 @@ _STATES = {
     "several-sizes": lambda ledger: _expand_shorthand(
         ledger, "several-sizes", arms="[{method: bln}, {method: ln}]", batch_sizes="[5, 9, 8]"
     ),
+    "conditions": lambda ledger: _expand_shorthand(
+        ledger,
+        "conditions",
+        seeds=(0, 1, 2),
+        arms="[{method: bln}, {method: ln}]",
+        batch_sizes="[5, 9]",
+        conditions="[fog-2, gaussian_noise-3, {name: dim, corruption: contrast}]",
+    ),
     "all-diverged": _all_diverged,
+    "cancelled": _cancelled,
+    "cancelling": _cancelling,
     "failed": _failed,
     "per-layer": _per_layer,
     "long-names": _long_names,
     "sampled": _sampled,
+    "then-trained": _then_trained,
+    "external": _external,
 }

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from PIL import Image
 
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.end_to_end.browser import chromium
-from tests.end_to_end.pages.page_states import create_studies
+from tests.end_to_end.pages.page_states import ACCOUNT, create_studies
 from tests.end_to_end.service import Service
 
 WINDOWS = {
@@ -47,6 +48,12 @@ def list_pages(studies):
         "tokens": "/tokens",
         "settings": "/settings",
         "missing": "/studies/999999",
+        "missing-path": "/nothing",
+        "invalid-query": f"/studies/{number}/leaderboard?sort=nothing",
+        "signed-out": "/?next=/studies",
+        "documentation": "/docs/index.html",
+        "glossary": "/docs/glossary.html",
+        "fine-tune": f"/studies/{number}/fine-tune?arm=bln&configuration=FFFF",
         "repeat": f"/studies/{number}/repeat?seeds=2",
         "configuration": f"/studies/{number}/configurations/TTFF",
         "layers": f"/studies/{studies['per-layer']}/layers",
@@ -56,6 +63,50 @@ def list_pages(studies):
     for state, study_id in studies.items():
         pages |= {f"{state}{path.replace('/', '-') or '-overview'}": f"/studies/{study_id}{path}" for path in OF_STUDY}
     return pages
+
+
+STEPS = {
+    "keys": ("/studies", ("#keys-open",)),
+    "selection": ("/studies", ("tbody input[type=checkbox] >> nth=0", "tbody input[type=checkbox] >> nth=1")),
+    "columns": ("/studies/{conditions}/leaderboard", (".menu summary",)),
+    "difference": (
+        "/studies/{conditions}/leaderboard",
+        (".board tbody:last-child input >> nth=0", ".board tbody:last-child input >> nth=2"),
+    ),
+    "edit": ("/studies/{complete}", (".edit >> nth=0", ".edit >> nth=1", ".edit >> nth=2")),
+    "delete": ("/studies/{cancelled}", ("[data-action=delete] >> visible=true",)),
+    "cancel": ("/studies/{running}", ("[data-action=cancel] >> visible=true",)),
+    "statistics": ("/studies/{several-sizes}/leaderboard", (".words summary",)),
+}
+"""Path of a page and what is clicked on it, by name."""
+
+
+def list_shared(ledger, studies):
+    """Path of the pages of visitors with a share link: valid, ended, unknown; and of the sign-in page."""
+    expires = {"shared": datetime.now(UTC) + timedelta(days=7), "shared-ended": datetime.now(UTC) - timedelta(days=1)}
+    paths = {
+        name: f"/shared/{ledger.share_links.create_link(studies['conditions'], ACCOUNT, 'reviewers', until)[0]}"
+        for name, until in expires.items()
+    }
+    study = f"/studies/{studies['conditions']}"
+    return {
+        "sign-in": "/",
+        "sign-in-needed": "/studies",
+        "shared-unknown": "/shared/nothing",
+        "shared": paths["shared"],
+        "shared-leaderboard": f"{study}/leaderboard",
+        "shared-charts": f"{study}/charts",
+        "shared-ended": paths["shared-ended"],
+    }
+
+
+def list_steps(studies):
+    """Path and clicks of every page that changes under clicks, by name."""
+    return {name: (path.format(**studies), clicks) for name, (path, clicks) in STEPS.items()}
+
+
+def without_clicks(pages):
+    return {name: (path, ()) for name, path in pages.items()}
 
 
 def list_trials(ledger, studies):
@@ -70,17 +121,19 @@ def list_trials(ledger, studies):
 class Photographer:
     """Visits pages in one window and color scheme, and reports what is wrong with them."""
 
-    def __init__(self, browser, service, folder, window, scheme, *, axe):
+    def __init__(self, browser, service, folder, window, scheme, *, axe, visitor=False):
         self.folder, self.name, self.axe = folder, f"{window}-{scheme}", axe
         self.service, self.report, self.files = service, [], []
         self.context = browser.new_context(color_scheme=scheme, **WINDOWS[window])
         self.page = self.context.new_page()
         self.page.on("pageerror", lambda error: self.report.append(f"{self.name}: error: {error}"))
-        self.page.goto(f"{service.address}/#token={service.token}")
-        self.page.wait_for_url("**/studies")
+        self.page.set_default_timeout(20_000)
+        if not visitor:
+            self.page.goto(f"{service.address}/#token={service.token}")
+            self.page.wait_for_url("**/studies")
 
-    def take(self, name, path):
-        """Store a screenshot of the whole page."""
+    def take(self, name, path, clicks=()):
+        """Store a screenshot of the whole page, after some clicks."""
         self.page.goto(self.service.address + path)
         try:
             self.page.wait_for_load_state("networkidle", timeout=4000)
@@ -89,6 +142,9 @@ class Photographer:
         for chart in self.page.locator(".chart").all():  # charts are drawn when they come into view
             chart.scroll_into_view_if_needed()
             self.page.wait_for_timeout(300)
+        for selector in clicks:
+            self.page.click(selector)
+            self.page.wait_for_timeout(200)
         self.page.evaluate("scrollTo(0, 0)")
         file = self.folder / f"{self.name}-{name}.png"
         self.page.screenshot(path=file, full_page=True)
@@ -147,26 +203,30 @@ def main():
 
 
 def take_all(browser, service, options):
-    """Store all screenshots; return the findings."""
+    """Store all screenshots; return the findings, which are also printed when a window is done."""
     report, arrangements = [], [(window, scheme) for window in options.windows for scheme in options.schemes]
 
-    def photograph(pages):
+    def photograph(pages, *, visitor=False):
         for window, scheme in arrangements:
-            photographer = Photographer(browser, service, options.folder, window, scheme, axe=options.axe)
-            for name, path in pages.items():
+            photographer = Photographer(
+                browser, service, options.folder, window, scheme, axe=options.axe, visitor=visitor
+            )
+            for name, (path, clicks) in pages.items():
                 if not options.words or any(word in name for word in options.words):
-                    photographer.take(name, path)
+                    photographer.take(name, path, clicks)
             photographer.close()
             write_sheets(photographer.files, options.folder, f"{photographer.name}-{len(pages)}")
             report.extend(photographer.report)
+            print(*photographer.report, f"{photographer.name}: {len(photographer.files)} pages", sep="\n", flush=True)
 
-    with closing(open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")) as ledger:
+    with closing(open_and_upgrade_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")) as ledger:
         if not ledger.studies.list_studies():
-            photograph({"empty-list": "/studies", "empty-compare": "/compare"})
+            photograph({"empty-list": ("/studies", ()), "empty-compare": ("/compare", ())})
             studies = create_studies(ledger)
         else:
             studies = {record.name: record.id for record in ledger.studies.list_studies()}
-        photograph(list_pages(studies) | list_trials(ledger, studies))
+        photograph(list_steps(studies) | without_clicks(list_pages(studies) | list_trials(ledger, studies)))
+        photograph(without_clicks(list_shared(ledger, studies)), visitor=True)
     return report
 
 

@@ -121,7 +121,7 @@ def test_progress_is_resumed_after_a_reload_and_nothing_is_downloaded_twice(brow
     visit = Visit(browser, service).sign_in()
     with service.client() as client:
         study = client.study("small")
-        best = client.leaderboard(study["id"]).best
+        best = client.leaderboard(study["id"]).best_row
         row = {"configuration": str(best.configuration), "arm": best.arm, "batch_size": best.batch_size}
         export = client.exports.request(study["id"], **row, estimate=best.estimate, format="safetensors")
         downloads = []

@@ -7,9 +7,24 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from bln_search.worker.analysis import compute_analysis
 from tests.end_to_end.browser import Visit
+from tests.support.service_world import complete_study
+
+CONDITIONS = "[fog-2, {name: dim, corruption: contrast}]"
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("results")]
+
+
+@pytest.fixture(scope="module")
+def conditions(ledger):
+    """Number of a study with two arms that are evaluated under two conditions."""
+    arms = "[{method: bln}, {method: ln}]"
+    study_id = complete_study(
+        ledger, "conditions", "admin", seeds=(0, 1, 2), arms=arms, batch_sizes="[5, 9]", conditions=CONDITIONS
+    )
+    compute_analysis(ledger, study_id, None)
+    return study_id
 
 
 def in_view(page, selector):
@@ -67,7 +82,8 @@ def test_two_rows_are_compared_by_keyboard_alone(visit, studies):
     page.keyboard.press("Space")
     page.wait_for_selector("#difference .verdict")
     text = visit.text("#difference")
-    assert re.search(r"[+-]\d\.\d{4} \[[+-]\d\.\d{4}, [+-]\d\.\d{4}\]", text)
+    number = r"(?:[+-]\d\.\d{4}|0\.0000)"
+    assert re.search(rf"{number} \[{number}, {number}\]", text)
     assert "p adjusted for all pairs" in text
     assert page.evaluate("document.activeElement.name") == "row"
     link = page.url
@@ -126,3 +142,73 @@ def test_any_page_is_reached_in_one_step(visit, studies):
 def test_first_pages_are_light(visit, studies, weigh):
     sizes = {path: weigh(path) for path in ("/studies", f"/studies/{studies.board}/leaderboard")}
     assert all(size < 60_000 for size in sizes.values()), sizes
+
+
+HEAD_HEIGHT = 90
+"""Largest height of the head in CSS pixels: two lines of a heading, with the space around them, and one more line."""
+
+
+def test_condition_columns_keep_the_head_low_at_every_width(visit, conditions):
+    page = visit.page
+    for width in (1440, 720, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        visit.go(f"/studies/{conditions}/leaderboard")
+        assert page.evaluate("document.querySelector('.board thead').offsetHeight") <= HEAD_HEIGHT, width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_columns_of_a_condition_are_below_its_heading(visit, conditions):
+    page = visit.page
+    visit.go(f"/studies/{conditions}/leaderboard")
+    heads = page.evaluate(
+        "() => [...document.querySelectorAll('.board .condition')].map((head) => [head.innerText, head.colSpan])"
+    )
+    assert heads == [[name, 2] for name in ("fog-2", "dim", "mean over conditions", "worst condition")]
+    below = page.evaluate(
+        "() => [...document.querySelectorAll('.board .below th')].map((head) => head.getBoundingClientRect().left)"
+    )
+    cells = page.evaluate(
+        "() => [...document.querySelector('.board tbody:last-child tr').children]"
+        ".map((cell) => cell.getBoundingClientRect().left)"
+    )
+    assert len(below) == 2 * len(heads)
+    assert all(min(abs(left - cell) for cell in cells) < 1 for left in below), (below, cells)
+    link = page.get_by_role("link", name="dim validation loss").get_attribute("href")
+    assert "sort=validation_loss%3Adim" in link
+
+
+def test_marks_of_the_glossary_are_round(visit, conditions):
+    page = visit.page
+    visit.go(f"/studies/{conditions}/leaderboard")
+    page.evaluate(
+        "() => document.querySelectorAll('.board thead th').forEach((head) => {"
+        " if (!head.querySelector('.help')) head.insertAdjacentHTML('beforeend', '<a class=\"help\">?</a>') })"
+    )
+    boxes = page.evaluate(
+        "() => [...document.querySelectorAll('.board thead .help')].map((mark) => {"
+        " const box = mark.getBoundingClientRect(); return [box.width, box.height] })"
+    )
+    assert len(boxes) > 10
+    assert all(0.8 <= width / height <= 1.25 for width, height in boxes), boxes
+
+
+@pytest.mark.parametrize("width", [360, 390, 720, 1440])
+def test_menu_of_columns_stays_in_the_window(visit, conditions, width):
+    page = visit.page
+    page.set_viewport_size({"width": width, "height": 900})
+    visit.go(f"/studies/{conditions}/leaderboard")
+    page.locator(".menu summary").click()
+    visit.until(f"document.querySelector('.menu fieldset').getBoundingClientRect().right <= {width}")
+    assert page.locator(".menu fieldset").bounding_box()["x"] >= 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("path", ["/studies", "/configurations", "/tokens", "/settings"])
+def test_header_shows_the_present_page_on_a_phone(visit, path):
+    page = visit.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit.go(path)
+    page.wait_for_load_state("networkidle")
+    box = page.locator(".bar nav [aria-current]").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390 - 30  # the last part of the line fades

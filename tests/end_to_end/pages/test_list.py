@@ -86,12 +86,12 @@ def test_list_is_live_in_place_by_epochs(visit, worker, ledger):
     ledger.attempts.record_epochs(token, [epoch(number) for number in range(1, 8)])
     visit.until(f"document.querySelector(\"tr[data-study='{study_id}'] .progress b\").textContent === '17 %'")
     assert row(page, study_id).locator("progress").get_attribute("value") == str(7 / 40)
-    ledger.queue.update(study_id, {"tags": ["x"]})
+    ledger.queue.update_study_metadata(study_id, {"tags": ["x"]})
     visit.until(f"document.querySelector(\"tr[data-study='{study_id}'] .tag\")?.textContent === 'x'")
     assert box.is_checked()
     assert page.evaluate("document.activeElement.textContent") == "live"
     assert page.evaluate("window.shift") < 0.02, page.evaluate("window.moved")
-    ledger.studies.fail(study_id, "host/1/0", "over")
+    ledger.studies.fail_unless_claimed(study_id, "host/1/0", "over")
     visit.until(f"document.querySelector(\"tr[data-study='{study_id}'] .at\").textContent.includes('failed')")
 
 
@@ -129,7 +129,7 @@ def test_hidden_list_asks_for_nothing(visit, worker):
 
 def test_studies_are_tagged_paused_and_resumed_together(visit, worker, clicks, ledger):
     ids = [worker.submit(name) for name in ("one", "two")]
-    ledger.queue.update(ids[0], {"tags": ["old", "kept"]})
+    ledger.queue.update_study_metadata(ids[0], {"tags": ["old", "kept"]})
     page = visit.page
     visit.go("/studies")
     clicks("checkbox", "Select all")
@@ -153,7 +153,7 @@ def test_studies_are_tagged_paused_and_resumed_together(visit, worker, clicks, l
 def test_list_is_filtered_by_text_tag_and_state(visit, worker, ledger):
     ids = [worker.complete(name) for name in ("alpha", "beta")]
     worker.submit("gamma")
-    ledger.queue.update(ids[0], {"tags": ["mnist"], "title": "Special"})
+    ledger.queue.update_study_metadata(ids[0], {"tags": ["mnist"], "title": "Special"})
     page = visit.page
 
     def names():
@@ -176,7 +176,7 @@ def test_list_is_filtered_by_text_tag_and_state(visit, worker, ledger):
 def test_cards_show_the_essential_on_narrow_screens(visit, worker, ledger, width):
     name = "a_study_with_a_very_long_name_that_has_sixty_four_characters_in"
     study_id = worker.complete(name)
-    ledger.queue.update(study_id, {"tags": [f"tag{number}" for number in range(20)]})
+    ledger.queue.update_study_metadata(study_id, {"tags": [f"tag{number}" for number in range(20)]})
     page = visit.page
     page.set_viewport_size({"width": width, "height": 900})
     visit.go("/studies")
@@ -196,7 +196,7 @@ def test_axe_finds_nothing_in_list_and_dialog(browser, service, worker, ledger, 
 
     study_id, trials = worker.start("running", epochs=20)
     finish_trial(ledger, trials[0])
-    ledger.queue.update(study_id, {"tags": ["x"], "notes": "# Head\n\n| a | b |\n|---|---|\n| 1 | 2 |"})
+    ledger.queue.update_study_metadata(study_id, {"tags": ["x"], "notes": "# Head\n\n| a | b |\n|---|---|\n| 1 | 2 |"})
     worker.complete("done")
     visit = Visit(browser, service, color_scheme=scheme).sign_in()
     found = []

@@ -25,7 +25,7 @@ def failed(ledger):
     ledger.attempts.record_divergence(token, REASON)
     token = ledger.attempts.claim_trial(trials[2].id, RUNNER)
     ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "`backward` is missing", again=False)
-    ledger.studies.finish(study_id, runner=RUNNER)
+    ledger.studies.finish_run(study_id, runner=RUNNER)
     return study_id, [trial.id for trial in trials]
 
 
@@ -103,7 +103,7 @@ def test_live_log_equals_the_log_of_the_server_and_moves_nothing(visit, ledger):
 
 
 def test_buttons_follow_the_state_and_keep_the_focus(visit, ledger):
-    study_id = ledger.queue.submit(study("waiting"), "admin").study_id
+    study_id = ledger.queue.submit_study(study("waiting"), "admin").study_id
     page = visit.page
     visit.go(f"/studies/{study_id}")
     page.get_by_role("button", name="Pause").focus()

@@ -11,8 +11,8 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.evaluation.checks.numerical_comparison import (
     _perturb_by_rounding,
     is_rounding_error,
-    loss_distance,
-    output_distance,
+    loss_distance_in_tolerances,
+    output_distance_in_tolerances,
 )
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.norms import LN
@@ -55,14 +55,22 @@ def test_an_unknown_effect_of_rounding_explains_no_distance(layer):
 
 def test_equal_values_have_distance_zero():
     values = torch.tensor([1.0, INFINITY, -INFINITY, NAN])
-    assert loss_distance(values, values.clone(), 1e-4) == output_distance(values, values.clone()) == 0
-    assert loss_distance(values, values.flip(0), 1e-4) == output_distance(values, values.flip(0)) == INFINITY
-    assert loss_distance(values[:0], values[:0], 1e-4) == 0
+    assert (
+        loss_distance_in_tolerances(values, values.clone(), 1e-4)
+        == output_distance_in_tolerances(values, values.clone())
+        == 0
+    )
+    assert (
+        loss_distance_in_tolerances(values, values.flip(0), 1e-4)
+        == output_distance_in_tolerances(values, values.flip(0))
+        == INFINITY
+    )
+    assert loss_distance_in_tolerances(values[:0], values[:0], 1e-4) == 0
 
 
 def test_losses_differ_by_the_largest_ratio_to_the_tolerance():
     fused, plain = torch.tensor([1.0, 3.0, 0.0], dtype=torch.float64), torch.tensor([1.0, 3.8, 0.1])
-    assert loss_distance(fused, plain, 0.1) == pytest.approx(0.8 / 0.48)
+    assert loss_distance_in_tolerances(fused, plain, 0.1) == pytest.approx(0.8 / 0.48)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -81,7 +89,7 @@ def test_outputs_differ_by_the_largest_ratio_to_their_tolerance(dtype):
         / (np.sqrt(epsilon) * (abs(y[i, j]) + np.median(np.abs(y[:, j]))) + 4 * epsilon * largest)
         for i, j in np.ndindex(7, 3)
     )
-    assert output_distance(fused, plain) == pytest.approx(expected, rel=1e-6)
+    assert output_distance_in_tolerances(fused, plain) == pytest.approx(expected, rel=1e-6)
 
 
 def test_rounding_perturbs_fractions_by_epsilon_in_both_directions():

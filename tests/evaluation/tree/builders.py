@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.space import TreeOptions
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.evaluation.tree.verification import plain_pass_losses
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
+from bln_search.evaluation.tree.verification import compute_plain_pass_losses
 from tests.evaluation.builders import SIZE, build_network, draw_examples, estimate_populations
 
 TINY_LIMIT = 20_000
@@ -21,17 +21,23 @@ def make_evaluator(name="lenet", n=20, size=SIZE, folds=None, dtype=torch.float6
     network = build_network(name, dtype=dtype, **norm)
     inputs, targets = draw_examples(name, n, dtype)
     populations = estimate_populations(network, name, dtype=dtype)
-    return TreeEvaluator(
-        network, list(mini_batches(inputs, targets, size)), populations, TreeOptions(**options), folds=folds
+    return TreePerLayerEvaluator(
+        network,
+        list(iter_mini_batches_with_fillers(inputs, targets, size)),
+        populations,
+        PerLayerEvaluatorOptions(**options),
+        folds=folds,
     )
 
 
 def assert_equal_to_plain_passes(evaluator, digits, tolerance=1e-10):
-    for row, outcomes in zip(digits, evaluator.per_example_outcomes(digits), strict=True):
-        plain = plain_pass_losses(evaluator, evaluator.space.configuration(row), evaluator.batches).numpy()
+    for row, outcomes in zip(digits, evaluator.evaluate_per_example(digits), strict=True):
+        plain = compute_plain_pass_losses(
+            evaluator, evaluator.space.configuration_of_digits(row), evaluator.batches
+        ).numpy()
         np.testing.assert_allclose(outcomes.losses, plain, rtol=tolerance, atol=tolerance)
 
 
 def draw_digits(space, count, seed=0):
     generator = np.random.default_rng(seed)
-    return np.stack([[generator.integers(radix) for radix in space.radices] for _ in range(count)])
+    return np.stack([[generator.integers(radix) for radix in space.num_options_per_choice] for _ in range(count)])

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import find_norms, network_populations
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
 
 D = 6
 
@@ -221,4 +221,4 @@ def build_network(make_network, method):
 
 def frozen_populations(network):
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, draw_sequences(24, 2)[0].split(SIZE))}
-    return network_populations(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    return compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=False)

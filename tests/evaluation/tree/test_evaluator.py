@@ -11,13 +11,13 @@ from torch import nn
 
 from bln_search.core.enums import LayerScope
 from bln_search.core.errors import DataError, ModelError
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import copy_network_in_double_precision
-from bln_search.evaluation.scoring import cross_entropy
-from bln_search.evaluation.tree.space import TreeOptions
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.row_evaluator import try_copy_network_in_double_precision
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.models import ResNet
 from bln_search.norms import BLN
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from tests.evaluation.builders import SIZE, build_network, draw_examples, estimate_populations
 from tests.evaluation.networks import NETWORKS, Residual
 from tests.evaluation.tree.builders import TINY_LIMIT, assert_equal_to_plain_passes, draw_digits, make_evaluator
@@ -47,11 +47,11 @@ def test_a_resnet_of_seven_layers_equals_plain_passes():
     torch.manual_seed(0)
     network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(4, 6, 8), blocks=1).double().eval()
     inputs, targets = draw_examples("resnet", 12)
-    tree = TreeEvaluator(
+    tree = TreePerLayerEvaluator(
         network,
-        list(mini_batches(inputs, targets, SIZE)),
+        list(iter_mini_batches_with_fillers(inputs, targets, SIZE)),
         estimate_populations(network, "resnet"),
-        TreeOptions(memory_limit=TINY_LIMIT),
+        PerLayerEvaluatorOptions(memory_limit=TINY_LIMIT),
     )
     assert len(tree.space.layers) == 7
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 30))
@@ -61,11 +61,13 @@ def test_a_resnet_of_seven_layers_equals_plain_passes():
 @pytest.mark.parametrize(("name", "memory_limit"), latin(["mlp", "residual", "in place"], [0, TINY_LIMIT, 2**28]))
 def test_the_enumeration_does_not_depend_on_the_memory_limit(name, memory_limit):
     tree = make_evaluator(name, memory_limit=memory_limit)
-    sums = tree.evaluate_all_configurations()
-    all_digits = [tree.space.digits_at(index) for index in range(tree.space.size)]
-    outcomes = tree.per_example_outcomes(all_digits)
-    np.testing.assert_allclose(sums.mean_loss(), [each.losses.mean() for each in outcomes], rtol=1e-10)
-    np.testing.assert_array_equal(sums.accuracy(), [each.correct.mean() for each in outcomes])
+    sums = tree.sum_scores_of_all_configurations()
+    all_digits = [tree.space.digits_at_index(index) for index in range(tree.space.num_configurations)]
+    outcomes = tree.evaluate_per_example(all_digits)
+    np.testing.assert_allclose(
+        sums.mean_loss_per_configuration(), [each.losses.mean() for each in outcomes], rtol=1e-10
+    )
+    np.testing.assert_array_equal(sums.accuracy_per_configuration(), [each.correct.mean() for each in outcomes])
     assert sums.examples.tolist() == [20]
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 10))
 
@@ -79,33 +81,35 @@ def test_configurations_with_few_shared_prefixes(memory_limit):
 
 def test_single_precision_agrees_with_double():
     single = make_evaluator("mlp", n=24, dtype=torch.float32)
-    network, populations = copy_network_in_double_precision(single.network, single.populations)
+    network, populations = try_copy_network_in_double_precision(single.network, single.populations)
     double = single.with_network(
         network, [(inputs.double(), targets) for inputs, targets in single.batches], populations
     )
     np.testing.assert_allclose(
-        single.evaluate_all_configurations().mean_loss(), double.evaluate_all_configurations().mean_loss(), rtol=1e-5
+        single.sum_scores_of_all_configurations().mean_loss_per_configuration(),
+        double.sum_scores_of_all_configurations().mean_loss_per_configuration(),
+        rtol=1e-5,
     )
 
 
 def test_own_scores_and_constant_networks_are_evaluated():
     def halved(outputs, targets):
-        losses, correct = cross_entropy(outputs, targets)
+        losses, correct = cross_entropy_and_correctness(outputs, targets)
         return losses / 2, correct
 
     usual, halved_scores = make_evaluator("mlp"), make_evaluator("mlp", score=halved)
     np.testing.assert_allclose(
-        halved_scores.evaluate_all_configurations().mean_loss(),
-        usual.evaluate_all_configurations().mean_loss() / 2,
+        halved_scores.sum_scores_of_all_configurations().mean_loss_per_configuration(),
+        usual.sum_scores_of_all_configurations().mean_loss_per_configuration() / 2,
         rtol=1e-10,
     )
     constant = make_evaluator("mlp")
     with torch.no_grad():
         for parameter in constant.network.layers[-1].parameters():
             parameter.zero_()
-    sums = constant.evaluate_all_configurations()
+    sums = constant.sum_scores_of_all_configurations()
     first_class_count = sum(int((targets == 0).sum()) for _, targets in constant.batches)
-    np.testing.assert_allclose(sums.mean_loss(), np.log(10), rtol=1e-12)
+    np.testing.assert_allclose(sums.mean_loss_per_configuration(), np.log(10), rtol=1e-12)
     np.testing.assert_allclose(sums.correct.sum(0), first_class_count)
 
 
@@ -120,7 +124,7 @@ def test_a_diverged_network_has_nan_losses():
     tree = make_evaluator("mlp")
     with torch.no_grad():
         tree.network.layers[-1].weight[0, 0] = float("nan")
-    assert np.isnan(tree.evaluate_all_configurations().mean_loss()).all()
+    assert np.isnan(tree.sum_scores_of_all_configurations().mean_loss_per_configuration()).all()
 
 
 def test_unsupported_networks_and_options_are_an_error():
@@ -132,7 +136,7 @@ def test_unsupported_networks_and_options_are_an_error():
         evaluator_of(Branching)
     with pytest.raises(DataError, match="no mini-batch"):
         network = build_network("mlp")
-        TreeEvaluator(network, [], estimate_populations(network, "mlp"))
+        TreePerLayerEvaluator(network, [], estimate_populations(network, "mlp"))
     with pytest.raises(ModelError, match=r"'encoder\.\*' of the group 'a'"):
         make_evaluator("mlp", scope=LayerScope.GROUPS, groups={"a": ["encoder.*"]})
     with pytest.raises(ModelError, match=r"layers\.3 matches the groups a and b"):
@@ -150,22 +154,24 @@ def test_mixing_examples_is_an_error():
             return self.head(self.second(x).mean((2, 3)))
 
     with pytest.raises(ModelError, match=r"not treat .* independently"):
-        evaluator_of(Mixing).evaluate_all_configurations()
+        evaluator_of(Mixing).sum_scores_of_all_configurations()
 
 
 def test_enumerating_too_many_configurations_is_an_error():
     network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(2, 2, 2), blocks=2).double().eval()
     inputs, targets = draw_examples("resnet", 6)
-    tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), estimate_populations(network, "resnet"))
+    tree = TreePerLayerEvaluator(
+        network, list(iter_mini_batches_with_fillers(inputs, targets, SIZE)), estimate_populations(network, "resnet")
+    )
     with pytest.raises(ModelError, match="16,777,216"):
-        tree.evaluate_all_configurations()
+        tree.sum_scores_of_all_configurations()
 
 
 def test_the_network_is_not_changed():
     tree = make_evaluator("mlp")
     tree.network.train()
     before = {name: value.clone() for name, value in tree.network.state_dict().items()}
-    tree.evaluate_all_configurations()
+    tree.sum_scores_of_all_configurations()
     assert tree.network.training
     assert before.keys() == tree.network.state_dict().keys()
     assert all(torch.equal(value, before[name]) for name, value in tree.network.state_dict().items())
@@ -175,4 +181,6 @@ def evaluator_of(make_network):
     torch.manual_seed(0)
     network: nn.Module = make_network(partial(BLN, batch_size=SIZE)).double().eval()
     inputs, targets = draw_examples("residual")
-    return TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), estimate_populations(network, "residual"))
+    return TreePerLayerEvaluator(
+        network, list(iter_mini_batches_with_fillers(inputs, targets, SIZE)), estimate_populations(network, "residual")
+    )

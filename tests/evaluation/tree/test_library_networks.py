@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.space import TreeOptions
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from tests.evaluation.tree.builders import assert_equal_to_plain_passes
 from tests.evaluation.tree.library_networks import (
     LIBRARY_NETWORKS,
@@ -25,10 +25,14 @@ def test_all_configurations_equal_plain_passes(name, variant, max_compared):
     """At most `max_compared` configurations are compared with plain passes; all are enumerated."""
     method, memory_limit = variant
     network = build_network(LIBRARY_NETWORKS[name], method)
-    batches = list(mini_batches(*draw_sequences(10), SIZE))
-    tree = TreeEvaluator(network, batches, frozen_populations(network), TreeOptions(memory_limit=memory_limit))
-    indices = np.random.default_rng(0).permutation(tree.space.size)[:max_compared]
-    digits = [tree.space.digits_at(index) for index in indices]
+    batches = list(iter_mini_batches_with_fillers(*draw_sequences(10), SIZE))
+    tree = TreePerLayerEvaluator(
+        network, batches, frozen_populations(network), PerLayerEvaluatorOptions(memory_limit=memory_limit)
+    )
+    indices = np.random.default_rng(0).permutation(tree.space.num_configurations)[:max_compared]
+    digits = [tree.space.digits_at_index(index) for index in indices]
     assert_equal_to_plain_passes(tree, digits)
-    mean_losses = [outcomes.losses.mean() for outcomes in tree.per_example_outcomes(digits)]
-    np.testing.assert_allclose(tree.evaluate_all_configurations().mean_loss()[indices], mean_losses, rtol=1e-10)
+    mean_losses = [outcomes.losses.mean() for outcomes in tree.evaluate_per_example(digits)]
+    np.testing.assert_allclose(
+        tree.sum_scores_of_all_configurations().mean_loss_per_configuration()[indices], mean_losses, rtol=1e-10
+    )

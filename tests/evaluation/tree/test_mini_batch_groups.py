@@ -14,7 +14,7 @@ def groups(positions, *, n=5 * SIZE, batches_in_chunk=5):
     """Groups of mini-batches where this many fit a chunk."""
     path_bytes = make_evaluator("mlp")._memory_plan.path_bytes[1]
     evaluator = make_evaluator("mlp", n=n, memory_limit=batches_in_chunk * OPTIONS * path_bytes)
-    return list(evaluator._group_batches(positions))
+    return list(evaluator._iter_groups_of_batches(positions))
 
 
 @pytest.mark.parametrize(

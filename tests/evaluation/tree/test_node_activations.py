@@ -21,7 +21,7 @@ def examples_of(positions):
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 2), (1, 4), (2, 9), (1, 2), (0, 4), (0, 9)])
 def test_a_slice_holds_the_examples_of_its_nodes(paths, start, stop):
-    part = paths.slice(start, stop)
+    part = paths.slice_nodes(start, stop)
     assert part.ids.tolist() == [3, 5, 6, 9][start:stop]
     assert torch.equal(part.values[0], examples_of(list(range(4))[start:stop]))
     assert part.values[1:] == paths.values[1:]
@@ -29,7 +29,7 @@ def test_a_slice_holds_the_examples_of_its_nodes(paths, start, stop):
 
 @pytest.mark.parametrize("positions", [[0], [3, 1], [0, 1, 2, 3], [2, 2]])
 def test_a_selection_holds_the_examples_of_its_nodes(paths, positions):
-    part = paths.select(np.array(positions))
+    part = paths.select_nodes(np.array(positions))
     assert part.ids.tolist() == [[3, 5, 6, 9][position] for position in positions]
     assert torch.equal(part.values[0], examples_of(positions))
     assert part.values[1:] == paths.values[1:]

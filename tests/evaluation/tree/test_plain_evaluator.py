@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import DataError, ModelError
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.evaluators import make_evaluator
-from bln_search.evaluation.tree.plain_evaluator import PlainEvaluator
-from bln_search.evaluation.tree.space import TreeOptions
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
+from bln_search.evaluation.tree.evaluators import make_per_layer_evaluator
+from bln_search.evaluation.tree.plain_evaluator import PlainPerLayerEvaluator
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from tests.evaluation.tree.builders import assert_equal_to_plain_passes
 from tests.evaluation.tree.library_networks import (
     SIZE,
@@ -60,19 +60,21 @@ class ByPositions(Block):
 NETWORKS = {"looping": Looping, "assigning": Assigning, "branching": Branching}
 
 
-def make_plain_evaluator(network, n=10, folds=None, evaluator_type=PlainEvaluator, **options):
+def make_plain_evaluator(network, n=10, folds=None, evaluator_type=PlainPerLayerEvaluator, **options):
     return evaluator_type(
         network,
-        list(mini_batches(*draw_sequences(n), SIZE)),
+        list(iter_mini_batches_with_fillers(*draw_sequences(n), SIZE)),
         frozen_populations(network),
-        TreeOptions(**options),
+        PerLayerEvaluatorOptions(**options),
         folds=folds,
     )
 
 
 def select_evaluator(network, n=10):
-    batches = list(mini_batches(*draw_sequences(n), SIZE))
-    return make_evaluator(network, batches, frozen_populations(network), TreeOptions(), folds=[0] * len(batches))
+    batches = list(iter_mini_batches_with_fillers(*draw_sequences(n), SIZE))
+    return make_per_layer_evaluator(
+        network, batches, frozen_populations(network), PerLayerEvaluatorOptions(), folds=[0] * len(batches)
+    )
 
 
 @pytest.mark.parametrize("method", ["bln", "bn", "ln"])
@@ -81,8 +83,8 @@ def test_every_configuration_equals_plain_passes(name, method):
     network = build_network(NETWORKS[name], method)
     with pytest.warns(UserWarning, match="one by one"):
         evaluator = select_evaluator(network)
-    assert isinstance(evaluator, PlainEvaluator)
-    all_digits = [evaluator.space.digits_at(index) for index in range(evaluator.space.size)]
+    assert isinstance(evaluator, PlainPerLayerEvaluator)
+    all_digits = [evaluator.space.digits_at_index(index) for index in range(evaluator.space.num_configurations)]
     assert_equal_to_plain_passes(evaluator, all_digits)
 
 
@@ -92,22 +94,22 @@ def test_plain_evaluation_equals_tree_evaluation(make_network):
     folds = [1, 0, 1]
     plain, tree = (
         make_plain_evaluator(network, folds=folds, evaluator_type=evaluator_type)
-        for evaluator_type in (PlainEvaluator, TreeEvaluator)
+        for evaluator_type in (PlainPerLayerEvaluator, TreePerLayerEvaluator)
     )
     assert plain.space == tree.space
     assert (plain.example_counts_by_batch, plain.num_examples) == (tree.example_counts_by_batch, tree.num_examples)
     for value, expected in zip(
-        vars(plain.evaluate_all_configurations()).values(),
-        vars(tree.evaluate_all_configurations()).values(),
+        vars(plain.sum_scores_of_all_configurations()).values(),
+        vars(tree.sum_scores_of_all_configurations()).values(),
         strict=True,
     ):
         np.testing.assert_allclose(value, expected, rtol=1e-10)
     digits = np.array([[0, 1], [3, 3], [0, 1]], np.uint8)
     for value, expected in zip(
-        plain.loss_and_correct_sums(digits, [2, 0]), tree.loss_and_correct_sums(digits, [2, 0]), strict=True
+        plain.score_sums_by_batch(digits, [2, 0]), tree.score_sums_by_batch(digits, [2, 0]), strict=True
     ):
         np.testing.assert_allclose(value, expected, rtol=1e-10)
-    for outcomes, expected in zip(plain.per_example_outcomes(digits), tree.per_example_outcomes(digits), strict=True):
+    for outcomes, expected in zip(plain.evaluate_per_example(digits), tree.evaluate_per_example(digits), strict=True):
         np.testing.assert_allclose(outcomes.losses, expected.losses, rtol=1e-10)
         np.testing.assert_array_equal(outcomes.correct, expected.correct)
 
@@ -119,16 +121,16 @@ def test_scores_are_cached_up_to_the_memory_limit(memory_limit, passes):
     calls = []
     network.register_forward_hook(lambda *_: calls.append(1))
     digits = np.array([[0, 0], [0, 1], [1, 0], [3, 3]], np.uint8)
-    evaluator.loss_and_correct_sums(digits, [0])
-    evaluator.per_example_outcomes(digits)
-    evaluator.loss_and_correct_sums(digits[:2], [1])
-    evaluator.loss_and_correct_sums(digits[2:], [1])
+    evaluator.score_sums_by_batch(digits, [0])
+    evaluator.evaluate_per_example(digits)
+    evaluator.score_sums_by_batch(digits[:2], [1])
+    evaluator.score_sums_by_batch(digits[2:], [1])
     assert len(calls) == passes
 
 
 def test_an_interrupted_enumeration_resumes():
     network = build_network(Looping, "ln")
-    expected = make_plain_evaluator(network, folds=[0, 1, 0]).evaluate_all_configurations()
+    expected = make_plain_evaluator(network, folds=[0, 1, 0]).sum_scores_of_all_configurations()
 
     class Stopped(Exception):
         pass
@@ -140,8 +142,8 @@ def test_an_interrupted_enumeration_resumes():
 
     saved_sums = []
     with pytest.raises(Stopped):
-        make_plain_evaluator(network, folds=[0, 1, 0]).evaluate_all_configurations(keep=keep)
-    resumed = make_plain_evaluator(network, folds=[0, 1, 0]).evaluate_all_configurations(sums=saved_sums[0])
+        make_plain_evaluator(network, folds=[0, 1, 0]).sum_scores_of_all_configurations(keep=keep)
+    resumed = make_plain_evaluator(network, folds=[0, 1, 0]).sum_scores_of_all_configurations(sums=saved_sums[0])
     np.testing.assert_array_equal(resumed.losses, expected.losses)
     assert resumed.examples.tolist() == [6, 4]
 
@@ -154,7 +156,7 @@ def test_plain_evaluation_replaces_a_failed_traversal():
     network = build_network(ByPositions, "ln")
     with pytest.warns(UserWarning, match=r"\(RowBatchingError: .*first axis"):
         evaluator = select_evaluator(network)
-    assert_equal_to_plain_passes(evaluator, [evaluator.space.digits_at(index) for index in range(16)])
+    assert_equal_to_plain_passes(evaluator, [evaluator.space.digits_at_index(index) for index in range(16)])
 
 
 def test_one_mini_batch_suffices_for_plain_evaluation():
@@ -174,11 +176,13 @@ def test_unsupported_networks_are_an_error():
             return super().forward(x), x
 
     with pytest.raises(ModelError, match="calls none"):
-        PlainEvaluator(build_network(Unreached, "ln"), list(mini_batches(*draw_sequences(8), SIZE)), {})
+        PlainPerLayerEvaluator(
+            build_network(Unreached, "ln"), list(iter_mini_batches_with_fillers(*draw_sequences(8), SIZE)), {}
+        )
     with pytest.raises(ModelError, match="returns tuple"):
-        make_plain_evaluator(build_network(Several, "ln")).evaluate_all_configurations()
+        make_plain_evaluator(build_network(Several, "ln")).sum_scores_of_all_configurations()
     with pytest.raises(DataError, match="no mini-batch"):
-        PlainEvaluator(build_network(Looping, "ln"), [], {})
+        PlainPerLayerEvaluator(build_network(Looping, "ln"), [], {})
 
 
 def test_enumerating_a_large_space_one_by_one_is_an_error():
@@ -191,13 +195,13 @@ def test_enumerating_a_large_space_one_by_one_is_an_error():
             return super().forward(self.third(self.fourth(x)))
 
     with pytest.raises(ModelError, match=r"65,536 .* 4,096"):
-        make_plain_evaluator(build_network(Long, "bln")).evaluate_all_configurations()
+        make_plain_evaluator(build_network(Long, "bln")).sum_scores_of_all_configurations()
 
 
 def test_the_network_is_not_changed():
     network = build_network(Assigning, "bln").train()
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    make_plain_evaluator(network).per_example_outcomes([[0, 15]])
+    make_plain_evaluator(network).evaluate_per_example([[0, 15]])
     assert network.training
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
     assert not any(module._forward_pre_hooks for module in network.modules())

@@ -7,9 +7,9 @@ import pytest
 
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.norms.network.layers import find_norms, network_populations
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
 from tests.evaluation.builders import SIZE
 from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, collect_moments_of, draw_sequences
 from tests.evaluation.tree.builders import assert_equal_to_plain_passes, draw_digits
@@ -18,8 +18,10 @@ from tests.evaluation.tree.builders import assert_equal_to_plain_passes, draw_di
 def make_recurrent_evaluator(cell, *, classes=3, vocabulary=None, **options):
     network = build_recurrent(cell, classes=classes, vocabulary=vocabulary, **options)
     moments = collect_moments_of(network, vocabulary)
-    populations = network_populations(find_norms(network), moments, Correction.BESSEL, per_slot=False)
-    return TreeEvaluator(network, list(mini_batches(*draw_sequences(14, 2, classes, vocabulary), SIZE)), populations)
+    populations = compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    return TreePerLayerEvaluator(
+        network, list(iter_mini_batches_with_fillers(*draw_sequences(14, 2, classes, vocabulary), SIZE)), populations
+    )
 
 
 @pytest.mark.parametrize("vocabulary", [None, VOCABULARY])
@@ -27,16 +29,20 @@ def make_recurrent_evaluator(cell, *, classes=3, vocabulary=None, **options):
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
 def test_every_recurrent_network_equals_plain_passes(cell, classes, vocabulary):
     tree = make_recurrent_evaluator(cell, classes=classes, vocabulary=vocabulary, normalize="layers")
-    assert tree.space.radices == (16, 16, 16)
+    assert tree.space.num_options_per_choice == (16, 16, 16)
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 30))
 
 
 def test_the_enumeration_equals_the_outcomes():
     tree = make_recurrent_evaluator("lstm", classes=2, method="bn", normalize="layers")
-    sums = tree.evaluate_all_configurations()
-    outcomes = tree.per_example_outcomes([tree.space.digits_at(index) for index in range(tree.space.size)])
-    assert tree.space.size == 4**3
-    np.testing.assert_allclose(sums.mean_loss(), [row_outcomes.losses.mean() for row_outcomes in outcomes], rtol=1e-10)
+    sums = tree.sum_scores_of_all_configurations()
+    outcomes = tree.evaluate_per_example(
+        [tree.space.digits_at_index(index) for index in range(tree.space.num_configurations)]
+    )
+    assert tree.space.num_configurations == 4**3
+    np.testing.assert_allclose(
+        sums.mean_loss_per_configuration(), [row_outcomes.losses.mean() for row_outcomes in outcomes], rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])

@@ -6,7 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.evaluation.tree.trie import build_trie, digits_of_all_configurations, unique_rows
+from bln_search.evaluation.tree.trie import (
+    build_configuration_trie,
+    digits_of_all_configurations,
+    sorted_unique_configurations,
+)
 from tests.support.per_layer_spaces import spaces
 
 
@@ -14,8 +18,8 @@ from tests.support.per_layer_spaces import spaces
 def spaces_with_digits(draw):
     """Draw a space and some of its configurations, with repetitions."""
     space = draw(spaces())
-    indices = draw(st.lists(st.integers(0, space.size - 1), min_size=1, max_size=40))
-    return space, np.array([space.digits_at(index) for index in indices], np.uint8)
+    indices = draw(st.lists(st.integers(0, space.num_configurations - 1), min_size=1, max_size=40))
+    return space, np.array([space.digits_at_index(index) for index in indices], np.uint8)
 
 
 def leaves(trie, depth=0, node=0):
@@ -33,25 +37,25 @@ def leaves(trie, depth=0, node=0):
 @given(spaces_with_digits())
 def test_paths_are_exactly_the_configurations(space_and_digits):
     space, digits = space_and_digits
-    unique, inverse = unique_rows(digits)
-    trie = build_trie(unique)
+    unique, inverse = sorted_unique_configurations(digits)
+    trie = build_configuration_trie(unique)
     assert leaves(trie) == [tuple(row) for row in unique.tolist()]
     np.testing.assert_array_equal(unique[inverse], digits)
-    indices = [space.index(row.tolist()) for row in unique]
+    indices = [space.index_of_digits(row.tolist()) for row in unique]
     assert indices == sorted(set(indices))
 
 
 @given(spaces_with_digits())
 def test_children_partition_the_nodes_of_the_next_depth(space_and_digits):
     _, digits = space_and_digits
-    trie = build_trie(unique_rows(digits)[0])
+    trie = build_configuration_trie(sorted_unique_configurations(digits)[0])
     num_nodes = 1
     for depth, children in enumerate(trie.children):
         assert len(children) == num_nodes + 1
         assert (np.diff(children) > 0).all()
         assert (children[0], children[-1]) == (0, len(trie.nodes[depth]))
         num_nodes = len(trie.nodes[depth])
-        prefixes = trie.digits[trie.first_leaf_of_nodes[depth], : depth + 1]
+        prefixes = trie.digits[trie.first_configuration_of_nodes[depth], : depth + 1]
         assert len(np.unique(prefixes, axis=0)) == len(prefixes) == num_nodes
         np.testing.assert_array_equal(prefixes[:, depth], trie.nodes[depth])
     assert num_nodes == len(trie)
@@ -59,7 +63,9 @@ def test_children_partition_the_nodes_of_the_next_depth(space_and_digits):
 
 @given(spaces())
 def test_all_digits_are_in_the_order_of_their_indices(space):
-    if space.size > 5_000:
+    if space.num_configurations > 5_000:
         return
     digits = digits_of_all_configurations(space)
-    assert [tuple(row) for row in digits.tolist()] == [space.digits_at(index) for index in range(space.size)]
+    assert [tuple(row) for row in digits.tolist()] == [
+        space.digits_at_index(index) for index in range(space.num_configurations)
+    ]

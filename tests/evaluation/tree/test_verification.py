@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.evaluation.tree.verification import _describe_difference, check_against_plain
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
+from bln_search.evaluation.tree.verification import _find_difference, compare_with_plain_passes
 from bln_search.norms import BN
 from tests.evaluation.builders import SIZE, frozen_populations
 
@@ -33,18 +33,18 @@ def evaluator_of(layer, dtype):
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(12, 8), BN(8), nn.Linear(8, 8), layer, nn.Linear(8, 10)).to(dtype).eval()
     inputs, targets = torch.randn(24, 12, dtype=dtype), torch.randint(0, 10, (24,))
-    batches = list(mini_batches(inputs, targets, SIZE))
-    return TreeEvaluator(network, batches, frozen_populations(network, inputs.split(SIZE)))
+    batches = list(iter_mini_batches_with_fillers(inputs, targets, SIZE))
+    return TreePerLayerEvaluator(network, batches, frozen_populations(network, inputs.split(SIZE)))
 
 
 def test_amplified_rounding_is_not_an_error():
     """Single precision differs, double precision does not."""
     evaluator = evaluator_of(Chaotic(), torch.float32)
-    assert _describe_difference(evaluator) is not None
-    check_against_plain(evaluator)
+    assert _find_difference(evaluator) is not None
+    compare_with_plain_passes(evaluator)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_mixing_examples_is_an_error_in_either_precision(dtype):
     with pytest.raises(ModelError, match="does not treat examples independently"):
-        check_against_plain(evaluator_of(Mixing(), dtype))
+        compare_with_plain_passes(evaluator_of(Mixing(), dtype))

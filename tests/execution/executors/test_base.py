@@ -9,7 +9,7 @@ import torch
 
 from bln_search.core.errors import DataError, DataUnavailableError, ModelError, StorageFullError
 from bln_search.core.states import FailureClass
-from bln_search.execution.executors.base import classify_failure
+from bln_search.execution.executors.base import task_failed_from_error
 
 
 @pytest.mark.parametrize(
@@ -45,22 +45,22 @@ from bln_search.execution.executors.base import classify_failure
     ids=lambda value: type(value).__name__,
 )
 def test_exception_determines_the_failure_class(error, failure, disk_full):
-    message = classify_failure(error)
+    message = task_failed_from_error(error)
     assert (message.failure, message.disk_full) == (failure, disk_full)
     assert message.reason
 
 
 def test_only_accelerator_errors_make_the_process_unusable():
-    assert classify_failure(torch.AcceleratorError("CUDA error: an illegal memory access")).process_unusable
-    assert not classify_failure(torch.OutOfMemoryError("CUDA out of memory")).process_unusable
-    assert not classify_failure(OSError(errno.EIO, "input/output error")).process_unusable
+    assert task_failed_from_error(torch.AcceleratorError("CUDA error: an illegal memory access")).process_unusable
+    assert not task_failed_from_error(torch.OutOfMemoryError("CUDA out of memory")).process_unusable
+    assert not task_failed_from_error(OSError(errno.EIO, "input/output error")).process_unusable
 
 
 @pytest.mark.parametrize(("free", "failure"), [(1, FailureClass.OUT_OF_MEMORY), (50, FailureClass.INFRASTRUCTURE)])
 def test_cudnn_error_with_low_memory_is_out_of_memory(monkeypatch, free, failure):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 100))
-    message = classify_failure(RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"))
+    message = task_failed_from_error(RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"))
     assert message.failure is failure
     assert message.process_unusable == (failure is FailureClass.INFRASTRUCTURE)
 
@@ -68,4 +68,4 @@ def test_cudnn_error_with_low_memory_is_out_of_memory(monkeypatch, free, failure
 def test_failed_allocation_is_out_of_memory():
     with pytest.raises(RuntimeError) as error:
         torch.empty(2**60)
-    assert classify_failure(error.value).failure is FailureClass.OUT_OF_MEMORY
+    assert task_failed_from_error(error.value).failure is FailureClass.OUT_OF_MEMORY

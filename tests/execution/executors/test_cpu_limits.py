@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.execution.executors.cpu_limits import cgroup_cpu_quota, choose_workers_per_device
+from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, find_cgroup_cpu_quota
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from bln_search.execution.executors.cpu_limits import cgroup_cpu_quota, choose_w
     [("cpu", 64, 2, 2), ("cpu", 3, 2, 3), ("cpu", 4, 2, 2), ("cpu", 1, 2, 2), ("cpu", 5, 4, 5), ("cuda:0", 9, 8, 1)],
 )
 def test_slightly_more_trials_than_cores_run_side_by_side(device, trials, cores, workers):
-    assert choose_workers_per_device(device, trials, cores) == workers
+    assert choose_num_processes_per_device(device, trials, cores) == workers
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_cpu_quota_of_a_container_limits_the_cores(tmp_path, limits, group, core
     for folder, limit in limits.items():
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / folder / "cpu.max").write_text(f"{limit}\n")
-    assert cgroup_cpu_quota(group, tmp_path) == cores
+    assert find_cgroup_cpu_quota(group, tmp_path) == cores

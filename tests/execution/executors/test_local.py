@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from bln_search.core.checkpoints import FolderStore
-from bln_search.core.errors import LostProcessError
+from bln_search.core.errors import TrialProcessLostError
 from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors import local, lost_processes
-from bln_search.execution.executors.cpu_limits import devices_for
+from bln_search.execution.executors.cpu_limits import list_worker_devices
 from bln_search.execution.executors.local import LocalExecutor
-from bln_search.execution.messages import PruneDecision, Task, TaskFailed, TrainingDiverged
+from bln_search.execution.messages import PruneDecision, TaskFailed, TrainingDiverged, TrialTask
 
 
 def fails(connection, environment):
@@ -40,7 +40,7 @@ def environment(tmp_path):
 @pytest.mark.slow
 def test_process_with_accelerator_error_gets_no_further_trial(environment, monkeypatch):
     monkeypatch.setattr(local, "_worker_main", fails)
-    tasks = iter([Task(token, None) for token in (2, 4, 1, 3, 6)])
+    tasks = iter([TrialTask(token, None) for token in (2, 4, 1, 3, 6)])
     processes = []
 
     def report(_task, message):
@@ -75,7 +75,7 @@ def test_processes_are_spread_over_all_gpus(environment, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     for workers, expected in ((None, 3 * [1]), (6, 3 * [2]), (2, [1, 1])):
         devices = []
-        tasks = iter([Task(token, None) for token in range(sum(expected))])
+        tasks = iter([TrialTask(token, None) for token in range(sum(expected))])
 
         def report(_task, message, devices=devices):
             devices.append(message.reason)
@@ -90,8 +90,8 @@ def test_processes_are_spread_over_all_gpus(environment, monkeypatch):
 def test_single_gpu_keeps_its_requested_name(monkeypatch):
     for count, device, devices in ((1, "cuda", ["cuda"]), (0, "cuda", ["cuda"]), (3, "cuda:1", ["cuda:1"])):
         monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
-        assert devices_for(device) == devices
-    assert devices_for("cpu") == ["cpu"]
+        assert list_worker_devices(device) == devices
+    assert list_worker_devices("cpu") == ["cpu"]
 
 
 def instantly(connection, _environment):
@@ -118,7 +118,7 @@ class Trials:
     """Trials handed out until each has ended; one that was lost is handed out again."""
 
     def __init__(self, *tokens):
-        self.waiting = [Task(token, None) for token in tokens]
+        self.waiting = [TrialTask(token, None) for token in tokens]
         self.messages = []
 
     def next_task(self):
@@ -164,7 +164,7 @@ def test_repeated_start_failures_raise_process_loss_error(environment, monkeypat
 
     monkeypatch.setattr(local._CONTEXT.Process, "start", refuse)
     trials = Trials(1, 2)
-    with pytest.raises(LostProcessError, match=r"3 times in a row.*Too many open files"):
+    with pytest.raises(TrialProcessLostError, match=r"3 times in a row.*Too many open files"):
         LocalExecutor(environment, 2).run(trials.next_task, trials.report, lambda _tokens: None)
     assert len(trials.lost) == 3
 
@@ -245,7 +245,7 @@ def tells_its_process(connection, _environment):
 
 def test_idle_processes_end_before_a_trial_runs_alone(environment, monkeypatch):
     monkeypatch.setattr(local, "_worker_main", tells_its_process)
-    waiting = [Task(1, None), Task(2, None)]
+    waiting = [TrialTask(1, None), TrialTask(2, None)]
     under_way, messages, before = {1, 2}, [], []
 
     def next_task():
@@ -254,7 +254,7 @@ def test_idle_processes_end_before_a_trial_runs_alone(environment, monkeypatch):
         if under_way or before:
             return None
         before.extend(messages)
-        return Task(3, None, alone=True)
+        return TrialTask(3, None, alone=True)
 
     def report(task, message):
         messages.append(int(message.reason))

@@ -13,11 +13,11 @@ from bln_search.execution.executors.ray.nodes import Cluster, Node
 
 def test_trial_with_two_gpus_needs_one_node_with_two():
     cluster = Cluster(list_nodes=lambda: [Node(8.0, 1.0), Node(8.0, 1.0)])
-    cluster.check_capacity(8.0, 1.0)
+    cluster.check_trial_fits_a_node(8.0, 1.0)
     with pytest.raises(ClusterError, match="asks for 2 GPUs, no node of the Ray cluster has more than 1"):
-        cluster.check_capacity(1.0, 2.0)
+        cluster.check_trial_fits_a_node(1.0, 2.0)
     with pytest.raises(ClusterError, match="asks for 16 CPUs, no node of the Ray cluster has more than 8"):
-        cluster.check_capacity(16.0, 0.0)
+        cluster.check_trial_fits_a_node(16.0, 0.0)
 
 
 @pytest.mark.parametrize(("cpus", "side_by_side", "share"), [(2, 1, 1.0), (2, 3, 0.66), (2, 200, 0.01), (2, 900, 0.01)])
@@ -32,15 +32,15 @@ def test_trial_with_four_threads_reserves_up_to_four_cores(side_by_side, share):
 
 def test_cores_and_gpu_must_be_on_one_node():
     cluster = Cluster(list_nodes=lambda: [Node(0.0, 1.0), Node(4.0, 0.0)])
-    cluster.check_capacity(4.0, 0.0)
+    cluster.check_trial_fits_a_node(4.0, 0.0)
     with pytest.raises(ClusterError, match="asks for 1 CPUs and 1 GPUs, and no node of the Ray cluster has both"):
-        cluster.check_capacity(1.0, 1.0)
+        cluster.check_trial_fits_a_node(1.0, 1.0)
 
 
 def test_trial_on_the_cpu_must_not_reserve_a_gpu(tmp_path):
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), device="cpu")
     with_gpus = Cluster(list_nodes=lambda: [Node(8.0, 1.0)])
     with pytest.raises(ClusterError, match=r"would reserve 0\.5 GPUs and train on the CPU"):
-        RayExecutor(environment, gpus_per_trial=0.5)._check_capacity(with_gpus)
-    RayExecutor(environment, gpus_per_trial=0.0)._check_capacity(with_gpus)
-    RayExecutor(environment)._check_capacity(with_gpus)
+        RayExecutor(environment, gpus_per_trial=0.5)._check_cluster_capacity(with_gpus)
+    RayExecutor(environment, gpus_per_trial=0.0)._check_cluster_capacity(with_gpus)
+    RayExecutor(environment)._check_cluster_capacity(with_gpus)

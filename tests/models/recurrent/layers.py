@@ -7,11 +7,21 @@ from functools import partial
 import torch
 from torch import nn
 
-from bln_search.models.recurrent import GRU, LSTM, RNN, NormalizedGRU, NormalizedLSTM, NormalizedRNN, TimeStepNorms
+from bln_search.models.recurrent import (
+    GRU,
+    LSTM,
+    RNN,
+    CellOutputLSTM,
+    NormalizedGRU,
+    NormalizedLSTM,
+    NormalizedRNN,
+    TimeStepNorms,
+)
 from bln_search.norms import make_norm
 
 PLAIN_LAYERS = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 NORMALIZED_LAYERS = {"rnn": NormalizedRNN, "lstm": NormalizedLSTM, "gru": NormalizedGRU}
+NORMALIZED_CELLS = {**NORMALIZED_LAYERS, "cell_output": CellOutputLSTM}
 INPUTS, UNITS, STEPS, SIZE = 2, 3, 3, 4
 
 
@@ -23,7 +33,7 @@ def make_plain(cell, *, inputs=INPUTS, units=UNITS, **options):
 def make_normalized(cell, method="bln", semantics="paper", *, steps=STEPS, size=SIZE, **options):
     torch.manual_seed(1)
     norm = partial(make_norm, method, semantics=semantics, batch_size=size)
-    return randomize(NORMALIZED_LAYERS[cell](INPUTS, UNITS, norm, steps, **options))
+    return randomize(NORMALIZED_CELLS[cell](INPUTS, UNITS, norm, steps, **options))
 
 
 def randomize(layer):

@@ -8,12 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.core.errors import ModelError
+from bln_search.core.method import Method
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import LN
-from bln_search.norms.network.layers import find_norms, network_populations
+from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
 from tests.models.recurrent import oracle
 from tests.models.recurrent.layers import (
     NORMALIZED_LAYERS,
@@ -92,7 +92,7 @@ def test_inference_uses_population_values_of_each_step(cell, method, semantics):
     population_values = {key: population(norms[key[0]], inputs) for key, inputs in norm_inputs.items()}
     layers = find_norms(layer)
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, training)}
-    populations = network_populations(layers, moments, Correction.BESSEL, per_slot=False)
+    populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     x = draw_sequences(seed=4)
     for configuration in all_configurations(Method(method)):
         for norm in layers.values():
@@ -126,11 +126,29 @@ def test_gains_start_at_the_given_value_and_biases_at_zero(cell, gain):
 
 
 @pytest.mark.parametrize("cell", CELLS)
+def test_the_initial_values_of_the_supplement_are_those_of_the_swapped_parameters(cell):
+    """LN paper: Eq. 15 has gains α and biases β; "α of zeros, β of ones" are its additive and multiplicative ones.
+
+    Read by the names of Eq. 15, gains of zero and biases of one, the states do not depend on the inputs.
+    """
+    layer, x, other_x = make_normalized(cell, "ln"), draw_sequences(), draw_sequences(seed=9)
+    assert not torch.allclose(layer(x), layer(other_x))
+    with torch.no_grad():
+        for norms in step_norms(layer).values():
+            norms.of_step[0].weight.fill_(0.0)
+            norms.of_step[0].bias.fill_(1.0)
+    assert torch.equal(layer(x), layer(other_x))
+    layer(x).square().sum().backward()
+    assert not layer.weight_input.grad.any()
+    assert not layer.weight_hidden.grad.any()
+
+
+@pytest.mark.parametrize("cell", CELLS)
 def test_initial_weights_are_those_of_the_plain_layer(cell):
     """The same seed gives the same initial weights; only an LSTM has a bias in addition to those of its norms."""
     plain, normalized = PLAIN_LAYERS[cell](2, UNITS), NORMALIZED_LAYERS[cell](2, UNITS, LN, STEPS)
     for layer in (plain, normalized):
-        layer.initialize(torch.Generator().manual_seed(7))
+        layer.initialize_weights_and_bias(torch.Generator().manual_seed(7))
     assert torch.equal(plain.weight_input, normalized.weight_input)
     assert torch.equal(plain.weight_hidden, normalized.weight_hidden)
     assert plain.weight_hidden.shape == (GATES[cell] * UNITS, UNITS)
@@ -138,12 +156,29 @@ def test_initial_weights_are_those_of_the_plain_layer(cell):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_shorter_sequences_are_valid_and_longer_are_an_error(cell):
-    layer = make_normalized(cell, "ln")
-    x = draw_sequences(steps=STEPS + 1)
-    torch.testing.assert_close(layer(x[:, : STEPS - 1]), layer(x[:, :STEPS])[:, : STEPS - 1])
-    with pytest.raises(ModelError, match=r"for 3 .*step 4"):
-        layer(x)
+def test_shorter_sequences_give_the_first_states(cell):
+    layer, x = make_normalized(cell, "ln"), draw_sequences()
+    torch.testing.assert_close(layer(x[:, : STEPS - 1]), layer(x)[:, : STEPS - 1])
+
+
+@pytest.mark.parametrize(("method", "semantics"), VARIANTS)
+def test_a_norm_of_the_cell_output_computes_its_equations(method, semantics):
+    """LN paper, Eq. 29-31: c_t alone is normalized."""
+    layer, x = make_normalized("cell_output", method, semantics).train(), draw_sequences()
+    assert list(step_norms(layer)) == ["norm_cell"]
+    formula = formulas(layer, method, semantics)["norm_cell"]
+    expected = oracle.lstm(
+        weights_of(layer), x.numpy(), lambda name, step, values: formula(values) if name == "norm_cell" else values
+    )
+    assert_equal(layer(x), expected)
+    x.requires_grad_()
+    assert torch.autograd.gradcheck(lambda *_: layer(x), (x, *layer.parameters()), atol=1e-5, rtol=1e-4)
+
+
+def test_without_normalization_a_norm_of_the_cell_output_is_the_plain_layer():
+    plain, layer, x = make_plain("lstm"), make_normalized("cell_output", "none"), draw_sequences()
+    layer.load_state_dict(plain.state_dict(), strict=False)
+    torch.testing.assert_close(layer(x), plain(x), rtol=1e-12, atol=1e-12)
 
 
 @given(seed=st.integers(0, 10_000), cell=st.sampled_from(CELLS))
@@ -160,7 +195,7 @@ def test_batch_normalized_cells_depend_on_the_batch_unless_tt(seed, cell):
     layer = make_normalized(cell, "bn").eval()
     layers = find_norms(layer)
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, [draw_sequences(seed=seed + 2)])}
-    populations = network_populations(layers, moments, Correction.BESSEL, per_slot=False)
+    populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     x, other_x = draw_sequences(seed=seed), draw_sequences(seed=seed + 1)
     mixed = torch.cat([x[:1], other_x[1:]])
     for code in ("FF--", "TT--"):

@@ -44,14 +44,16 @@ def test_each_sequence_has_one_mask_for_all_of_its_steps(cell, kind, monkeypatch
 
         return record_input
 
-    for name in ("apply_input_dropout", "draw_recurrent_mask"):
+    for name in ("apply_input_dropout", "draw_recurrent_dropout_mask"):
         monkeypatch.setattr(layer, name, record_once(name))
     x = draw_sequences(4, 7, 5)
     outputs = layer(x)
     ratio = results["apply_input_dropout"] / x
     torch.testing.assert_close(ratio, ratio[:, :1].expand_as(ratio))
     expected = oracle.CELLS[cell](
-        weights_of(layer), results["apply_input_dropout"].numpy(), mask=results["draw_recurrent_mask"].detach().numpy()
+        weights_of(layer),
+        results["apply_input_dropout"].numpy(),
+        mask=results["draw_recurrent_dropout_mask"].detach().numpy(),
     )
     np.testing.assert_allclose(outputs.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
 
@@ -62,7 +64,7 @@ def test_dropout_masks_drop_the_given_fraction_and_rescale():
     dropped = layer.apply_input_dropout(torch.ones(200, 2, 50))
     assert dropped.unique().tolist() == pytest.approx([0.0, 1 / (1 - DROPOUT)])
     assert (dropped == 0).float().mean().item() == pytest.approx(DROPOUT, abs=0.02)
-    mask = layer.draw_recurrent_mask(torch.ones(200, 2, 50))
+    mask = layer.draw_recurrent_dropout_mask(torch.ones(200, 2, 50))
     assert mask.shape == (200, 50)
     assert (mask == 0).float().mean().item() == pytest.approx(0.1, abs=0.02)
 
@@ -81,13 +83,13 @@ def test_nothing_is_dropped_in_evaluation(cell, kind):
 @pytest.mark.parametrize("cell", PLAIN_LAYERS)
 def test_initial_weights_are_glorot_orthogonal_and_reproducible(cell):
     layer = PLAIN_LAYERS[cell](30, 20)
-    layer.initialize(torch.Generator().manual_seed(5))
+    layer.initialize_weights_and_bias(torch.Generator().manual_seed(5))
     num_gates = len(layer.weight_input) // 20
     bound = (6 / (30 + 20 * num_gates)) ** 0.5
     assert 0.95 * bound < layer.weight_input.abs().max() <= bound
     torch.testing.assert_close(layer.weight_hidden.T @ layer.weight_hidden, torch.eye(20), atol=1e-5, rtol=0)
     repeated = PLAIN_LAYERS[cell](30, 20)
-    repeated.initialize(torch.Generator().manual_seed(5))
+    repeated.initialize_weights_and_bias(torch.Generator().manual_seed(5))
     assert torch.equal(repeated.weight_hidden, layer.weight_hidden)
     assert torch.equal(repeated.weight_input, layer.weight_input)
 

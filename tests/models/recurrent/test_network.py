@@ -16,7 +16,7 @@ from bln_search.models.recurrent import LSTM, RecurrentLayer, RecurrentNetwork, 
 from bln_search.norms import BLN, LN, Normalization, make_norm
 
 CELLS = ("lstm", "gru", "rnn")
-PLACEMENTS = ("layers", "cells")
+PLACEMENTS = ("layers", "cells", "cells_and_layers")
 SMALL = {"widths": (5, 4), "embedding": 6, "dense": 3}
 
 
@@ -61,8 +61,9 @@ def test_every_cell_supports_both_norm_placements(cell, normalize):
     step_norms = [module for module in network.modules() if isinstance(module, TimeStepNorms)]
     norms = [module for module in network.modules() if isinstance(module, Normalization)]
     per_layer = {"rnn": 1, "lstm": 3, "gru": 4}[cell]
-    assert len(step_norms) == (2 * per_layer if normalize == "cells" else 0)
-    assert len(norms) == (4 * len(step_norms) if normalize == "cells" else 3)
+    inside, after = 2 * per_layer * (normalize != "layers"), 3 * (normalize != "cells")
+    assert len(step_norms) == inside
+    assert len(norms) == 4 * inside + after
     assert network(torch.randn(7, 4, 2)).shape == (7, 3)
 
 
@@ -136,8 +137,10 @@ def test_recurrent_layers_draw_their_weights_from_the_seed():
         ({"widths": ()}, "at least one unit, not"),
         ({"widths": (3, 0)}, "at least one unit, not"),
         ({"cell": "elman"}, "'elman': .* lstm, gru, rnn"),
-        ({"normalize": "inside"}, "`layers` or `cells`, not 'inside'"),
+        ({"normalize": "inside"}, "one of layers, cells, cell_output, cells_and_layers, not 'inside'"),
         ({"gain": 0.1}, "^gain .* set normalize to cells"),
+        ({"longer_sequences": "refuse"}, "^longer_sequences .* set normalize to cells"),
+        ({"cell": "gru", "normalize": "cell_output"}, "only an lstm .* not a gru"),
         ({"normalize": "cells", "gain": -1.0}, "above 0, not -1"),
         ({"input_shape": (5,)}, r"token ids \(T,\), .* not measurements \(5,\)"),
         ({"input_shape": (4, 2), "vocabulary": 7}, r"not token ids \(4, 2\)"),

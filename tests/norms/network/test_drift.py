@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate
+from bln_search.core.method import Method
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
 from bln_search.norms.network.drift import compute_drifts

@@ -7,12 +7,13 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
+from bln_search.core.method import Method
 from bln_search.norms import make_norm
 from bln_search.norms.moment_collection import collect_moments
-from bln_search.norms.network.folding import AffineStep, fold_network, folding_obstacle, make_affine_step
+from bln_search.norms.network.folding import AffineStep, copy_with_affine_steps, find_folding_obstacle, make_affine_step
 
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
 FOLDABLE = {"bln": "TTTT", "bn": "TT--", "brn": "TT--", "ln": "--TT", "mbn": "MM--"}
@@ -30,11 +31,11 @@ def trained_layer(method, semantics, shape, *, per_slot=False):
     with collect_moments([layer]) as accumulators, torch.no_grad():
         for seed in range(10, 16):
             layer.train()(random_input(shape, seed))
-    moments = accumulators[layer].moments(
+    moments = accumulators[layer].averaged_moments(
         has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
     )
     if method == "mbn":
-        moments = layer.history_estimates()[PopulationEstimate.MEMORY]
+        moments = layer.estimates_from_history()[PopulationEstimate.MEMORY]
     return layer.eval(), layer.compute_population(moments, Correction.TOTAL, per_slot=per_slot)
 
 
@@ -55,9 +56,11 @@ def test_the_affine_step_equals_the_layer(method, semantics, shape):
 def test_memory_and_population_values_are_folded(code):
     layer, population = trained_layer("mbn", "paper", (5, 4))
     layer.configure(InferenceConfiguration(code), population)
-    layer.from_memory = frozenset(
-        statistic for statistic in layer.method.statistics if layer.configuration.source(statistic) == "M"
-    )
+    layer.origins = {
+        statistic: PopulationEstimate.MEMORY
+        for statistic in layer.method.statistics
+        if layer.configuration.source_of(statistic) == "M"
+    }
     x = random_input((3, 4), 99)
     torch.testing.assert_close(make_affine_step(layer)(x), layer(x).detach(), rtol=1e-12, atol=1e-12)
 
@@ -69,7 +72,7 @@ def test_mini_batch_statistics_are_not_folded(method):
     assert len(not_foldable) >= 3
     for configuration in not_foldable:
         layer.configure(configuration, population)
-        assert "from the mini-batch" in folding_obstacle(layer)
+        assert "from the mini-batch" in find_folding_obstacle(layer)
         with pytest.raises(ModelError, match=f"cannot be folded .* {configuration}"):
             make_affine_step(layer)
 
@@ -107,12 +110,12 @@ def test_a_network_is_folded_as_a_copy():
     layer, population = trained_layer("bln", "paper", (5, 4))
     layer.configure(InferenceConfiguration("TTTT"), population)
     network = nn.Sequential(nn.Tanh(), layer).eval()
-    folded = fold_network(network)
+    folded = copy_with_affine_steps(network)
     x = random_input((3, 4), 5)
     torch.testing.assert_close(folded(x), network(x).detach(), rtol=1e-12, atol=1e-12)
     assert isinstance(folded[1], AffineStep)
     assert network[1] is layer
-    assert isinstance(fold_network(layer), AffineStep)
+    assert isinstance(copy_with_affine_steps(layer), AffineStep)
     layer.configure(InferenceConfiguration("TTFT"), population)
     with pytest.raises(ModelError, match=r"^layer 1: .* E_F"):
-        fold_network(network)
+        copy_with_affine_steps(network)

@@ -6,17 +6,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bln_search.ranking.paired.bootstrap import bootstrap_means, difference_intervals, first_place_shares
-from bln_search.ranking.paired.crossed_anova import crossed_differences
+from bln_search.ranking.paired.bootstrap import (
+    bootstrap_difference_intervals,
+    bootstrap_row_means,
+    first_place_share_of_each_row,
+)
+from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
 from tests.ranking.tables import draw
 
 
 def intervals(seeds):
     """The bootstrap means, the crossed differences, and the ends of the intervals, of six pairs."""
     table = draw(np.random.default_rng(seeds), seeds=seeds, rows=4, of_seed=0.3, skewed=True, difference=0.2)
-    (means,) = bootstrap_means(table, "loss", draws=300)
-    differences = crossed_differences(table, "loss")
-    low, high = difference_intervals(means, differences, table.pairs, seeds)
+    (means,) = bootstrap_row_means(table, "loss", draws=300)
+    differences = crossed_anova_differences(table, "loss")
+    low, high = bootstrap_difference_intervals(means, differences, table.row_pairs, seeds)
     return table, means, differences, low, high
 
 
@@ -32,7 +36,7 @@ def test_intervals_of_few_seeds_are_symmetric(seeds):
 def test_intervals_have_the_quantiles_of_the_draws(seeds):
     """Stretched so that normal draws would have the half-width of the analysis of variance."""
     table, means, differences, low, high = intervals(seeds)
-    for index, (first, second) in enumerate(zip(*table.pairs, strict=True)):
+    for index, (first, second) in enumerate(zip(*table.row_pairs, strict=True)):
         drawn = means.drawn[:, first] - means.drawn[:, second]
         deviations = (drawn - drawn.mean()) / drawn.std() * differences.half[index] / stats.norm.ppf(0.975)
         expected = differences.mean[index] + np.quantile(deviations, [0.025, 0.975])
@@ -41,8 +45,8 @@ def test_intervals_have_the_quantiles_of_the_draws(seeds):
 
 def test_draws_of_equal_rows_have_an_interval_of_no_width():
     table = draw(np.random.default_rng(0), seeds=6, rows=1)
-    equal = table.select_rows([0, 0])
-    (means,) = bootstrap_means(equal, "loss", draws=50)
-    low, high = difference_intervals(means, crossed_differences(equal, "loss"), equal.pairs, 6)
+    equal = table.restrict_to_rows([0, 0])
+    (means,) = bootstrap_row_means(equal, "loss", draws=50)
+    low, high = bootstrap_difference_intervals(means, crossed_anova_differences(equal, "loss"), equal.row_pairs, 6)
     assert (low.tolist(), high.tolist()) == ([0.0], [0.0])
-    assert first_place_shares(means).tolist() == [0.5, 0.5]
+    assert first_place_share_of_each_row(means).tolist() == [0.5, 0.5]

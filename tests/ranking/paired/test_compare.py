@@ -9,15 +9,15 @@ from scipy import stats
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.paired import OutcomeTable, compare_rows
-from bln_search.ranking.paired.per_seed_tests import wilcoxon
-from bln_search.ranking.statistics.intervals import holm
-from bln_search.ranking.statistics.letter_display import compact_letter_display, rank_intervals
+from bln_search.ranking.paired import OutcomeTable, compare_all_pairs_of_rows
+from bln_search.ranking.paired.per_seed_tests import wilcoxon_p_values
+from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm
+from bln_search.ranking.statistics.letter_display import compact_letter_display, rank_interval_of_each_row
 from tests.ranking.tables import ROWS, draw
 
 
 def compare_table(table, **options):
-    return compare_rows(ROWS[: table.num_rows], table, Split.VALIDATION, **options)
+    return compare_all_pairs_of_rows(ROWS[: table.num_rows], table, Split.VALIDATION, **options)
 
 
 def three_levels(seeds=5):
@@ -47,7 +47,9 @@ def test_letters_and_ranks_follow_from_significant_pairs():
     assert comparison.top_group == comparison.rows[:2]
     different_pairs = {(pair.first, pair.second) for pair in comparison.pairs if pair.is_significant}
     assert compact_letter_display(6, different_pairs) == [row.letters for row in comparison.rows]
-    assert rank_intervals(6, different_pairs) == [(row.lowest_rank, row.highest_rank) for row in comparison.rows]
+    assert rank_interval_of_each_row(6, different_pairs) == [
+        (row.lowest_rank, row.highest_rank) for row in comparison.rows
+    ]
 
 
 @pytest.mark.parametrize(("noisy", "top_group"), [(1, 2), (0, 3)])
@@ -65,11 +67,15 @@ def test_first_significant_difference_from_the_best_ends_the_top_group(noisy, to
 def test_holm_corrects_over_pairs_and_within_seeds():
     outcome_table = draw(np.random.default_rng(1), rows=4, difference=0.2, of_seed=0.1)
     comparison = compare_table(outcome_table)
-    assert [pair.loss.adjusted for pair in comparison.pairs] == holm([pair.loss.p for pair in comparison.pairs])
-    assert [pair.accuracy.adjusted for pair in comparison.pairs] == holm([pair.accuracy.p for pair in comparison.pairs])
-    ordered = outcome_table.select_rows([ROWS.index(row.key) for row in comparison.rows])
-    for seed, line in enumerate(wilcoxon(ordered).tolist()):
-        assert [pair.wilcoxon[seed] for pair in comparison.pairs] == pytest.approx(holm(line))
+    assert [pair.loss.adjusted for pair in comparison.pairs] == adjust_p_values_by_holm(
+        [pair.loss.p for pair in comparison.pairs]
+    )
+    assert [pair.accuracy.adjusted for pair in comparison.pairs] == adjust_p_values_by_holm(
+        [pair.accuracy.p for pair in comparison.pairs]
+    )
+    ordered = outcome_table.restrict_to_rows([ROWS.index(row.key) for row in comparison.rows])
+    for seed, line in enumerate(wilcoxon_p_values(ordered).tolist()):
+        assert [pair.wilcoxon[seed] for pair in comparison.pairs] == pytest.approx(adjust_p_values_by_holm(line))
 
 
 def test_differences_lie_in_their_intervals():
@@ -81,8 +87,8 @@ def test_differences_lie_in_their_intervals():
         assert pair.accuracy.mean == pytest.approx(first.accuracy - second.accuracy, abs=1e-6)
         assert pair.loss.low < pair.loss.mean < pair.loss.high
         assert pair.loss.mean <= 0
-        assert comparison.pair(pair.first, pair.second) is pair
-    assert comparison.pair(1, 0) is None
+        assert comparison.find_pair(pair.first, pair.second) is pair
+    assert comparison.find_pair(1, 0) is None
 
 
 def test_first_place_shares_sum_to_one():
@@ -112,9 +118,9 @@ def test_comparison_is_reproducible_by_seed():
 
 def test_order_of_input_rows_does_not_matter():
     outcome_table = three_levels()
-    turned = outcome_table.select_rows(range(5, -1, -1))
+    turned = outcome_table.restrict_to_rows(range(5, -1, -1))
     comparison = compare_table(outcome_table)
-    reordered_comparison = compare_rows(ROWS[5::-1], turned, Split.VALIDATION)
+    reordered_comparison = compare_all_pairs_of_rows(ROWS[5::-1], turned, Split.VALIDATION)
     assert [row.key for row in reordered_comparison.rows] == [row.key for row in comparison.rows]
     assert [pair.loss.p for pair in reordered_comparison.pairs] == pytest.approx(
         [pair.loss.p for pair in comparison.pairs], rel=1e-6

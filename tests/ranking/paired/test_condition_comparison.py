@@ -8,7 +8,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from bln_search.core.errors import DataError
-from bln_search.ranking.paired.condition_comparison import compare_conditions
+from bln_search.ranking.paired.condition_comparison import compare_rows_over_conditions
 from tests.ranking.conditions import draw_conditions
 from tests.ranking.tables import band
 
@@ -18,7 +18,7 @@ MEANS = [[0.0, 0.0], [0.5, 0.6], [0.6, 1.0], [1.5, 2.0]]
 @pytest.mark.parametrize("sizes", [(50, 50), (40, 70)])
 def test_one_family_covers_all_pairs_and_conditions(sizes):
     tables = draw_conditions(np.random.default_rng(0), sizes, MEANS)
-    comparison = compare_conditions(tables)
+    comparison = compare_rows_over_conditions(tables)
     families = [comparison.mean.p, *(part.p for part in comparison.by_condition)]
     expected = multipletests(np.concatenate(families), method="holm")[1]
     found = np.concatenate([comparison.mean_adjusted, *comparison.by_condition_adjusted])
@@ -29,7 +29,7 @@ def test_one_family_covers_all_pairs_and_conditions(sizes):
 
 def test_differences_are_students_tests_over_examples():
     tables = draw_conditions(np.random.default_rng(1), (60, 60), MEANS, shared=1.0)
-    comparison = compare_conditions(tables)
+    comparison = compare_rows_over_conditions(tables)
     for index, (first, second) in enumerate(zip(*comparison.pairs, strict=True)):
         losses = [table.losses[0].astype(np.float64) for table in tables]
         mean = (losses[0] + losses[1]) / 2
@@ -39,7 +39,7 @@ def test_differences_are_students_tests_over_examples():
 
 
 def test_letters_separate_rows_of_different_means():
-    comparison = compare_conditions(draw_conditions(np.random.default_rng(2), (80, 80), MEANS, noise=0.3))
+    comparison = compare_rows_over_conditions(draw_conditions(np.random.default_rng(2), (80, 80), MEANS, noise=0.3))
     letters = comparison.letters
     assert not set(letters[0]) & set(letters[3])
     index = comparison.pair_index(3, 0)
@@ -49,7 +49,7 @@ def test_letters_separate_rows_of_different_means():
 
 def test_one_condition_counts_once():
     tables = draw_conditions(np.random.default_rng(5), (50,), [[0.0], [0.3], [0.4]])
-    comparison = compare_conditions(tables)
+    comparison = compare_rows_over_conditions(tables)
     expected = multipletests(comparison.by_condition[0].p, method="holm")[1]
     np.testing.assert_allclose(comparison.mean_adjusted, expected)
 
@@ -57,7 +57,7 @@ def test_one_condition_counts_once():
 def test_other_rows_in_a_condition_are_an_error():
     first, second = (draw_conditions(np.random.default_rng(0), (20,), means)[0] for means in (MEANS, MEANS[:2]))
     with pytest.raises(DataError, match="same seeds and rows"):
-        compare_conditions([first, second])
+        compare_rows_over_conditions([first, second])
 
 
 @pytest.mark.parametrize(("sizes", "shared"), [((40, 40, 40), 1.0), ((30, 50, 40), 0.0)])
@@ -66,7 +66,7 @@ def test_equal_rows_rarely_differ_anywhere(sizes, shared, repetitions):
     rng = np.random.default_rng([*sizes, 7])
     alarms = 0
     for _ in range(repetitions):
-        comparison = compare_conditions(draw_conditions(rng, sizes, np.zeros((3, 3)), shared=shared))
+        comparison = compare_rows_over_conditions(draw_conditions(rng, sizes, np.zeros((3, 3)), shared=shared))
         adjusted = [comparison.mean_adjusted, *comparison.by_condition_adjusted]
         alarms += any((p < 0.05).any() for p in adjusted)
     assert alarms / repetitions <= band(0.05, repetitions)[1]

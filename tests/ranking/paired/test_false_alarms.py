@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.bootstrap import bootstrap_means, difference_intervals
-from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.ranking.paired.friedman import friedman
-from bln_search.ranking.statistics.intervals import holm, paired_t_p
+from bln_search.ranking.paired.bootstrap import bootstrap_difference_intervals, bootstrap_row_means
+from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.ranking.paired.friedman import friedman_test
+from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, paired_t_test_p_value
 from bln_search.ranking.statistics.letter_display import compact_letter_display
 from tests.ranking.tables import band, draw, significant_pairs
 
@@ -48,7 +48,7 @@ def crossed_rate(name, seeds, repetitions, metric):
     """Every case has draws of its own."""
     rng = np.random.default_rng([*name.encode(), seeds])
     tables = (draw(rng, seeds=seeds, **MODELS[name]) for _ in range(repetitions))
-    return np.mean([crossed_differences(table, metric).p[0] < ALPHA for table in tables])
+    return np.mean([crossed_anova_differences(table, metric).p[0] < ALPHA for table in tables])
 
 
 def bootstrap_rate(model, seeds, repetitions):
@@ -56,9 +56,9 @@ def bootstrap_rate(model, seeds, repetitions):
     alarms = 0
     for repetition in range(repetitions):
         outcome_table = draw(rng, seeds=seeds, examples=30, **model)
-        bootstrap = bootstrap_means(outcome_table, "loss", draws=200, random=repetition)[0]
-        low, high = difference_intervals(
-            bootstrap, crossed_differences(outcome_table, "loss"), outcome_table.pairs, seeds
+        bootstrap = bootstrap_row_means(outcome_table, "loss", draws=200, random=repetition)[0]
+        low, high = bootstrap_difference_intervals(
+            bootstrap, crossed_anova_differences(outcome_table, "loss"), outcome_table.row_pairs, seeds
         )
         alarms += not low[0] <= 0 <= high[0]
     return alarms / repetitions
@@ -147,7 +147,7 @@ def test_familywise_error_of_accuracies_that_rarely_differ(rows, seeds, examples
     for _ in range(repetitions):
         right = (rng.random((seeds, 1, examples)) < 0.5) ^ (rng.random((seeds, rows, examples)) < 0.01)
         outcome_table = OutcomeTable(np.zeros(right.shape, np.float32), right)
-        alarms += min(holm(crossed_differences(outcome_table, "accuracy").p.tolist())) < ALPHA
+        alarms += min(adjust_p_values_by_holm(crossed_anova_differences(outcome_table, "accuracy").p.tolist())) < ALPHA
     assert alarms / repetitions <= band(0.05, repetitions)[1]
 
 
@@ -157,7 +157,7 @@ def test_t_test_over_seed_means_exceeds_its_level(repetitions):
     alarms = 0
     for _ in range(repetitions):
         means = draw(rng, seeds=5, of_example=2.0).losses.mean(axis=2, dtype=np.float64)
-        alarms += paired_t_p((means[:, 0] - means[:, 1]).tolist()) < ALPHA
+        alarms += paired_t_test_p_value((means[:, 0] - means[:, 1]).tolist()) < ALPHA
     assert alarms / repetitions > 0.4
 
 
@@ -165,7 +165,7 @@ def test_percentile_bootstrap_of_three_seeds_exceeds_its_level(repetitions):
     rng = np.random.default_rng(4)
     alarms = 0
     for repetition in range(repetitions):
-        bootstrap = bootstrap_means(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition)[0].drawn
+        bootstrap = bootstrap_row_means(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition)[0].drawn
         low, high = np.quantile(bootstrap[:, 0] - bootstrap[:, 1], [0.025, 0.975])
         alarms += not low <= 0 <= high
     assert alarms / repetitions > 0.12
@@ -173,7 +173,7 @@ def test_percentile_bootstrap_of_three_seeds_exceeds_its_level(repetitions):
 
 def test_friedman_has_its_level_over_seeds(repetitions):
     rng = np.random.default_rng(5)
-    mean_ranks = [friedman(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * repetitions)]
+    mean_ranks = [friedman_test(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * repetitions)]
     rate = np.mean([result.p < ALPHA for result in mean_ranks])
     assert band(0.04, 2 * repetitions)[0] <= rate <= band(0.05, 2 * repetitions)[1]
     nemenyi_rate = np.mean([np.ptp(result.ranks) > result.critical_difference for result in mean_ranks])
@@ -184,4 +184,4 @@ def test_friedman_ignores_the_variance_of_shared_examples(repetitions):
     """It speaks of other seeds on these examples, not of other examples."""
     rng = np.random.default_rng(6)
     means = [draw(rng, seeds=10, rows=4, of_example=1.0).losses.mean(axis=2) for _ in range(repetitions)]
-    assert np.mean([friedman(mean_losses).p < ALPHA for mean_losses in means]) > 0.5
+    assert np.mean([friedman_test(mean_losses).p < ALPHA for mean_losses in means]) > 0.5

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.ranking.paired.per_seed_tests import mcnemar, permutation_test, wilcoxon
+from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.ranking.paired.per_seed_tests import mcnemar_p_values, permutation_p_values, wilcoxon_p_values
 from tests.ranking.tables import band, draw
 
 ALPHA = 0.05
@@ -47,13 +47,13 @@ def test_mcnemar_has_the_exact_binomial_level(difference):
     expected = mcnemar_rate(*exclusive_chances(difference), 40)
     outcome_tables = repeated(40, difference)
     low, top = band(expected, MANY)
-    assert low <= np.mean(mcnemar(outcome_tables) < ALPHA) <= top
+    assert low <= np.mean(mcnemar_p_values(outcome_tables) < ALPHA) <= top
     assert expected < ALPHA or difference > 0
 
 
 @pytest.mark.parametrize(("examples", "repetitions"), [(30, 600), (60, MANY), (300, MANY)])
 def test_wilcoxon_keeps_its_level(examples, repetitions):
-    rate = np.mean(wilcoxon(repeated(examples, repetitions=repetitions)) < ALPHA)
+    rate = np.mean(wilcoxon_p_values(repeated(examples, repetitions=repetitions)) < ALPHA)
     low, top = band(0.05, repetitions)
     assert low <= rate <= top
 
@@ -63,7 +63,7 @@ def test_wilcoxon_keeps_its_level_where_losses_are_tied():
     low, top = band(0.05, MANY)
     tied = OutcomeTable(np.round(outcome_tables.losses), outcome_tables.correct)
     assert (tied.losses[:, 0] == tied.losses[:, 1]).mean() > 0.2
-    assert low <= np.mean(wilcoxon(tied) < ALPHA) <= top
+    assert low <= np.mean(wilcoxon_p_values(tied) < ALPHA) <= top
 
 
 @pytest.mark.parametrize("noise", ["normal", "skewed"])
@@ -72,8 +72,8 @@ def test_sign_flips_keep_their_level(noise):
     rng = np.random.default_rng(1)
     rejections = []
     for block in range(MANY // 50):
-        outcome_table = draw(rng, seeds=50, rows=3, skewed=noise == "skewed", examples=40).select_rows([0, 2])
-        rejections.append(permutation_test(outcome_table, flips=399, random=block) <= ALPHA)
+        outcome_table = draw(rng, seeds=50, rows=3, skewed=noise == "skewed", examples=40).restrict_to_rows([0, 2])
+        rejections.append(permutation_p_values(outcome_table, flips=399, random=block) <= ALPHA)
     low, top = band(0.05, MANY)
     assert low <= np.mean(rejections) <= top
 
@@ -101,7 +101,7 @@ def test_crossed_test_has_the_power_of_noncentral_t(model, seeds, difference, re
     expected = stats.nct.sf(far, degrees, shift) + stats.nct.cdf(-far, degrees, shift)
     rng = np.random.default_rng(2)
     outcome_tables = (draw(rng, seeds=seeds, difference=difference, **model) for _ in range(repetitions))
-    observed = np.mean([crossed_differences(sample, "loss").p[0] < ALPHA for sample in outcome_tables])
+    observed = np.mean([crossed_anova_differences(sample, "loss").p[0] < ALPHA for sample in outcome_tables])
     low, top = band(expected, repetitions)
     assert 0.3 < expected < 0.97
     assert low - 0.05 <= observed <= top + 0.05

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
-from bln_search.core.records import Outcomes
+from bln_search.core.records import ExampleOutcomes
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.ranking.paired.per_layer_results import confirmed_difference, per_layer_result
-from bln_search.ranking.statistics.intervals import t_interval
+from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.ranking.paired.per_layer_results import combine_network_searches, compute_confirmed_difference
+from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.results.layer_searches import StoredLayerSearch
 from tests.search.layers.tables import choice, plain_space, space_of
@@ -34,7 +34,7 @@ def stored(records, spec=None, made_at=None):
 
 def result_of(searches, seeds=None):
     seeds = [search.seed for search in searches] if seeds is None else seeds
-    return per_layer_result(searches, batch_size=25, estimate=PopulationEstimate.FROZEN, seeds=seeds)
+    return combine_network_searches(searches, batch_size=25, estimate=PopulationEstimate.FROZEN, seeds=seeds)
 
 
 def three_records(**options):
@@ -49,7 +49,9 @@ def draw_records(seeds=4, examples=60, shift=0.0, seed=0):
     for number in range(seeds):
         base = of_example + 0.05 * draw.standard_normal() + 0.02 * draw.standard_normal(examples)
         chosen_losses = base + shift + 0.03 * draw.standard_normal(examples) + 0.01 * draw.standard_normal()
-        pairs = [Outcomes(losses.astype(np.float32), draw.random(examples) < 0.7) for losses in (chosen_losses, base)]
+        pairs = [
+            ExampleOutcomes(losses.astype(np.float32), draw.random(examples) < 0.7) for losses in (chosen_losses, base)
+        ]
         record = make_search_record(number, examples=(examples // 2, examples - examples // 2))
         records.append(dataclasses.replace(record, confirmed=pairs[0], confirmed_uniform=pairs[1]))
     return records
@@ -59,10 +61,10 @@ def draw_records(seeds=4, examples=60, shift=0.0, seed=0):
 @pytest.mark.parametrize("shift", [0.0, -0.2, 0.2])
 def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
     records = draw_records(seeds, shift=shift)
-    confirmed = confirmed_difference(records)
+    confirmed = compute_confirmed_difference(records)
     losses = np.stack([np.stack([record.confirmed.losses, record.confirmed_uniform.losses]) for record in records])
     correct = np.stack([np.stack([record.confirmed.correct, record.confirmed_uniform.correct]) for record in records])
-    expected = crossed_differences(OutcomeTable(losses, correct), "loss")
+    expected = crossed_anova_differences(OutcomeTable(losses, correct), "loss")
     assert confirmed.mean == pytest.approx(float((losses[:, 0] - losses[:, 1]).mean()), abs=1e-6)
     assert (confirmed.low, confirmed.high) == pytest.approx(
         (expected.mean[0] - expected.half[0], expected.mean[0] + expected.half[0])
@@ -74,11 +76,11 @@ def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
 
 
 def test_two_examples_suffice_for_a_difference():
-    assert math.isfinite(confirmed_difference(draw_records(2, examples=2)).high)
+    assert math.isfinite(compute_confirmed_difference(draw_records(2, examples=2)).high)
 
 
 def test_insignificant_difference_is_neither_better_nor_worse():
-    confirmed = confirmed_difference(draw_records(5))
+    confirmed = compute_confirmed_difference(draw_records(5))
     assert confirmed.low < 0 < confirmed.high
     assert not confirmed.is_better
     assert not confirmed.is_worse
@@ -92,23 +94,23 @@ def test_insignificant_difference_is_neither_better_nor_worse():
     ],
 )
 def test_different_examples_have_no_difference(records):
-    assert confirmed_difference(records) is None
+    assert compute_confirmed_difference(records) is None
 
 
 def test_row_is_the_mean_over_networks_with_its_interval():
     records = three_records()
     result = result_of(stored(records))
-    losses = np.stack([record.sums.mean_loss for record in records])
-    accuracies = np.stack([record.sums.accuracy for record in records])
+    losses = np.stack([record.sums.mean_loss_per_configuration for record in records])
+    accuracies = np.stack([record.sums.accuracy_per_configuration for record in records])
     order = np.argsort(losses.mean(0), kind="stable")[:100]
     assert [row.configuration for row in result.rows] == [
-        str(SPACE.configuration(SPACE.digits_at(int(index)))) for index in order
+        str(SPACE.configuration_of_digits(SPACE.digits_at_index(int(index)))) for index in order
     ]
     for index, row in zip(order, result.rows, strict=True):
-        loss, accuracy = t_interval(losses[:, index]), t_interval(accuracies[:, index])
+        loss, accuracy = mean_with_t_interval(losses[:, index]), mean_with_t_interval(accuracies[:, index])
         assert (row.loss, row.loss_half, row.networks) == pytest.approx((loss.mean, loss.half, 3))
         assert (row.accuracy, row.accuracy_half) == pytest.approx((accuracy.mean, accuracy.half))
-    assert result.best == result.rows[0]
+    assert result.best_row == result.rows[0]
 
 
 def test_uniform_rows_are_ordered_by_loss():
@@ -116,7 +118,9 @@ def test_uniform_rows_are_ordered_by_loss():
     result = result_of(stored(records))
     assert len(result.uniform) == 16
     means = {
-        str(code): np.mean([record.sums.mean_loss[SPACE.index(digits)] for record in records])
+        str(code): np.mean(
+            [record.sums.mean_loss_per_configuration[SPACE.index_of_digits(digits)] for record in records]
+        )
         for code, digits in uniform()
     }
     assert {row.configuration: row.loss for row in result.uniform} == pytest.approx(means)
@@ -124,7 +128,7 @@ def test_uniform_rows_are_ordered_by_loss():
 
 
 def uniform():
-    return SPACE.uniform_digits().items()
+    return SPACE.digits_by_uniform_configuration().items()
 
 
 def test_only_configurations_of_all_networks_have_rows():
@@ -132,11 +136,11 @@ def test_only_configurations_of_all_networks_have_rows():
     records = [make_search_record(seed, digits=[*uniform_digits, (0, 1), (9, 3 + seed)]) for seed in range(3)]
     result = result_of(stored(records, LayersSpec(search=LayerSearch.TPE)))
     assert {row.configuration for row in result.rows} == {
-        str(SPACE.configuration(digits)) for digits in [*uniform_digits, (0, 1)]
+        str(SPACE.configuration_of_digits(digits)) for digits in [*uniform_digits, (0, 1)]
     }
     columns = [list(map(tuple, record.sums.digits.tolist())).index((0, 1)) for record in records]
-    losses = [record.sums.mean_loss[column] for record, column in zip(records, columns, strict=True)]
-    row = next(row for row in result.rows if row.configuration == str(SPACE.configuration((0, 1))))
+    losses = [record.sums.mean_loss_per_configuration[column] for record, column in zip(records, columns, strict=True)]
+    row = next(row for row in result.rows if row.configuration == str(SPACE.configuration_of_digits((0, 1))))
     assert row.loss == pytest.approx(np.mean(losses))
     assert len(result.uniform) == 16
     assert not result.marginal
@@ -144,7 +148,7 @@ def test_only_configurations_of_all_networks_have_rows():
 
 def test_configuration_with_an_infinite_loss_has_no_row():
     records = three_records()
-    records[1].sums.losses[0, SPACE.index((0, 0))] = np.nan
+    records[1].sums.losses[0, SPACE.index_of_digits((0, 0))] = np.nan
     result = result_of(stored(records))
     assert "TTTT" not in {row.configuration for row in result.uniform}
     assert "TTTT.TTTT" not in {row.configuration for row in result.rows}
@@ -159,7 +163,7 @@ def test_effects_are_means_over_networks_that_have_them():
     ]
     first, second = result_of(stored(records)).effects
     assert (first.choice, first.statistic, first.loss, first.networks) == ("a", "E_B", 2.0, 2)
-    assert first.half == pytest.approx(t_interval([1.0, 3.0]).half)
+    assert first.half == pytest.approx(mean_with_t_interval([1.0, 3.0]).half)
     assert (second.loss, second.half, second.networks, second.excludes_zero) == (5.0, None, 1, False)
 
 
@@ -206,7 +210,7 @@ def test_network_has_its_choices_and_their_losses():
     assert network.accuracy == pytest.approx(record.confirmed.correct.mean())
     assert network.uniform_loss == pytest.approx(record.confirmed_uniform.losses.mean(), rel=1e-6)
     assert network.selection_bias == pytest.approx(network.loss - 0.25)
-    assert network.difference == pytest.approx(network.loss - network.uniform_loss)
+    assert network.difference_to_uniform == pytest.approx(network.loss - network.uniform_loss)
     assert (network.test_loss, network.test_accuracy, network.test_uniform_loss, network.test_uniform_accuracy) == (
         0.5,
         0.75,

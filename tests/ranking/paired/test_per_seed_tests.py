@@ -12,7 +12,13 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as of_statsmodels
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.per_seed_tests import FLIPS, mcnemar, per_seed_tests, permutation_test, wilcoxon
+from bln_search.ranking.paired.per_seed_tests import (
+    FLIPS,
+    mcnemar_p_values,
+    permutation_p_values,
+    run_per_seed_tests,
+    wilcoxon_p_values,
+)
 from tests.ranking.tables import draw
 
 
@@ -33,7 +39,7 @@ def tables(draw_from, most_examples=9, steps=4):
 
 def pairwise(outcome_table, values):
     """p of every seed and pair by a function of two rows, (S, P)."""
-    first, second = outcome_table.pairs
+    first, second = outcome_table.row_pairs
     return np.array(
         [
             [test(seed_values[row], seed_values[other_row]) for row, other_row in zip(first, second, strict=True)]
@@ -62,14 +68,14 @@ def enumerated(first, second):
 @given(tables())
 def test_mcnemar_equals_statsmodels_on_small_tables(outcome_table):
     expected = pairwise(outcome_table, [(seed_correct, statsmodels_mcnemar) for seed_correct in outcome_table.correct])
-    assert mcnemar(outcome_table) == pytest.approx(expected, abs=1e-12)
+    assert mcnemar_p_values(outcome_table) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("examples", [500, 10_000])
 def test_mcnemar_equals_statsmodels_on_many_examples(examples):
     outcome_table = draw(np.random.default_rng(0), seeds=2, rows=4, examples=examples, noise=0.3, difference=0.02)
     expected = pairwise(outcome_table, [(seed_correct, statsmodels_mcnemar) for seed_correct in outcome_table.correct])
-    assert mcnemar(outcome_table) == pytest.approx(expected, rel=1e-9)
+    assert mcnemar_p_values(outcome_table) == pytest.approx(expected, rel=1e-9)
     assert expected.min() < 0.01 < expected.max()
 
 
@@ -78,7 +84,7 @@ def test_mcnemar_equals_statsmodels_on_many_examples(examples):
 @given(tables())
 def test_wilcoxon_equals_scipy_on_few_examples(outcome_table):
     expected = pairwise(outcome_table, [(seed_losses, scipy_wilcoxon) for seed_losses in outcome_table.losses])
-    assert wilcoxon(outcome_table) == pytest.approx(expected, abs=1e-12)
+    assert wilcoxon_p_values(outcome_table) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("examples", [12, 25, 50])
@@ -91,7 +97,7 @@ def test_wilcoxon_is_exact_up_to_fifty_examples(examples):
             for seed_losses in outcome_table.losses
         ],
     )
-    assert wilcoxon(outcome_table) == pytest.approx(expected, rel=1e-12)
+    assert wilcoxon_p_values(outcome_table) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("examples", [51, 60, 1_000, 10_000])
@@ -109,7 +115,7 @@ def test_wilcoxon_of_many_examples_equals_scipy(examples, steps):
             for seed_losses in outcome_table.losses
         ],
     )
-    assert wilcoxon(outcome_table) == pytest.approx(expected, rel=1e-6)
+    assert wilcoxon_p_values(outcome_table) == pytest.approx(expected, rel=1e-6)
 
 
 @given(tables(most_examples=60, steps=2), st.integers(51, 60))
@@ -124,7 +130,7 @@ def test_wilcoxon_of_mostly_equal_losses_equals_scipy(outcome_table, examples):
             for seed_losses in outcome_table.losses
         ],
     )
-    assert wilcoxon(outcome_table) == pytest.approx(expected, rel=1e-6)
+    assert wilcoxon_p_values(outcome_table) == pytest.approx(expected, rel=1e-6)
 
 
 @given(tables())
@@ -132,7 +138,7 @@ def test_sign_flips_agree_with_complete_enumeration(outcome_table):
     """Within five standard deviations of so many random flips."""
     expected = pairwise(outcome_table, [(seed_losses, enumerated) for seed_losses in outcome_table.losses])
     error = np.sqrt(expected * (1 - expected) / FLIPS)
-    assert np.all(np.abs(permutation_test(outcome_table) - expected) <= 5 * error + 2 / FLIPS)
+    assert np.all(np.abs(permutation_p_values(outcome_table) - expected) <= 5 * error + 2 / FLIPS)
 
 
 def test_sign_flips_agree_with_exact_scipy():
@@ -141,7 +147,7 @@ def test_sign_flips_agree_with_exact_scipy():
     assert expected == pytest.approx(
         pairwise(outcome_table, [(seed_losses, enumerated) for seed_losses in outcome_table.losses])
     )
-    assert np.abs(permutation_test(outcome_table) - expected).max() <= 5 * np.sqrt(0.25 / FLIPS)
+    assert np.abs(permutation_p_values(outcome_table) - expected).max() <= 5 * np.sqrt(0.25 / FLIPS)
 
 
 @pytest.mark.parametrize("examples", [40, 300])
@@ -151,7 +157,7 @@ def test_sign_flips_agree_with_resampled_scipy(examples):
     )
     expected = pairwise(outcome_table, [(seed_losses, scipy_permutation) for seed_losses in outcome_table.losses])
     error = np.sqrt(2 * expected * (1 - expected) / FLIPS)
-    assert np.all(np.abs(permutation_test(outcome_table) - expected) <= 5 * error + 2 / FLIPS)
+    assert np.all(np.abs(permutation_p_values(outcome_table) - expected) <= 5 * error + 2 / FLIPS)
     assert expected.min() < 0.05 < expected.max()
 
 
@@ -168,20 +174,22 @@ def scipy_permutation(first, second):
 
 def test_smallest_p_is_one_over_the_number_of_flips():
     outcome_table = table(np.stack([np.zeros(40), np.ones(40)])[None])
-    assert permutation_test(outcome_table) == pytest.approx(1 / (1 + FLIPS))
-    assert permutation_test(outcome_table, flips=99) == pytest.approx(0.01)
+    assert permutation_p_values(outcome_table) == pytest.approx(1 / (1 + FLIPS))
+    assert permutation_p_values(outcome_table, flips=99) == pytest.approx(0.01)
 
 
 def test_flips_are_reproducible_by_seed():
     outcome_table = draw(np.random.default_rng(5), rows=3)
-    assert np.array_equal(permutation_test(outcome_table, random=1), permutation_test(outcome_table, random=1))
-    assert not np.array_equal(permutation_test(outcome_table, random=1), permutation_test(outcome_table, random=2))
+    assert np.array_equal(permutation_p_values(outcome_table, random=1), permutation_p_values(outcome_table, random=1))
+    assert not np.array_equal(
+        permutation_p_values(outcome_table, random=1), permutation_p_values(outcome_table, random=2)
+    )
 
 
 @pytest.mark.parametrize("examples", [2, 20, 60, 1_000])
 def test_identical_rows_have_p_one(examples):
     losses = np.random.default_rng(6).normal(size=(3, 1, examples))
-    p_values = per_seed_tests(table(np.repeat(losses, 3, axis=1)))
+    p_values = run_per_seed_tests(table(np.repeat(losses, 3, axis=1)))
     for p in (p_values.mcnemar, p_values.wilcoxon, p_values.permutation):
         assert p.shape == (3, 3)
         assert np.all(p == 1)
@@ -192,27 +200,27 @@ def test_single_differing_example_is_not_significant(examples):
     losses = np.random.default_rng(7).uniform(size=(1, 2, examples))
     losses[:, 1] = losses[:, 0]
     losses[0, 0, 0], losses[0, 1, 0] = 0.1, 0.9
-    p_values = per_seed_tests(table(losses))
+    p_values = run_per_seed_tests(table(losses))
     assert (p_values.mcnemar, p_values.permutation) == (1.0, 1.0)
     assert p_values.wilcoxon > 0.3
 
 
 def test_two_examples_are_never_significant():
-    p_values = per_seed_tests(table([[[0.0, 0.0], [9.0, 9.0]]]))
+    p_values = run_per_seed_tests(table([[[0.0, 0.0], [9.0, 9.0]]]))
     assert (p_values.mcnemar, p_values.wilcoxon) == (0.5, 0.5)
     assert p_values.permutation == pytest.approx(0.5, abs=0.05)
 
 
 def test_one_row_has_no_pairs():
-    p_values = per_seed_tests(table(np.zeros((3, 1, 60))))
+    p_values = run_per_seed_tests(table(np.zeros((3, 1, 60))))
     assert p_values.mcnemar.shape == p_values.wilcoxon.shape == p_values.permutation.shape == (3, 0)
 
 
 @pytest.mark.parametrize("far", [1e4, 1e8])
-@pytest.mark.parametrize("test", [mcnemar, wilcoxon, permutation_test])
+@pytest.mark.parametrize("test", [mcnemar_p_values, wilcoxon_p_values, permutation_p_values])
 def test_distant_row_does_not_change_other_pairs(test, far):
     outcome_table = draw(np.random.default_rng(0), seeds=2, rows=3, difference=0.5)
     losses = np.append(outcome_table.losses, far * (1 + outcome_table.losses[:, :1] ** 2), axis=1)
     beside = OutcomeTable(losses, losses < 0)
-    near_pairs = beside.pairs[1] < 3
+    near_pairs = beside.row_pairs[1] < 3
     np.testing.assert_array_equal(test(beside)[:, near_pairs], test(outcome_table))

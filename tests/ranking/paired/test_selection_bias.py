@@ -13,7 +13,7 @@ from scipy import stats
 
 from bench.selection_bias import AHEAD, EFFECTS, EQUAL, LOSSES, SEEDS, reported_bias, true_bias
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
+from bln_search.ranking.paired.bootstrap_selection_bias import estimate_selection_bias
 from tests.ranking.tables import draw
 from tests.support.tiers import latin, part
 
@@ -66,7 +66,7 @@ def test_two_rows_have_the_closed_form_expectation(seeds, difference):
     rng = np.random.default_rng(seeds)
     means = rng.normal(size=(1500, seeds, 2, 1)) + np.array([0.0, difference])[:, None]
     estimate = [
-        selection_bias(table_of(np.repeat(seed_means, 2, axis=2)), draws=100, random=index)
+        estimate_selection_bias(table_of(np.repeat(seed_means, 2, axis=2)), draws=100, random=index)
         for index, seed_means in enumerate(means)
     ]
     error = np.sqrt(2 / seeds)
@@ -81,7 +81,7 @@ def test_two_rows_have_the_closed_form_expectation(seeds, difference):
     )
 )
 def test_estimate_is_finite_and_never_negative(losses):
-    bias = selection_bias(table_of(losses), draws=20)
+    bias = estimate_selection_bias(table_of(losses), draws=20)
     assert np.isfinite(bias)
     assert bias >= 0
 
@@ -89,34 +89,38 @@ def test_estimate_is_finite_and_never_negative(losses):
 @pytest.mark.parametrize("draws", [1, 2, 3])
 def test_few_draws_use_one_draw_of_the_noise(draws):
     table = draw(np.random.default_rng(8), seeds=3, rows=4)
-    assert selection_bias(table, draws=draws) == selection_bias(table, draws=2) >= 0
+    assert estimate_selection_bias(table, draws=draws) == estimate_selection_bias(table, draws=2) >= 0
 
 
 @pytest.mark.parametrize("seeds", [1, 5])
 def test_one_row_has_no_selection_bias(seeds):
-    assert selection_bias(draw(np.random.default_rng(0), seeds=seeds, rows=1)) == 0
+    assert estimate_selection_bias(draw(np.random.default_rng(0), seeds=seeds, rows=1)) == 0
 
 
 def test_identical_rows_have_no_selection_bias():
     losses = draw(np.random.default_rng(0), seeds=3, rows=1).losses
-    assert selection_bias(table_of(np.repeat(losses, 4, axis=1))) == 0
+    assert estimate_selection_bias(table_of(np.repeat(losses, 4, axis=1))) == 0
 
 
 def test_common_losses_of_examples_do_not_matter():
     losses = draw(np.random.default_rng(3), seeds=3, rows=4, of_seed=0.2).losses.astype(np.float64)
     cost = 100 * np.random.default_rng(4).normal(size=losses.shape[2])
-    assert selection_bias(table_of(losses + cost)) == pytest.approx(selection_bias(table_of(losses)), rel=1e-3)
+    assert estimate_selection_bias(table_of(losses + cost)) == pytest.approx(
+        estimate_selection_bias(table_of(losses)), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_row_with_huge_losses_changes_nothing(seeds):
     losses = draw(np.random.default_rng(5), seeds=seeds, rows=4).losses
     enormous = 1e15 * np.random.default_rng(6).exponential(size=(seeds, 1, losses.shape[2]))
-    assert selection_bias(table_of(np.concatenate([losses, enormous], axis=1))) == selection_bias(table_of(losses))
+    assert estimate_selection_bias(table_of(np.concatenate([losses, enormous], axis=1))) == estimate_selection_bias(
+        table_of(losses)
+    )
 
 
 def test_estimate_is_reproducible_and_converged():
     outcome_table = draw(np.random.default_rng(7), seeds=3, rows=8, of_seed=0.3)
-    first, repeated, other_random = (selection_bias(outcome_table, random=random) for random in (0, 0, 1))
+    first, repeated, other_random = (estimate_selection_bias(outcome_table, random=random) for random in (0, 0, 1))
     assert first == repeated
     assert other_random == pytest.approx(first, rel=0.1)

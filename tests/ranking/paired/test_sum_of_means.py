@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.ranking.paired.sum_of_means import compare_sum_of_means
+from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
 from tests.ranking.tables import band, draw
 
 ALPHA = 0.05
@@ -46,7 +46,7 @@ def by_loop(sets):
 def test_a_sum_equals_the_formula(seeds, sizes):
     rng = np.random.default_rng([seeds, *sizes])
     sets = [rng.normal(0.2, 1.0, (seeds, 1, n)) + rng.normal(size=(1, 1, n)) for n in sizes]
-    result = compare_sum_of_means(sets)
+    result = compare_sums_of_means_with_zero(sets)
     strata = [sum(sets)] if len(set(sizes)) == 1 else sets
     mean, half, p = by_loop([values[:, 0] for values in strata])
     assert result.mean[0] == pytest.approx(mean, abs=1e-12)
@@ -57,9 +57,12 @@ def test_a_sum_equals_the_formula(seeds, sizes):
 @pytest.mark.parametrize("seeds", [1, 4])
 def test_one_set_is_the_crossed_analysis(seeds):
     table = draw(np.random.default_rng(0), seeds=seeds, rows=3, of_example=1.0)
-    first, second = table.pairs
+    first, second = table.row_pairs
     values = table.losses.astype(np.float64)
-    result, crossed = compare_sum_of_means([values[:, first] - values[:, second]]), crossed_differences(table, "loss")
+    result, crossed = (
+        compare_sums_of_means_with_zero([values[:, first] - values[:, second]]),
+        crossed_anova_differences(table, "loss"),
+    )
     for name in ("mean", "half", "p"):
         np.testing.assert_allclose(getattr(result, name), getattr(crossed, name), rtol=1e-8, atol=1e-14)
 
@@ -68,13 +71,15 @@ def test_clusters_are_students_test_over_examples():
     rng = np.random.default_rng(3)
     sets = [rng.normal(0.1, 1.0, (1, 1, 40)) for _ in range(3)]
     expected = stats.ttest_1samp(sum(sets)[0, 0], 0.0)
-    assert compare_sum_of_means(sets).p[0] == pytest.approx(expected.pvalue, rel=1e-6)
+    assert compare_sums_of_means_with_zero(sets).p[0] == pytest.approx(expected.pvalue, rel=1e-6)
 
 
 def test_shared_examples_do_not_count_twice():
     """The same images in two conditions: the mean over both is no more certain than that of one."""
     values = np.random.default_rng(4).normal(0.2, 1.0, (1, 1, 50))
-    assert compare_sum_of_means([values / 2, values / 2]).half == pytest.approx(compare_sum_of_means([values]).half)
+    assert compare_sums_of_means_with_zero([values / 2, values / 2]).half == pytest.approx(
+        compare_sums_of_means_with_zero([values]).half
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,5 +97,5 @@ def test_no_more_false_positives_than_the_level(sizes, shared, seeds, repetition
             / len(sizes)
             for n in sizes
         ]
-        alarms += compare_sum_of_means(sets).p[0] < ALPHA
+        alarms += compare_sums_of_means_with_zero(sets).p[0] < ALPHA
     assert alarms / repetitions <= band(ALPHA, repetitions)[1]

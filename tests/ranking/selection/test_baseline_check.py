@@ -9,9 +9,9 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import rank_rows
+from bln_search.ranking.leaderboard import rank_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, compare_with_class_prior
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, find_arms_no_better_than_prior
 
 BASELINE = ClassPriorBaseline(loss=0.7, accuracy=0.5)
 
@@ -26,13 +26,13 @@ def board(losses, ranked_on=Split.VALIDATION):
             state = EvaluationState.MEASURED if value is not None else EvaluationState.UNDEFINED
             accuracy = None if value is None else 0.25
             scored.append(TrialEvaluation(arm, seed, Evaluation(key, state, 9, value, accuracy, None)))
-    return rank_rows(scored, ranked_on)
+    return rank_evaluations(scored, ranked_on)
 
 
 @pytest.mark.parametrize("split", [Split.VALIDATION, Split.TEST])
 def test_every_arm_is_no_better(split):
     losses = {("bn", 0, "TT--"): 0.75, ("bn", 0, "FF--"): 0.9, ("ln", 0, "--FF"): 0.8}
-    check = compare_with_class_prior(board(losses, split), BASELINE)
+    check = find_arms_no_better_than_prior(board(losses, split), BASELINE)
     assert check == ArmsNoBetterThanPrior(
         arms=("bn", "ln"), all_arms=True, split=split, loss=0.75, accuracy=0.25, baseline=BASELINE
     )
@@ -40,27 +40,29 @@ def test_every_arm_is_no_better(split):
 
 def test_an_arm_with_one_better_row_is_not_reported():
     losses = {("bln", 0, "TTTT"): 0.69, ("bln", 0, "FFFF"): 0.9, ("bn", 0, "TT--"): 0.75, ("ln", 0, "--FF"): 0.72}
-    check = compare_with_class_prior(board(losses), BASELINE)
+    check = find_arms_no_better_than_prior(board(losses), BASELINE)
     assert (check.arms, check.all_arms, check.loss) == (("ln", "bn"), False, 0.72)
 
 
 def test_an_equal_loss_is_no_better():
-    assert compare_with_class_prior(board({("bn", 0, "TT--"): 0.7}), BASELINE) is not None
-    assert compare_with_class_prior(board({("bn", 0, "TT--"): 0.6999}), BASELINE) is None
+    assert find_arms_no_better_than_prior(board({("bn", 0, "TT--"): 0.7}), BASELINE) is not None
+    assert find_arms_no_better_than_prior(board({("bn", 0, "TT--"): 0.6999}), BASELINE) is None
 
 
 def test_the_mean_over_seeds_counts():
-    assert compare_with_class_prior(
+    assert find_arms_no_better_than_prior(
         board({("bn", 0, "TT--"): 0.6, ("bn", 1, "TT--"): 0.9}), BASELINE
     ).loss == pytest.approx(0.75)
-    assert compare_with_class_prior(board({("bn", 0, "TT--"): 0.6, ("bn", 1, "TT--"): 0.7}), BASELINE) is None
+    assert find_arms_no_better_than_prior(board({("bn", 0, "TT--"): 0.6, ("bn", 1, "TT--"): 0.7}), BASELINE) is None
 
 
 def test_rows_without_a_rank_are_ignored():
-    assert compare_with_class_prior(board({("bn", 0, "TT--"): None}), BASELINE) is None
-    assert compare_with_class_prior(board({("bn", 0, "TT--"): None, ("ln", 0, "--FF"): 0.8}), BASELINE).arms == ("ln",)
-    assert compare_with_class_prior(rank_rows([], Split.VALIDATION), BASELINE) is None
+    assert find_arms_no_better_than_prior(board({("bn", 0, "TT--"): None}), BASELINE) is None
+    assert find_arms_no_better_than_prior(board({("bn", 0, "TT--"): None, ("ln", 0, "--FF"): 0.8}), BASELINE).arms == (
+        "ln",
+    )
+    assert find_arms_no_better_than_prior(rank_evaluations([], Split.VALIDATION), BASELINE) is None
 
 
 def test_nothing_is_reported_without_a_baseline():
-    assert compare_with_class_prior(board({("bn", 0, "TT--"): 9.0}), None) is None
+    assert find_arms_no_better_than_prior(board({("bn", 0, "TT--"): 9.0}), None) is None

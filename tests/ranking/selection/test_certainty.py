@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from bln_search.core.enums import Split
-from bln_search.ranking.paired import compare_rows
-from bln_search.ranking.selection.certainty import LIKELY_SHARE, Certainty, certainty, num_additional_seeds
-from bln_search.ranking.selection.recommendation import recommend
+from bln_search.ranking.paired import compare_all_pairs_of_rows
+from bln_search.ranking.selection.certainty import (
+    LIKELY_SHARE,
+    Certainty,
+    assess_certainty_of_best_row,
+    find_num_additional_seeds,
+)
+from bln_search.ranking.selection.recommendation import recommend_row
 from tests.ranking.tables import ROWS, draw
 
 LIKELY_DIFFERENCE = 0.1
@@ -17,11 +22,11 @@ LIKELY_DIFFERENCE = 0.1
 
 def comparison_of(difference, seeds=5, of_seed=0.3, rows=2):
     table = draw(np.random.default_rng(1), rows=rows, seeds=seeds, of_seed=of_seed, examples=60, difference=difference)
-    return compare_rows(ROWS[:rows], table, Split.VALIDATION)
+    return compare_all_pairs_of_rows(ROWS[:rows], table, Split.VALIDATION)
 
 
 def certainty_of(comparison):
-    return certainty(recommend(comparison, {}), comparison)
+    return assess_certainty_of_best_row(recommend_row(comparison, {}), comparison)
 
 
 def test_significantly_better_than_every_row_is_clear():
@@ -43,8 +48,8 @@ def test_otherwise_it_is_undecided(difference, seeds):
 def test_additional_seeds_are_the_required_ones_less_the_present_ones():
     comparison = comparison_of(LIKELY_DIFFERENCE)
     assert comparison.required_seeds.seeds > 5
-    assert num_additional_seeds(comparison) == comparison.required_seeds.seeds - 5
+    assert find_num_additional_seeds(comparison) == comparison.required_seeds.seeds - 5
 
 
 def test_no_number_of_seeds_where_the_first_row_is_clear():
-    assert num_additional_seeds(comparison_of(20.0)) is None
+    assert find_num_additional_seeds(comparison_of(20.0)) is None

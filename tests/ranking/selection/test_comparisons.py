@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.method import Method
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.grouping import EvaluationSetting, losses_by_row, losses_by_setting
+from bln_search.ranking.grouping import EvaluationSetting, group_losses_by_row, group_losses_by_setting
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.ranking.selection.cross_study import match_rows
-from bln_search.ranking.selection.seed_t_test import top_group_p_values
-from bln_search.ranking.statistics.factorial_effects import factorial_effects
+from bln_search.ranking.selection.cross_study import match_rows_between_studies
+from bln_search.ranking.selection.seed_t_test import find_top_group_with_p_values
+from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
 
 FROZEN = PopulationEstimate.FROZEN
 BLN = all_configurations(Method.BLN)
@@ -34,7 +35,7 @@ def scored(code, seed, loss, split=Split.VALIDATION, estimate=FROZEN):
 
 def test_losses_by_row_has_measured_losses_of_the_split():
     evaluations = [scored("TTTT", 0, 0.5), scored("TTTT", 1, None), scored("TTTT", 0, 0.7, Split.TEST)]
-    assert losses_by_row(evaluations, Split.VALIDATION) == {row_key("TTTT"): {0: 0.5}}
+    assert group_losses_by_row(evaluations, Split.VALIDATION) == {row_key("TTTT"): {0: 0.5}}
 
 
 def test_configuration_without_population_has_every_estimate():
@@ -43,7 +44,7 @@ def test_configuration_without_population_has_every_estimate():
         row_key("TTTT", PopulationEstimate.EPOCH): {0: 0.2},
         row_key("FFFF", None): {0: 0.3},
     }
-    by_setting = losses_by_setting(losses)
+    by_setting = group_losses_by_setting(losses)
     assert list(by_setting) == [
         EvaluationSetting("bln", "", PopulationEstimate.EPOCH, 25),
         EvaluationSetting("bln", "", FROZEN, 25),
@@ -52,7 +53,7 @@ def test_configuration_without_population_has_every_estimate():
 
 
 def test_rows_without_population_have_their_own_evaluation_setting():
-    assert list(losses_by_setting({row_key("FFFF", None): {0: 0.3}})) == [EvaluationSetting("bln", "", None, 25)]
+    assert list(group_losses_by_setting({row_key("FFFF", None): {0: 0.3}})) == [EvaluationSetting("bln", "", None, 25)]
 
 
 def test_rows_within_seed_variance_are_in_the_top_group():
@@ -63,7 +64,7 @@ def test_rows_within_seed_variance_are_in_the_top_group():
         row_key("TTFF"): dict(enumerate(base + rng.normal(0.001, 0.01, 5))),
         row_key("FFFF", None): dict(enumerate(base + 0.5 + rng.normal(0, 0.01, 5))),
     }
-    sharing = top_group_p_values(losses)
+    sharing = find_top_group_with_p_values(losses)
     assert row_key("FFFF", None) not in sharing
     assert {row_key("TTTT"), row_key("TTFF")} <= set(sharing)
 
@@ -76,7 +77,7 @@ def test_top_group_has_adjusted_p_values_of_paired_t_tests():
     p = [stats.ttest_rel(table[row], table[order[0]]).pvalue for row in order[1:]]
     first, second = sorted((0, 1), key=p.__getitem__)
     adjusted = {first: min(1.0, 2 * p[first]), second: max(min(1.0, 2 * p[first]), p[second])}
-    result = top_group_p_values(losses)
+    result = find_top_group_with_p_values(losses)
     assert list(result) == [row_key(str(BLN[row])) for row in order]
     assert list(result.values()) == pytest.approx([1.0, adjusted[0], adjusted[1]])
 
@@ -87,7 +88,7 @@ def test_top_group_ends_before_the_first_significant_row():
         row_key("TTFF"): {0: 1.2, 1: 1.3, 2: 1.1},
         row_key("FFFF", None): {0: 1.0, 1: 3.0, 2: 1.5},
     }
-    assert list(top_group_p_values(losses)) == [row_key("TTTT")]
+    assert list(find_top_group_with_p_values(losses)) == [row_key("TTTT")]
 
 
 def test_top_group_excludes_equal_rows_at_the_level():
@@ -97,19 +98,19 @@ def test_top_group_excludes_equal_rows_at_the_level():
     for _ in range(400):
         table = rng.normal(size=(4, 6)) + rng.normal(size=6)
         losses = {row_key(str(BLN[row])): dict(enumerate(table[row])) for row in range(4)}
-        alarms += len(top_group_p_values(losses)) < 4
+        alarms += len(find_top_group_with_p_values(losses)) < 4
     assert alarms <= stats.binom.ppf(0.999, 400, 0.1)
 
 
 def test_one_seed_has_no_top_group():
-    assert top_group_p_values({row_key("TTTT"): {0: 0.1}}) is None
-    assert top_group_p_values({}) is None
+    assert find_top_group_with_p_values({row_key("TTTT"): {0: 0.1}}) is None
+    assert find_top_group_with_p_values({}) is None
 
 
 def test_effects_equal_least_squares_on_coded_switches():
     rng = np.random.default_rng(2)
     table = {configuration: {seed: float(rng.normal()) for seed in range(3)} for configuration in BLN}
-    effects = {effect.name: effect.loss_effect.mean for effect in factorial_effects(table)}
+    effects = {effect.name: effect.loss_effect.mean for effect in compute_factorial_effects(table)}
     columns = [(0,), (1,), (2,), (3,), *itertools.combinations(range(4), 2)]
     codes = np.array([[1 if letter == "T" else -1 for letter in str(configuration)] for configuration in BLN])
     design = np.column_stack([np.ones(16), *(codes[:, list(column)].prod(1) for column in columns)])
@@ -122,9 +123,12 @@ def test_effects_equal_least_squares_on_coded_switches():
 
 def test_effects_need_every_configuration():
     table = {configuration: {0: 1.0} for configuration in BLN[:-1]}
-    assert factorial_effects(table) is None
-    assert factorial_effects({}) is None
-    assert factorial_effects({**{configuration: {0: 1.0} for configuration in BLN[:-1]}, BLN[-1]: {1: 1.0}}) is None
+    assert compute_factorial_effects(table) is None
+    assert compute_factorial_effects({}) is None
+    assert (
+        compute_factorial_effects({**{configuration: {0: 1.0} for configuration in BLN[:-1]}, BLN[-1]: {1: 1.0}})
+        is None
+    )
 
 
 def test_effects_of_mbn_exclude_the_memory():
@@ -132,7 +136,7 @@ def test_effects_of_mbn_exclude_the_memory():
         configuration: {0: 1.0 if str(configuration).startswith("T") else 0.0}
         for configuration in all_configurations(Method.MBN)
     }
-    assert [(effect.name, effect.loss_effect.mean) for effect in factorial_effects(table)] == [
+    assert [(effect.name, effect.loss_effect.mean) for effect in compute_factorial_effects(table)] == [
         ("E_B", 1.0),
         ("Std_B", 0.0),
         ("E_B × Std_B", 0.0),
@@ -143,9 +147,9 @@ def test_studies_are_matched_by_configuration():
     first = {row_key("TTTT"): {0: 1.0, 1: 1.2}, row_key("FFFF", None): {0: 3.0}}
     second = {row_key("TTTT"): {0: 2.0, 1: 2.2}}
     third = {row_key("FFFF", None): {0: 2.0}, row_key("TTFF"): {0: 0.0}}
-    rows, result = match_rows([first, second, third], 10)
+    rows, result = match_rows_between_studies([first, second, third], 10)
     assert result == 2
-    assert match_rows([first, second, third], 1) == (rows[:1], 2)
+    assert match_rows_between_studies([first, second, third], 1) == (rows[:1], 2)
     assert [row.key for row in rows] == [row_key("TTTT"), row_key("FFFF", None)]
     assert rows[0].differences[1].mean == pytest.approx(1.0)
     assert rows[0].differences[0] is None
@@ -155,7 +159,9 @@ def test_studies_are_matched_by_configuration():
 
 def test_differences_are_paired_by_equal_seeds():
     first = {row_key("TTTT"): {0: 1.0, 1: 5.0}}
-    rows, _ = match_rows([first, {row_key("TTTT"): {0: 1.5, 1: 5.5}}, {row_key("TTTT"): {7: 1.5, 8: 5.5}}], 10)
+    rows, _ = match_rows_between_studies(
+        [first, {row_key("TTTT"): {0: 1.5, 1: 5.5}}, {row_key("TTTT"): {7: 1.5, 8: 5.5}}], 10
+    )
     paired, unpaired = rows[0].differences[1:]
     assert (paired.mean, paired.half) == (0.5, 0.0)
     assert unpaired.half > 10
@@ -163,16 +169,16 @@ def test_differences_are_paired_by_equal_seeds():
 
 def test_rows_of_the_first_study_come_first():
     first, second = {row_key("FFFF", None): {0: 3.0}}, {row_key("FFFF", None): {0: 3.0}, row_key("TTTT"): {0: 0.1}}
-    rows, _ = match_rows([first, second, second], 10)
+    rows, _ = match_rows_between_studies([first, second, second], 10)
     assert [str(row.key.configuration) for row in rows] == ["FFFF", "TTTT"]
 
 
 def test_rows_with_other_seeds_stay_in_the_top_group():
     losses = {row_key("TTTT"): {0: 1.0, 1: 1.01}, row_key("TTFF"): {1: 2.0, 2: 2.02}}
-    assert top_group_p_values(losses) == {row_key("TTTT"): 1.0, row_key("TTFF"): 1.0}
+    assert find_top_group_with_p_values(losses) == {row_key("TTTT"): 1.0, row_key("TTFF"): 1.0}
 
 
 def test_configuration_without_all_seeds_is_omitted():
     losses = {row_key("TTTT"): {0: 0.1}, row_key("TTFF"): {0: 2.0, 1: 2.0}}
-    (result,) = losses_by_setting(losses).values()
+    (result,) = group_losses_by_setting(losses).values()
     assert list(result) == [InferenceConfiguration("TTFF")]

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_by_row, deciding_conditions, regrets
+from bln_search.ranking.selection.condition_criteria import (
+    Criterion,
+    criterion_value_by_row,
+    deciding_condition_by_row,
+    regret_by_row_and_condition,
+)
 
 LOSSES = np.array([[1.0, 4.0, 2.0], [2.0, 3.0, 2.5], [1.5, 1.0, 9.0]])
 
@@ -23,16 +28,16 @@ def by_loop(losses, criterion):
 
 @pytest.mark.parametrize("criterion", Criterion)
 def test_values_equal_a_loop_over_the_definition(criterion):
-    assert criterion_by_row(LOSSES, criterion) == pytest.approx(by_loop(LOSSES, criterion))
+    assert criterion_value_by_row(LOSSES, criterion) == pytest.approx(by_loop(LOSSES, criterion))
 
 
 def test_the_best_row_of_a_condition_has_no_regret():
-    assert (regrets(LOSSES).min(axis=0) == 0).all()
+    assert (regret_by_row_and_condition(LOSSES).min(axis=0) == 0).all()
 
 
 @pytest.mark.parametrize(("criterion", "expected"), [(Criterion.WORST, [1, 1, 2]), (Criterion.REGRET, [1, 1, 2])])
 def test_deciding_condition_gives_the_value(criterion, expected):
-    deciding = deciding_conditions(LOSSES, criterion)
+    deciding = deciding_condition_by_row(LOSSES, criterion)
     assert deciding.tolist() == expected
-    source = regrets(LOSSES) if criterion is Criterion.REGRET else LOSSES
-    assert source[np.arange(3), deciding] == pytest.approx(criterion_by_row(LOSSES, criterion))
+    source = regret_by_row_and_condition(LOSSES) if criterion is Criterion.REGRET else LOSSES
+    assert source[np.arange(3), deciding] == pytest.approx(criterion_value_by_row(LOSSES, criterion))

@@ -11,9 +11,9 @@ from scipy import stats
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.paired.compare import compare_rows
+from bln_search.ranking.paired.compare import compare_all_pairs_of_rows
 from bln_search.ranking.paired.table import OutcomeTable
-from bln_search.ranking.selection.row_difference import compared_difference, difference_by_seeds
+from bln_search.ranking.selection.row_difference import compute_difference_over_seeds, find_compared_difference
 
 KEYS = [RowKey("bn", "", InferenceConfiguration(code), "frozen", 25) for code in ("TT--", "TF--", "FT--")]
 
@@ -22,13 +22,13 @@ KEYS = [RowKey("bn", "", InferenceConfiguration(code), "frozen", 25) for code in
 def comparison():
     rng = np.random.default_rng(0)
     losses = rng.random((3, 3, 40)).astype(np.float32) + np.array([0.0, 0.1, 0.6], np.float32)[None, :, None]
-    return compare_rows(KEYS, OutcomeTable(losses, losses < 0.7), Split.VALIDATION)
+    return compare_all_pairs_of_rows(KEYS, OutcomeTable(losses, losses < 0.7), Split.VALIDATION)
 
 
 def test_stored_difference_is_second_minus_first(comparison):
-    pair = comparison.pair(0, 2)
+    pair = comparison.find_pair(0, 2)
     first, second = comparison.rows[0].key, comparison.rows[2].key
-    difference = compared_difference(first, second, comparison)
+    difference = find_compared_difference(first, second, comparison)
     assert difference.mean == pytest.approx(comparison.rows[2].loss - comparison.rows[0].loss)
     assert (difference.low, difference.high) == (-pair.loss.high, -pair.loss.low)
     assert (difference.p, difference.adjusted) == (pair.loss.adjusted, True)
@@ -38,20 +38,23 @@ def test_stored_difference_is_second_minus_first(comparison):
 
 def test_reversed_order_has_the_opposite_sign(comparison):
     first, second = comparison.rows[0].key, comparison.rows[1].key
-    forward, backward = compared_difference(first, second, comparison), compared_difference(second, first, comparison)
+    forward, backward = (
+        find_compared_difference(first, second, comparison),
+        find_compared_difference(second, first, comparison),
+    )
     assert (backward.mean, backward.low, backward.high) == (-forward.mean, -forward.high, -forward.low)
     assert backward.p == forward.p
 
 
 def test_rows_outside_the_comparison_have_no_stored_difference(comparison):
     other = KEYS[0]._replace(batch_size=5)
-    assert compared_difference(KEYS[0], other, comparison) is None
-    assert compared_difference(KEYS[0], KEYS[1], None) is None
+    assert find_compared_difference(KEYS[0], other, comparison) is None
+    assert find_compared_difference(KEYS[0], KEYS[1], None) is None
 
 
 def test_difference_by_seeds_is_a_paired_t_test():
     first, second = {0: 0.50, 1: 0.60, 2: 0.55, 3: 0.58}, {0: 0.56, 1: 0.63, 2: 0.57, 3: 0.69}
-    difference = difference_by_seeds(first, second)
+    difference = compute_difference_over_seeds(first, second)
     expected = stats.ttest_rel(list(second.values()), list(first.values()))
     interval = expected.confidence_interval(0.95)
     assert difference.p == pytest.approx(expected.pvalue)
@@ -61,13 +64,13 @@ def test_difference_by_seeds_is_a_paired_t_test():
 
 
 def test_other_seeds_have_an_interval_without_p():
-    difference = difference_by_seeds({0: 0.5, 1: 0.6}, {2: 0.7, 3: 0.9})
+    difference = compute_difference_over_seeds({0: 0.5, 1: 0.6}, {2: 0.7, 3: 0.9})
     assert difference.mean == pytest.approx(0.25)
     assert difference.low < 0.25 < difference.high
     assert (difference.p, difference.paired, difference.is_significant) == (None, False, False)
 
 
 def test_one_seed_has_a_mean_alone():
-    difference = difference_by_seeds({0: 0.5}, {0: 0.7})
+    difference = compute_difference_over_seeds({0: 0.5}, {0: 0.7})
     assert difference.mean == pytest.approx(0.2)
     assert (difference.low, difference.high, difference.p) == (None, None, None)

@@ -10,11 +10,11 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import rank_rows
-from bln_search.ranking.paired import OutcomeTable, compare_rows
+from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.paired import OutcomeTable, compare_all_pairs_of_rows
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.ranking.selection.recommendation import Confidence, recommend
-from bln_search.ranking.selection.selected_row import evaluate_selected_row
+from bln_search.ranking.selection.recommendation import Confidence, recommend_row
+from bln_search.ranking.selection.selected_row import find_selected_row_performance
 from tests.ranking.comparisons import FROZEN, compared
 
 
@@ -28,11 +28,11 @@ def board(figures, ranked_on=Split.VALIDATION):
                 scored.append(
                     TrialEvaluation("bln", 0, Evaluation(key, EvaluationState.MEASURED, 9, loss, right, None))
                 )
-    return rank_rows(scored, ranked_on)
+    return rank_evaluations(scored, ranked_on)
 
 
 def test_selected_row_is_evaluated_on_the_other_split():
-    performance = evaluate_selected_row(
+    performance = find_selected_row_performance(
         board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9), "TFTT": (0.3, 0.6, 0.95)})
     )
     assert (performance.chosen_on, performance.reported_on, performance.ranked_rows) == (
@@ -51,22 +51,22 @@ def test_selected_row_is_evaluated_on_the_other_split():
 
 
 def test_best_row_on_both_splits_has_no_regret():
-    performance = evaluate_selected_row(board({"TTTT": (0.1, 0.2, 0.9), "FTTT": (0.2, 0.2, 0.9)}))
+    performance = find_selected_row_performance(board({"TTTT": (0.1, 0.2, 0.9), "FTTT": (0.2, 0.2, 0.9)}))
     assert (performance.other_rank, performance.regret, performance.accuracy_regret) == (1, 0, 0)
 
 
 def test_selection_on_test_is_reported_on_validation():
-    performance = evaluate_selected_row(board({"TTTT": (0.4, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9)}, Split.TEST))
+    performance = find_selected_row_performance(board({"TTTT": (0.4, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9)}, Split.TEST))
     assert (performance.reported_on, performance.loss, performance.other_loss) == (Split.VALIDATION, 0.3, 0.2)
 
 
 @pytest.mark.parametrize("figures", [{}, {"TTTT": (0.1, None, None)}])
 def test_missing_other_split_gives_no_evaluation(figures):
-    assert evaluate_selected_row(board(figures)) is None
+    assert find_selected_row_performance(board(figures)) is None
 
 
 def test_rows_without_the_other_split_are_not_counted():
-    performance = evaluate_selected_row(board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, None, None)}))
+    performance = find_selected_row_performance(board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, None, None)}))
     assert (performance.other_rank, performance.ranked_rows) == (1, 1)
 
 
@@ -82,7 +82,7 @@ def test_rows_without_the_other_split_are_not_counted():
     ],
 )
 def test_cheapest_deterministic_near_best_row_is_recommended(codes, different, expected):
-    recommendation = recommend(compared(*codes, different=different), {})
+    recommendation = recommend_row(compared(*codes, different=different), {})
     assert recommendation.configuration == expected
     assert recommendation.deterministic == expected.startswith("TT")
     assert recommendation.computed_statistics == expected.count("F")
@@ -100,7 +100,7 @@ def test_cheapest_deterministic_near_best_row_is_recommended(codes, different, e
     ],
 )
 def test_insignificant_difference_alone_is_not_near(options, near):
-    recommendation = recommend(compared("FFFF", "TTTT", **options), {})
+    recommendation = recommend_row(compared("FFFF", "TTTT", **options), {})
     assert (recommendation.configuration == "TTTT", recommendation.near_best_rows) == (near, 1 + near)
     assert recommendation.top_group_size == 2
     if not near:
@@ -113,27 +113,27 @@ def test_negative_losses_are_near_by_magnitude():
     """As of a score of one's own: the logarithm of a density."""
     comparison = compared("FFFF", "TTTT")
     below = tuple(row.model_copy(update={"loss": row.loss - 3}) for row in comparison.rows)
-    assert recommend(comparison.model_copy(update={"rows": below}), {}).configuration == "TTTT"
+    assert recommend_row(comparison.model_copy(update={"rows": below}), {}).configuration == "TTTT"
 
 
 def test_one_seed_has_an_excess_over_the_best_row():
-    recommendation = recommend(compared("FFFF", "FTTT", "TTFF"), {})
+    recommendation = recommend_row(compared("FFFF", "FTTT", "TTFF"), {})
     assert (recommendation.loss_above_best, recommendation.loss_above_best_upper) == pytest.approx((0.02, 0.025))
-    best = recommend(compared("TTTT", "FTTT"), {})
+    best = recommend_row(compared("TTTT", "FTTT"), {})
     assert (best.loss_above_best_upper, best.is_best) == (0, True)
-    assert recommend(compared("FFFF", "TTTT", seeds=1), {}).loss_above_best == pytest.approx(0.01)
+    assert recommend_row(compared("FFFF", "TTTT", seeds=1), {}).loss_above_best == pytest.approx(0.01)
 
 
 def test_per_slot_population_is_not_deterministic():
     comparison = compared("FFFF", "TTTT", "TTFF")
-    assert recommend(comparison, {}).configuration == "TTTT"
-    recommendation = recommend(comparison, {}, per_slot=True)
+    assert recommend_row(comparison, {}).configuration == "TTTT"
+    recommendation = recommend_row(comparison, {}, per_slot=True)
     assert (recommendation.configuration, recommendation.deterministic, recommendation.batch_sizes) == (
         "TTFF",
         True,
         None,
     )
-    assert recommend(compared("TTTT"), {}, per_slot=True).batch_sizes == (25,)
+    assert recommend_row(compared("TTTT"), {}, per_slot=True).batch_sizes == (25,)
 
 
 @pytest.mark.parametrize(
@@ -146,16 +146,16 @@ def test_per_slot_population_is_not_deterministic():
     ],
 )
 def test_confidence_needs_every_row_to_be_significantly_worse(comparison, confidence):
-    assert recommend(comparison, {}).confidence is confidence
+    assert recommend_row(comparison, {}).confidence is confidence
 
 
 def test_no_deterministic_row_gives_no_alternative():
-    recommendation = recommend(compared("FFFF", "FTTT"), {})
+    recommendation = recommend_row(compared("FFFF", "FTTT"), {})
     assert (recommendation.deterministic, recommendation.alternative) == (False, None)
 
 
 def test_deterministic_row_has_no_batch_sizes():
-    assert recommend(compared("TTTT"), {}).batch_sizes is None
+    assert recommend_row(compared("TTTT"), {}).batch_sizes is None
 
 
 def test_batch_sizes_are_those_near_the_best_row():
@@ -173,7 +173,7 @@ def test_batch_sizes_are_those_near_the_best_row():
         170: figures_at(170, [0.2, 0.21, 0.19], [0.1]),  # the other one did, all but once
         200: {},
     }
-    recommendation = recommend(compared("FTTT", "FFFF", different=("FFFF",)), sizes)
+    recommendation = recommend_row(compared("FTTT", "FFFF", different=("FFFF",)), sizes)
     assert recommendation.batch_sizes == (5, 25, 100, 170)
 
 
@@ -187,15 +187,15 @@ def test_kept_row_counts_significantly_better_rows(ahead, better):
         RowKey("network", "", InferenceConfiguration("FFFF"), None, 8),
         RowKey("network", "", InferenceConfiguration("TTFF"), PopulationEstimate.MOVING, 8),
     ]
-    comparison = compare_rows(keys, OutcomeTable(rows, np.ones(rows.shape, bool)), Split.VALIDATION)
-    recommendation = recommend(comparison, {}, current=keys[1])
+    comparison = compare_all_pairs_of_rows(keys, OutcomeTable(rows, np.ones(rows.shape, bool)), Split.VALIDATION)
+    recommendation = recommend_row(comparison, {}, current=keys[1])
     assert recommendation.key == keys[1]
     assert (recommendation.current.gain, recommendation.current.significantly_better) == (0, better)
 
 
 def test_gain_over_the_current_row_is_the_difference_with_its_interval():
     comparison = compared("TTTT", "FFFF", different=("FFFF",), step=0.5)
-    recommendation = recommend(comparison, {}, current=comparison.rows[1].key)
+    recommendation = recommend_row(comparison, {}, current=comparison.rows[1].key)
     assert recommendation.configuration == "TTTT"
     current = recommendation.current
     assert (current.gain, current.low, current.high) == pytest.approx((0.5, 0.495, 0.505))
@@ -210,12 +210,12 @@ def test_current_row_is_compared_with_each_other_row_only():
     losses[:, -1] += 1.0 + 0.15 * np.arange(-1, 2)[:, None]
     keys = [RowKey("network", "", InferenceConfiguration(code), None, 8) for code in codes]
     outcomes = OutcomeTable(losses.astype(np.float32), np.ones(losses.shape, bool))
-    comparison = compare_rows(keys, outcomes, Split.VALIDATION)
+    comparison = compare_all_pairs_of_rows(keys, outcomes, Split.VALIDATION)
     position = next(index for index, row in enumerate(comparison.rows) if row.key == keys[-1])
     pairs = [pair for pair in comparison.pairs if pair.second == position]
     adjusted = multipletests([pair.loss.p for pair in pairs], method="holm")[1]
     assert max(adjusted) < 0.05 < min(pair.loss.adjusted for pair in pairs)
-    recommendation = recommend(comparison, {}, current=keys[-1])
+    recommendation = recommend_row(comparison, {}, current=keys[-1])
     assert recommendation.key != keys[-1]
     assert recommendation.current.significantly_better == 5
     assert recommendation.current.gain == pytest.approx(1.0, abs=0.01)

@@ -10,9 +10,10 @@ import pytest
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
-from bln_search.core.configuration import InferenceConfiguration, Method, Statistic, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import PopulationEstimate
-from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS, eta_squared
+from bln_search.core.method import Method, Statistic
+from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS, variance_shares_of_factors
 
 ESTIMATES = (PopulationEstimate.FROZEN, PopulationEstimate.EPOCH)
 
@@ -51,13 +52,13 @@ def statsmodels_shares(table):
 @pytest.mark.parametrize("method", [method for method in Method if method.statistics])
 def test_shares_equal_statsmodels(method):
     table = values(method)
-    shares = {share.name: share.share for share in eta_squared(table)}
+    shares = {share.name: share.share for share in variance_shares_of_factors(table)}
     assert shares == pytest.approx(statsmodels_shares(table), abs=1e-12)
 
 
 @pytest.mark.parametrize("random", range(5))
 def test_shares_sum_to_one_in_decreasing_order(random):
-    shares = eta_squared(values(random=random))
+    shares = variance_shares_of_factors(values(random=random))
     assert sum(share.share for share in shares) == pytest.approx(1)
     factor_shares = [share.share for share in shares[:-2]]
     assert factor_shares == sorted(factor_shares, reverse=True)
@@ -66,14 +67,14 @@ def test_shares_sum_to_one_in_decreasing_order(random):
 
 def test_main_effect_is_the_share_of_its_switch():
     table = {key: float(str(key[0])[1] == "T") for key in values()}
-    first, *other_shares = eta_squared(table)
+    first, *other_shares = variance_shares_of_factors(table)
     assert (first.name, first.share) == ("Std_B", pytest.approx(1))
     assert [share.share for share in other_shares] == pytest.approx([0] * 8, abs=1e-15)
 
 
 def test_interaction_is_no_share_of_either_switch():
     table = {key: float(str(key[0])[0] == str(key[0])[2]) for key in values()}
-    shares = {share.name: share.share for share in eta_squared(table)}
+    shares = {share.name: share.share for share in variance_shares_of_factors(table)}
     assert shares[SWITCH_INTERACTIONS] == pytest.approx(1)
     assert shares["E_B"] == shares["E_F"] == pytest.approx(0)
 
@@ -81,21 +82,21 @@ def test_interaction_is_no_share_of_either_switch():
 def test_large_offset_changes_no_share():
     table = values()
     shifted = {key: value + 1e6 for key, value in table.items()}
-    assert [share.share for share in eta_squared(shifted)] == pytest.approx(
-        [share.share for share in eta_squared(table)], abs=1e-8
+    assert [share.share for share in variance_shares_of_factors(shifted)] == pytest.approx(
+        [share.share for share in variance_shares_of_factors(table)], abs=1e-8
     )
 
 
 def test_factors_with_one_level_are_omitted():
-    shares = eta_squared(values(Method.BN, ESTIMATES[:1], (25,), 3))
+    shares = variance_shares_of_factors(values(Method.BN, ESTIMATES[:1], (25,), 3))
     assert {share.name for share in shares} == {"E_B", "Std_B", "seed", SWITCH_INTERACTIONS, RESIDUAL}
-    shares = eta_squared(values(Method.BN, ESTIMATES[:1], (25,), 1))
+    shares = variance_shares_of_factors(values(Method.BN, ESTIMATES[:1], (25,), 1))
     assert {share.name for share in shares} == {"E_B", "Std_B", SWITCH_INTERACTIONS, RESIDUAL}
 
 
 def test_a_single_switch_has_no_interactions():
     table = {key: value for key, value in values(Method.BN).items() if str(key[0])[1] == "T"}
-    assert {share.name for share in eta_squared(table)} == {
+    assert {share.name for share in variance_shares_of_factors(table)} == {
         "E_B",
         "population estimate",
         "batch size",
@@ -107,19 +108,22 @@ def test_a_single_switch_has_no_interactions():
 def test_missing_value_gives_no_shares():
     table = values()
     for key in list(table)[::17]:
-        assert eta_squared({other_key: value for other_key, value in table.items() if other_key != key}) is None
+        assert (
+            variance_shares_of_factors({other_key: value for other_key, value in table.items() if other_key != key})
+            is None
+        )
 
 
 def test_infinite_value_counts_as_missing():
     table = values()
-    assert eta_squared(table | {next(iter(table)): float("nan")}) is None
+    assert variance_shares_of_factors(table | {next(iter(table)): float("nan")}) is None
 
 
 def test_incomplete_configurations_have_no_shares():
     table = {key: value for key, value in values().items() if key[0] != InferenceConfiguration("TTTT")}
-    assert eta_squared(table) is None
+    assert variance_shares_of_factors(table) is None
 
 
 def test_no_values_or_equal_values_have_no_shares():
-    assert eta_squared({}) is None
-    assert eta_squared(dict.fromkeys(values(), 0.25)) is None
+    assert variance_shares_of_factors({}) is None
+    assert variance_shares_of_factors(dict.fromkeys(values(), 0.25)) is None

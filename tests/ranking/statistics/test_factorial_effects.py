@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bln_search.core.configuration import Method, Statistic, all_configurations
-from bln_search.ranking.statistics.factorial_effects import factorial_effects
+from bln_search.core.configuration import all_configurations
+from bln_search.core.method import Method, Statistic
+from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
 
 BLN = all_configurations(Method.BLN)
 SUBSETS = [subset for count in (1, 2, 3, 4) for subset in itertools.combinations(range(4), count)]
@@ -28,20 +29,20 @@ def means(table):
 
 @pytest.mark.parametrize(("order", "counts"), [(1, [4]), (2, [4, 6]), (3, [4, 6, 4]), (4, [4, 6, 4, 1])])
 def test_four_switches_have_binomial_counts_of_effects(order, counts):
-    effect_orders = [len(effect.switches) for effect in factorial_effects(values(0), order)]
+    effect_orders = [len(effect.switches) for effect in compute_factorial_effects(values(0), order)]
     assert [effect_orders.count(count) for count in range(1, order + 1)] == counts
     assert len(effect_orders) == sum(counts)
 
 
 def test_default_order_is_two():
-    assert factorial_effects(values(1)) == factorial_effects(values(1), 2)
+    assert compute_factorial_effects(values(1)) == compute_factorial_effects(values(1), 2)
 
 
 def test_effects_of_every_order_equal_least_squares():
     table = values(2)
     design = np.column_stack([np.ones(16), *(CODES[:, list(subset)].prod(1) for subset in SUBSETS)])
     fitted = np.linalg.lstsq(design, means(table), rcond=None)[0][1:] * 2
-    effects = factorial_effects(table, 4)
+    effects = compute_factorial_effects(table, 4)
     assert [effect.size.mean for effect in effects] == pytest.approx(fitted.tolist())
     assert [effect.switches for effect in effects] == [
         tuple(list(Statistic)[index] for index in subset) for subset in SUBSETS
@@ -50,21 +51,21 @@ def test_effects_of_every_order_equal_least_squares():
 
 def test_effects_reconstruct_every_mean():
     table = values(3)
-    effect_means = np.array([effect.size.mean for effect in factorial_effects(table, 4)])
+    effect_means = np.array([effect.size.mean for effect in compute_factorial_effects(table, 4)])
     signs = np.column_stack([CODES[:, list(subset)].prod(1) for subset in SUBSETS])
     assert means(table).mean() + signs @ effect_means / 2 == pytest.approx(means(table), abs=1e-14)
 
 
 def test_squared_effects_sum_to_the_variance():
     table = values(4)
-    effect_means = [effect.size.mean for effect in factorial_effects(table, 4)]
+    effect_means = [effect.size.mean for effect in compute_factorial_effects(table, 4)]
     assert sum(size**2 for size in effect_means) / 4 == pytest.approx(means(table).var())
 
 
 def test_interaction_is_half_the_difference_of_effects():
     table = values(5)
     single = {sign: means(table)[CODES[:, 1] == sign] @ CODES[CODES[:, 1] == sign, 0] / 4 for sign in (1, -1)}
-    pair = next(effect for effect in factorial_effects(table) if effect.name == "E_B × Std_B")
+    pair = next(effect for effect in compute_factorial_effects(table) if effect.name == "E_B × Std_B")
     assert pair.size.mean == pytest.approx((single[1] - single[-1]) / 2)
 
 
@@ -72,7 +73,7 @@ def test_interval_is_students_t_over_seeds():
     table = values(6)
     by_seed = [CODES.prod(1) @ np.array([table[configuration][seed] for configuration in BLN]) / 8 for seed in range(5)]
     low, high = stats.t.interval(0.95, 4, np.mean(by_seed), stats.sem(by_seed))
-    last = factorial_effects(table, 4)[-1].size
+    last = compute_factorial_effects(table, 4)[-1].size
     assert (last.low, last.high) == pytest.approx((low, high))
 
 
@@ -82,10 +83,10 @@ def test_accuracies_have_effects_too():
         configuration: {seed: 1 - value / 10 for seed, value in by_seed.items()}
         for configuration, by_seed in table.items()
     }
-    pairs = zip(factorial_effects(table, 4), factorial_effects(accuracies, 4), strict=True)
+    pairs = zip(compute_factorial_effects(table, 4), compute_factorial_effects(accuracies, 4), strict=True)
     assert all(math.isclose(of_accuracy.size.mean, -of_loss.size.mean / 10) for of_loss, of_accuracy in pairs)
 
 
 def test_two_switches_have_three_effects_at_any_order():
     table = {configuration: {0: 1.0} for configuration in all_configurations(Method.BN)}
-    assert [effect.name for effect in factorial_effects(table, 4)] == ["E_B", "Std_B", "E_B × Std_B"]
+    assert [effect.name for effect in compute_factorial_effects(table, 4)] == ["E_B", "Std_B", "E_B × Std_B"]

@@ -10,32 +10,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bln_search.ranking.statistics.intervals import ConfidenceInterval, holm, paired_t_p, t_interval, welch_interval
-from bln_search.ranking.statistics.student_t import t_quantile, two_sided_p
+from bln_search.ranking.statistics.intervals import (
+    ConfidenceInterval,
+    adjust_p_values_by_holm,
+    mean_with_t_interval,
+    paired_t_test_p_value,
+    welch_interval,
+)
+from bln_search.ranking.statistics.student_t import t_quantile, two_sided_p_value
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 4))
 
 
 @given(st.floats(-60, 60, allow_nan=False), st.integers(1, 300))
 def test_two_sided_p_equals_scipy(t, degrees):
-    assert two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(abs(t), degrees), abs=1e-12)
+    assert two_sided_p_value(t, degrees) == pytest.approx(2 * stats.t.sf(abs(t), degrees), abs=1e-12)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 50, 299, 10_000])
 @pytest.mark.parametrize("t", [3.5, 6.0, 20.0, 200.0, 1e5, 1e9])
 def test_two_sided_p_in_the_tail_equals_scipy(t, degrees):
     """To 1e-300, behind which SciPy's is 0."""
-    assert two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-9, abs=1e-300)
+    assert two_sided_p_value(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-9, abs=1e-300)
 
 
 @pytest.mark.parametrize("t", [200.0, 1e9, 1e200])
 def test_two_sided_p_of_one_degree_is_cauchy(t):
-    assert two_sided_p(t, 1) == pytest.approx(2 / math.pi * math.atan(1 / t), rel=1e-12)
+    assert two_sided_p_value(t, 1) == pytest.approx(2 / math.pi * math.atan(1 / t), rel=1e-12)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 9])
 def test_p_of_an_infinite_t_is_zero(degrees):
-    assert two_sided_p(math.inf, degrees) == 0
+    assert two_sided_p_value(math.inf, degrees) == 0
 
 
 @given(st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]), st.integers(1, 300))
@@ -46,12 +52,12 @@ def test_quantile_equals_scipy(level, degrees):
 @pytest.mark.parametrize(("t", "degrees"), [(math.nan, 3), (1.0, 0), (1.0, -2)])
 def test_invalid_arguments_of_p_are_rejected(t, degrees):
     with pytest.raises(ValueError, match="Student's t"):
-        two_sided_p(t, degrees)
+        two_sided_p_value(t, degrees)
 
 
 @given(st.lists(NUMBERS, min_size=2, max_size=12))
 def test_interval_equals_scipy(values):
-    interval = t_interval(values)
+    interval = mean_with_t_interval(values)
     if np.ptp(values) == 0:
         assert interval.half == pytest.approx(0, abs=1e-9)
         return
@@ -60,7 +66,7 @@ def test_interval_equals_scipy(values):
 
 
 def test_one_value_has_no_interval():
-    interval = t_interval([0.5])
+    interval = mean_with_t_interval([0.5])
     assert (interval.mean, interval.low, interval.high, interval.excludes_zero) == (0.5, None, None, False)
 
 
@@ -96,17 +102,17 @@ def test_an_interval_excludes_zero_beyond_its_ends(mean, half, excludes_zero):
 @given(st.lists(NUMBERS, min_size=2, max_size=10, unique=True))
 def test_paired_p_equals_scipy(differences):
     expected = stats.ttest_1samp(differences, 0).pvalue
-    assert paired_t_p(differences) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert paired_t_test_p_value(differences) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def test_paired_p_of_equal_differences():
-    assert paired_t_p([0.0, 0.0]) == 1
-    assert paired_t_p([0.1, 0.1]) == 0
-    assert paired_t_p([0.1]) is None
+    assert paired_t_test_p_value([0.0, 0.0]) == 1
+    assert paired_t_test_p_value([0.1, 0.1]) == 0
+    assert paired_t_test_p_value([0.1]) is None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_equals_its_definition(values):
     order = np.argsort(values, kind="stable")
     stepped = np.maximum.accumulate([min(1, (len(values) - rank) * values[index]) for rank, index in enumerate(order)])
-    assert [holm(values)[index] for index in order] == pytest.approx(list(stepped))
+    assert [adjust_p_values_by_holm(values)[index] for index in order] == pytest.approx(list(stepped))

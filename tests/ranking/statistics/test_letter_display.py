@@ -8,7 +8,11 @@ import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bln_search.ranking.statistics.letter_display import compact_letter_display, maximal_groups, rank_intervals
+from bln_search.ranking.statistics.letter_display import (
+    compact_letter_display,
+    groups_without_difference,
+    rank_interval_of_each_row,
+)
 
 
 @st.composite
@@ -45,7 +49,7 @@ def test_groups_are_maximal_cliques(case):
     rows, different_pairs = case
     graph = nx.Graph(pair for pair in combinations(range(rows), 2) if pair not in different_pairs)
     graph.add_nodes_from(range(rows))
-    groups = maximal_groups(rows, different_pairs)
+    groups = groups_without_difference(rows, different_pairs)
     assert len(groups) == len(set(groups))
     assert set(groups) == {frozenset(clique) for clique in nx.find_cliques(graph)}
     assert groups == sorted(groups, key=sorted)
@@ -55,7 +59,7 @@ def test_groups_are_maximal_cliques(case):
 @given(rows_and_pairs())
 def test_groups_are_maximal(case):
     rows, different_pairs = case
-    for group in maximal_groups(rows, different_pairs):
+    for group in groups_without_difference(rows, different_pairs):
         for row in set(range(rows)) - group:
             assert any(tuple(sorted((row, member))) in different_pairs for member in group)
 
@@ -64,7 +68,7 @@ def test_groups_are_maximal(case):
 @given(rows_and_pairs())
 def test_rank_intervals_count_significant_differences(case):
     rows, different_pairs = case
-    for row, (lowest, highest) in enumerate(rank_intervals(rows, different_pairs)):
+    for row, (lowest, highest) in enumerate(rank_interval_of_each_row(rows, different_pairs)):
         better = sum(1 for other_row in range(row) if (other_row, row) in different_pairs)
         worse = sum(1 for other_row in range(row + 1, rows) if (row, other_row) in different_pairs)
         assert (lowest, highest) == (better + 1, rows - worse)
@@ -88,6 +92,6 @@ def test_after_z_groups_are_numbered():
 
 def test_too_many_groups_have_no_letters():
     """Each of several disjoint different pairs doubles the groups: eight give 256, nine 512."""
-    assert len(maximal_groups(16, {(2 * pair, 2 * pair + 1) for pair in range(8)})) == 256
-    assert maximal_groups(18, {(2 * pair, 2 * pair + 1) for pair in range(9)}) is None
+    assert len(groups_without_difference(16, {(2 * pair, 2 * pair + 1) for pair in range(8)})) == 256
+    assert groups_without_difference(18, {(2 * pair, 2 * pair + 1) for pair in range(9)}) is None
     assert compact_letter_display(18, {(2 * pair, 2 * pair + 1) for pair in range(9)}) is None

@@ -140,4 +140,4 @@ def test_legend_names_the_columns_that_are_present():
 def test_headings_are_no_wider_than_words_permit():
     column = Column("judged under", ("TTFF", "FFFF"))
     assert column.heading_lines == ["judged", "under"]
-    assert column.width == len("judged")
+    assert column.unfolded_width == len("judged")

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from bln_search.core.enums import Split
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
+from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reason_lines
 from tests.reports.leaderboards import make_board
 
 
@@ -28,7 +28,7 @@ def test_the_table_shows_figures_spread_and_reasons():
     assert "0.3125 ± 0.0884" in text
     assert "50.00" in text
     assert "undefined" in text
-    assert unranked_reasons(make_board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
+    assert unranked_reason_lines(make_board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
 
 
 def test_every_metric_is_shown_at_a_hundred_columns():

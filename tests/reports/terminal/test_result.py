@@ -11,9 +11,9 @@ from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
-from bln_search.ranking.selection.recommendation import recommend
+from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.ranking.study_effects import SettingEffects, SwitchEffect, VarianceShares
-from bln_search.reports.terminal.result import ResultLines
+from bln_search.reports.terminal.result import RenderableResultSummary
 from tests.ranking.comparisons import compared
 from tests.reports.selections import SELECTED
 
@@ -37,7 +37,7 @@ SHARES = VarianceShares(
 
 def analysis(*configurations, **more):
     comparison = compared(*(configurations or ("FFFF", "TTTT")))
-    recommendation = recommend(comparison, {})
+    recommendation = recommend_row(comparison, {})
     fields = {"selection": SELECTED, "effects": (EFFECTS,), "shares": (SHARES,), **more}
     return Analysis(comparison=comparison, recommendation=recommendation, **fields)
 
@@ -49,7 +49,7 @@ def printed(lines, width=80):
 
 
 def test_one_line_recommends_and_three_facts_follow():
-    _, headline, *facts = printed(ResultLines(analysis()), width=300).splitlines()
+    _, headline, *facts = printed(RenderableResultSummary(analysis()), width=300).splitlines()
     assert headline.startswith("Recommended: bln TTTT (frozen) – validation loss 1.0100")
     assert "0.0100 above the best row, independent of the mini-batch" in headline
     assert [fact[0] for fact in facts] == ["•"] * 3
@@ -60,12 +60,12 @@ def test_one_line_recommends_and_three_facts_follow():
     [(("TTTT", "FFFF"), "the lowest, independent of the mini-batch"), (("FFFF", "FTTT"), "depends on the mini-batch")],
 )
 def test_dependence_on_the_mini_batch_is_in_the_headline(configurations, dependence):
-    headline = printed(ResultLines(analysis(*configurations)), width=300).splitlines()[1]
+    headline = printed(RenderableResultSummary(analysis(*configurations)), width=300).splitlines()[1]
     assert headline.endswith(dependence)
 
 
 def test_facts_are_indented_and_fit_the_width():
-    lines = printed(ResultLines(analysis(), details=True)).splitlines()
+    lines = printed(RenderableResultSummary(analysis(), details=True)).splitlines()
     assert max(map(len, lines)) <= 80
     bullets = [line for line in lines if line.startswith(("• ", "  "))]
     assert any(line.startswith("  ") for line in bullets)
@@ -74,14 +74,14 @@ def test_facts_are_indented_and_fit_the_width():
 
 @pytest.mark.parametrize("details", [False, True])
 def test_statistics_are_details(details):
-    text = printed(ResultLines(analysis(), details=details), width=300)
+    text = printed(RenderableResultSummary(analysis(), details=details), width=300)
     assert ("Shares of the variance" in text) is details
     assert ("Effects of the switches" in text) is details
     assert ("Holm's correction" in text) is details
 
 
 def test_effects_are_those_of_single_switches():
-    text = printed(ResultLines(analysis(), details=True), width=300)
+    text = printed(RenderableResultSummary(analysis(), details=True), width=300)
     assert "-0.050 ± 0.010" in text
     assert "+0.0200" in text
     assert "9.0" not in text
@@ -92,12 +92,12 @@ def test_warnings_come_first():
     check = ArmsNoBetterThanPrior(
         arms=("bln",), all_arms=True, split=Split.VALIDATION, loss=0.75, accuracy=0.25, baseline=baseline
     )
-    lines = printed(ResultLines(analysis(no_better_than_class_prior=check)), width=400).splitlines()
+    lines = printed(RenderableResultSummary(analysis(no_better_than_class_prior=check)), width=400).splitlines()
     assert lines[1].startswith("Warning: No row is better")
     assert lines[2].startswith("Recommended: ")
 
 
 def test_a_study_whose_rows_are_not_compared_says_why():
-    text = printed(ResultLines(Analysis(reason="fewer than two rows are ranked")))
+    text = printed(RenderableResultSummary(Analysis(reason="fewer than two rows are ranked")))
     assert "• Rows are not compared: fewer than two rows are ranked." in text
     assert "Recommended" not in text

@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import RowKey
-from bln_search.reports.terminal.row_columns import row_identity_columns, significance_column
+from bln_search.reports.terminal.row_columns import group_letters_or_rank_range_column, row_identity_columns
 from tests.ranking.comparisons import compared
 
 
@@ -20,24 +20,24 @@ def rows(*letters, highest=4):
 
 
 def test_letters_are_shown_for_several_groups():
-    assert significance_column(rows("a", "ab", "bc", "c"), 1).cells == ["a", "ab", "bc", "c"]
+    assert group_letters_or_rank_range_column(rows("a", "ab", "bc", "c"), 1).cells == ["a", "ab", "bc", "c"]
 
 
 def test_one_group_needs_no_column():
     same = [row.model_copy(update={"lowest_rank": 1}) for row in rows("a", "a", "a", "a")]
-    assert significance_column(same, 1) is None
+    assert group_letters_or_rank_range_column(same, 1) is None
 
 
 @pytest.mark.parametrize("last", ["abcdefgh", "z(27)(28)", None])
 def test_letters_that_cannot_be_read_give_way_to_rank_ranges(last):
     letters = (None,) * 4 if last is None else ("a", "b", "c", last)
-    column = significance_column(rows(*letters), 1)
+    column = group_letters_or_rank_range_column(rows(*letters), 1)
     assert column.name == "rank range"
     assert column.cells == ["1–4", "2–4", "3–4", "4–4"]
 
 
 def test_rows_that_were_not_compared_have_empty_cells():
-    assert significance_column([*rows("a", "ab", "bc", "c"), None], 1).cells[-1] == ""
+    assert group_letters_or_rank_range_column([*rows("a", "ab", "bc", "c"), None], 1).cells[-1] == ""
 
 
 def key(code="TTTT", arm="bln", estimate=PopulationEstimate.FROZEN, batch_size=25):

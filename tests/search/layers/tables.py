@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from bench.support.loss_table import TableLossSource
-from bln_search.core.configuration import Method, all_configurations
-from bln_search.core.per_layer import ConfigurationChoice, ConfigurationSpace
+from bln_search.core.configuration import all_configurations
+from bln_search.core.method import Method
+from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationChoice
 
 
 def choice(name, layers, method="bln", max_options=None):
     """A choice of layers of one method, with its last `max_options` configurations."""
     configurations = all_configurations(Method(method))
     options = configurations if max_options is None else configurations[-max_options:]
-    return ConfigurationChoice(name, tuple(layers), tuple((code,) * len(layers) for code in options))
+    return LayerConfigurationChoice(name, tuple(layers), tuple((code,) * len(layers) for code in options))
 
 
 def space_of(*choices):
@@ -31,7 +32,7 @@ def additive(space, seed=0):
     """Mean losses in which every option of every choice adds its share, (configurations,)."""
     draw = np.random.default_rng(seed)
     table = np.ones(1)
-    for radix in space.radices:
+    for radix in space.num_options_per_choice:
         table = np.add.outer(table, draw.random(radix)).reshape(-1)
     return table
 

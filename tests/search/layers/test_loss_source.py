@@ -8,7 +8,7 @@ import torch
 
 from bench.support.loss_table import TableLossSource
 from bln_search.evaluation.tree.trie import digits_of_all_configurations
-from bln_search.search.layers.loss_source import NetworkLossSource
+from bln_search.search.layers.loss_source import CachedNetworkLossSource
 from tests.evaluation.tree.builders import draw_digits, make_evaluator
 from tests.search.layers.tables import additive, plain_space, table_source
 
@@ -20,9 +20,9 @@ class Counting:
         self.tree, self.requests = tree, []
         self.space, self.example_counts_by_batch = tree.space, tree.example_counts_by_batch
 
-    def loss_and_correct_sums(self, digits, batches):
+    def score_sums_by_batch(self, digits, batches):
         self.requests += [(row.tobytes(), batch) for row in digits for batch in batches]
-        return self.tree.loss_and_correct_sums(digits, batches)
+        return self.tree.score_sums_by_batch(digits, batches)
 
 
 @pytest.fixture
@@ -32,23 +32,23 @@ def counting():
 
 
 def test_losses_equal_the_evaluators_in_any_order(counting):
-    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 5).astype(np.uint8)
-    expected, _ = counting.tree.loss_and_correct_sums(digits, range(4))
+    source, digits = CachedNetworkLossSource(counting), draw_digits(counting.space, 5).astype(np.uint8)
+    expected, _ = counting.tree.score_sums_by_batch(digits, range(4))
     for batches in ([2, 0], [3, 1, 2], [0]):
         np.testing.assert_allclose(source.sum_losses(digits, batches), expected[:, batches], rtol=1e-12)
     np.testing.assert_allclose(source.sum_losses(digits[::-1], [1])[:, 0], expected[::-1, 1], rtol=1e-12)
 
 
 def test_padded_mini_batch_counts_its_own_examples(counting):
-    source = NetworkLossSource(counting)
+    source = CachedNetworkLossSource(counting)
     assert source.examples.tolist() == [6, 6, 6, 2]
     digits = draw_digits(counting.space, 1).astype(np.uint8)
-    (outcome,) = counting.tree.per_example_outcomes(digits)
+    (outcome,) = counting.tree.evaluate_per_example(digits)
     assert source.sum_losses(digits, [3])[0, 0] == pytest.approx(outcome.losses[18:].sum(), rel=1e-12)
 
 
 def test_losses_are_cached(counting):
-    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 6).astype(np.uint8)
+    source, digits = CachedNetworkLossSource(counting), draw_digits(counting.space, 6).astype(np.uint8)
     source.sum_losses(digits[:3], [0, 1])
     source.sum_losses(digits, [1, 2])
     source.sum_losses(np.concatenate([digits, digits]), [0, 1, 2])
@@ -58,22 +58,22 @@ def test_losses_are_cached(counting):
 
 
 def test_evaluations_count_examples(counting):
-    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 2).astype(np.uint8)
+    source, digits = CachedNetworkLossSource(counting), draw_digits(counting.space, 2).astype(np.uint8)
     source.sum_losses(digits, [0, 3])
-    assert source.evaluation_cost == pytest.approx(2 * 8 / 20)
+    assert source.cost_in_full_evaluations == pytest.approx(2 * 8 / 20)
     source.sum_losses(digits, [0, 1, 2, 3])
-    assert source.evaluation_cost == pytest.approx(2)
+    assert source.cost_in_full_evaluations == pytest.approx(2)
 
 
 def test_complete_sums_cover_all_mini_batches(counting):
-    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 4).astype(np.uint8)
+    source, digits = CachedNetworkLossSource(counting), draw_digits(counting.space, 4).astype(np.uint8)
     source.sum_losses(digits[:1], [0, 1])
     source.sum_losses(digits[1:], [0, 1])
     source.sum_losses(digits[1:], [2, 3])
-    rows, losses, correct = source.complete_sums()
+    rows, losses, correct = source.sums_of_complete_configurations()
     assert sorted(map(bytes, rows)) == sorted(map(bytes, digits[1:]))
     for row, loss, right in zip(rows, losses, correct, strict=True):
-        (outcome,) = counting.tree.per_example_outcomes(row[None])
+        (outcome,) = counting.tree.evaluate_per_example(row[None])
         assert loss.sum() == pytest.approx(outcome.losses.sum(), rel=1e-12)
         assert right.sum() == outcome.correct.sum()
 
@@ -83,20 +83,20 @@ def test_nan_losses_are_infinite(weight):
     tree = make_evaluator("mlp")
     with torch.no_grad():
         tree.network.layers[-1].weight[:, 0] = weight
-    source, digits = NetworkLossSource(tree), np.zeros((2, 2), np.uint8)
+    source, digits = CachedNetworkLossSource(tree), np.zeros((2, 2), np.uint8)
     assert np.isposinf(source.sum_losses(digits, [0, 1, 2, 3])).all()
-    assert np.isposinf(source.complete_sums()[1]).all()
+    assert np.isposinf(source.sums_of_complete_configurations()[1]).all()
 
 
 def test_loss_table_equals_the_network():
     tree = make_evaluator("mlp", n=20)
     every = digits_of_all_configurations(tree.space)
     table = TableLossSource(
-        tree.space, tree.loss_and_correct_sums(every, range(4))[0].T, np.array(tree.example_counts_by_batch)
+        tree.space, tree.score_sums_by_batch(every, range(4))[0].T, np.array(tree.example_counts_by_batch)
     )
     digits = draw_digits(tree.space, 20).astype(np.uint8)
     for batches in ([0, 1, 2, 3], [3, 1]):
-        expected = NetworkLossSource(tree).sum_losses(digits, batches)
+        expected = CachedNetworkLossSource(tree).sum_losses(digits, batches)
         np.testing.assert_allclose(table.sum_losses(digits, batches), expected, rtol=1e-12)
 
 

@@ -19,7 +19,7 @@ def objective(budget, batches=range(12)):
 
 
 def rows(*indices):
-    return np.array([SPACE.digits_at(index) for index in indices], np.uint8)
+    return np.array([SPACE.digits_at_index(index) for index in indices], np.uint8)
 
 
 def test_losses_are_means_over_examples():
@@ -44,7 +44,8 @@ def test_affordable_configurations_are_evaluated_before_the_end():
         budgeted.mean_losses(rows(10, 20, 30, 40, 50))
     assert (budgeted.spent, budgeted.remaining_evaluations) == (3, 0)
     assert budgeted.best.digits == min(
-        (SPACE.digits_at(index) for index in (10, 20, 30)), key=lambda digits: MEANS[SPACE.index(digits)]
+        (SPACE.digits_at_index(index) for index in (10, 20, 30)),
+        key=lambda digits: MEANS[SPACE.index_of_digits(digits)],
     )
     assert len(budgeted.mean_losses(rows(10, 20, 30))) == 3
     with pytest.raises(BudgetSpentError):
@@ -83,10 +84,10 @@ def test_partial_losses_of_evaluated_configurations_are_free():
 def test_commit_of_partial_losses_costs_nothing():
     budgeted = objective(2)
     budgeted.losses_by_mini_batch(rows(4, 5), range(12))
-    budgeted.record_mean_losses(rows(4, 5))
+    budgeted.record_paid_mean_losses(rows(4, 5))
     assert budgeted.spent == pytest.approx(2)
     assert budgeted.best.digits == min(
-        (SPACE.digits_at(4), SPACE.digits_at(5)), key=lambda digits: MEANS[SPACE.index(digits)]
+        (SPACE.digits_at_index(4), SPACE.digits_at_index(5)), key=lambda digits: MEANS[SPACE.index_of_digits(digits)]
     )
     assert budgeted.mean_losses(rows(4, 5)) == pytest.approx(objective(2).mean_losses(rows(4, 5)))
 
@@ -94,7 +95,7 @@ def test_commit_of_partial_losses_costs_nothing():
 def test_first_of_equal_configurations_stays_the_best():
     budgeted = BudgetedObjective(table_source(SPACE, np.ones(256), noise=0), range(12), 10)
     budgeted.mean_losses(rows(9, 3, 200))
-    assert [improvement.digits for improvement in budgeted.improvements] == [SPACE.digits_at(9)]
+    assert [improvement.digits for improvement in budgeted.improvements] == [SPACE.digits_at_index(9)]
 
 
 @given(st.lists(st.lists(st.integers(0, 255), min_size=1, max_size=8), max_size=20), st.floats(0, 40))

@@ -8,7 +8,7 @@ from scipy import stats
 
 from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.search.layers.objective import BudgetedObjective
-from bln_search.search.layers.racing import _not_worse_mask, _test_schedule, run_race
+from bln_search.search.layers.racing import _mask_of_not_worse_candidates, _mini_batch_counts_of_tests, run_race
 from tests.search.layers.tables import additive, plain_space, table_source
 
 
@@ -24,7 +24,7 @@ def drawn_means(candidates, batches, seed):
 def test_candidates_are_kept_unless_significantly_worse(candidates, batches, seed):
     means = drawn_means(candidates, batches, seed)
     leader = int(np.argmin(means.sum(1)))
-    is_kept = _not_worse_mask(means)
+    is_kept = _mask_of_not_worse_candidates(means)
     for candidate, row in enumerate(means):
         if candidate == leader:
             assert is_kept[candidate]
@@ -36,22 +36,22 @@ def test_candidates_are_kept_unless_significantly_worse(candidates, batches, see
 def test_nan_losses_are_dropped_if_others_remain():
     means = drawn_means(4, 6, 0)
     means[2, 3] = np.inf
-    assert not _not_worse_mask(means)[2]
-    assert _not_worse_mask(np.full((3, 6), np.inf)).all()
+    assert not _mask_of_not_worse_candidates(means)[2]
+    assert _mask_of_not_worse_candidates(np.full((3, 6), np.inf)).all()
 
 
 def test_equal_candidates_are_kept_and_constantly_worse_dropped():
     means = np.stack([np.arange(6.0), np.arange(6.0), np.arange(6.0) + 1])
-    assert _not_worse_mask(means).tolist() == [True, True, False]
+    assert _mask_of_not_worse_candidates(means).tolist() == [True, True, False]
 
 
 def test_one_mini_batch_drops_no_finite_candidate():
-    assert _not_worse_mask(np.array([[1.0], [2.0], [np.inf]])).tolist() == [True, True, False]
+    assert _mask_of_not_worse_candidates(np.array([[1.0], [2.0], [np.inf]])).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("batches", [1, 2, 4, 5, 6, 12, 480])
 def test_last_test_covers_every_mini_batch(batches):
-    schedule = _test_schedule(batches)
+    schedule = _mini_batch_counts_of_tests(batches)
     assert schedule == sorted(set(schedule))
     assert (schedule[0], schedule[-1]) == (min(5, batches), batches)
 
@@ -61,10 +61,12 @@ def test_race_finds_the_best_for_less_than_full_cost():
     means = additive(space)
     objective = BudgetedObjective(table_source(space, means), range(12), 10**4)
     draw = np.random.default_rng(0)
-    candidates = np.array([space.digits_at(index) for index in draw.choice(space.size, 60, replace=False)], np.uint8)
+    candidates = np.array(
+        [space.digits_at_index(index) for index in draw.choice(space.num_configurations, 60, replace=False)], np.uint8
+    )
     survivors = run_race(objective, candidates, draw)
-    indices = [space.index(row.tolist()) for row in candidates]
-    assert space.index(survivors[0].tolist()) == min(indices, key=means.__getitem__)
+    indices = [space.index_of_digits(row.tolist()) for row in candidates]
+    assert space.index_of_digits(survivors[0].tolist()) == min(indices, key=means.__getitem__)
     assert 1 <= len(survivors) <= 8
     assert objective.spent < 60
     losses = objective.mean_losses(survivors)

@@ -7,7 +7,7 @@ import pytest
 
 from bln_search.core.enums import LayerSearch
 from bln_search.search.layers.objective import BudgetedObjective
-from bln_search.search.layers.strategies import SearchOptions, search_configurations
+from bln_search.search.layers.strategies import StrategyOptions, search_within_budget
 from tests.search.layers.tables import additive, choice, plain_space, space_of, table_source
 
 SEARCHES = [kind for kind in LayerSearch if kind is not LayerSearch.EXACT]
@@ -41,13 +41,13 @@ class Recording(BudgetedObjective):
 def run_search(kind, budget, *, space=PLAIN, means=None, seed=0, **options):
     means = additive(space) if means is None else means
     objective = Recording(table_source(space, means), range(12), budget)
-    search_configurations(kind, objective, SearchOptions(seed=seed, **options))
+    search_within_budget(kind, objective, StrategyOptions(seed=seed, **options))
     return objective
 
 
 def share_better(space, means, objective):
     """The share of all configurations that are better than what was found."""
-    return float((means < means[space.index(objective.best.digits)]).mean())
+    return float((means < means[space.index_of_digits(objective.best.digits)]).mean())
 
 
 @pytest.mark.parametrize("table", range(4))
@@ -55,7 +55,7 @@ def share_better(space, means, objective):
 def test_beam_and_coordinate_find_the_best_of_additive_losses(kind, budget, table):
     means = additive(PLAIN, table)
     objective = run_search(kind, budget, means=means, restarts=1)
-    assert PLAIN.index(objective.best.digits) == int(np.argmin(means))
+    assert PLAIN.index_of_digits(objective.best.digits) == int(np.argmin(means))
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_the_budget_is_never_exceeded(kind, budget):
 @pytest.mark.parametrize("name", SPACES)
 def test_uniform_configurations_are_evaluated_first(kind, name):
     space = SPACES[name]
-    uniform = list(space.uniform_digits().values())
+    uniform = list(space.digits_by_uniform_configuration().values())
     objective = run_search(kind, 60, space=space)
     assert objective.order[: len(uniform)] == uniform
     assert objective.best.loss <= objective.mean_losses(np.array(uniform, np.uint8)).min()
@@ -104,11 +104,15 @@ def test_uniform_configurations_are_evaluated_first(kind, name):
 @pytest.mark.parametrize("name", SPACES)
 def test_every_search_of_any_space_ends(kind, name):
     space, means = SPACES[name], additive(SPACES[name])
-    budget = 90 if space.size > 20 and kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM) else 10**5
+    budget = (
+        90
+        if space.num_configurations > 20 and kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM)
+        else 10**5
+    )
     objective = run_search(kind, budget, space=space)
-    assert objective.spent <= min(budget, space.size) + 1e-9
-    if space.size <= 16 or kind in (LayerSearch.BEAM, LayerSearch.COORDINATE):
-        assert space.index(objective.best.digits) == int(np.argmin(means))
+    assert objective.spent <= min(budget, space.num_configurations) + 1e-9
+    if space.num_configurations <= 16 or kind in (LayerSearch.BEAM, LayerSearch.COORDINATE):
+        assert space.index_of_digits(objective.best.digits) == int(np.argmin(means))
 
 
 @pytest.mark.slow
@@ -127,7 +131,7 @@ def test_some_nan_losses_do_not_stop_a_search(kind, invalid_loss):
     means = additive(PLAIN)
     draw = np.random.default_rng(0)
     means[draw.random(len(means)) < 0.3] = invalid_loss
-    uniform = [PLAIN.index(digits) for digits in PLAIN.uniform_digits().values()]
+    uniform = [PLAIN.index_of_digits(digits) for digits in PLAIN.digits_by_uniform_configuration().values()]
     means[uniform[0]] = invalid_loss  # what comes first is no number either
     objective = run_search(kind, 150, means=means)
     assert np.isfinite(objective.best.loss)
@@ -135,7 +139,7 @@ def test_some_nan_losses_do_not_stop_a_search(kind, invalid_loss):
 
 @every_search
 def test_search_ends_when_all_losses_are_nan(kind):
-    objective = run_search(kind, 100, means=np.full(PLAIN.size, np.nan))
+    objective = run_search(kind, 100, means=np.full(PLAIN.num_configurations, np.nan))
     assert objective.spent <= 100
     assert objective.best.loss == np.inf
 
@@ -148,22 +152,22 @@ def test_wider_beam_evaluates_more():
 
 def test_beam_as_wide_as_the_space_finds_the_best():
     space = plain_space(2)
-    means = np.random.default_rng(0).random(space.size)
+    means = np.random.default_rng(0).random(space.num_configurations)
     objective = run_search(LayerSearch.BEAM, 10**5, space=space, means=means, width=256)
-    assert space.index(objective.best.digits) == int(np.argmin(means))
+    assert space.index_of_digits(objective.best.digits) == int(np.argmin(means))
 
 
 @pytest.mark.parametrize("table", range(8))
 @pytest.mark.parametrize("kind", [LayerSearch.COORDINATE, LayerSearch.BEAM])
 def test_coordinate_and_narrow_beam_end_in_a_local_minimum(kind, table):
-    means = np.random.default_rng(table).random(PLAIN.size)
+    means = np.random.default_rng(table).random(PLAIN.num_configurations)
     best = run_search(kind, 10**5, means=means, restarts=1, width=1).best.digits
-    for position, radix in enumerate(PLAIN.radices):
+    for position, radix in enumerate(PLAIN.num_options_per_choice):
         for digit in range(radix):
             neighbour = (*best[:position], digit, *best[position + 1 :])
-            assert means[PLAIN.index(best)] <= means[PLAIN.index(neighbour)]
+            assert means[PLAIN.index_of_digits(best)] <= means[PLAIN.index_of_digits(neighbour)]
 
 
 def test_coordinate_ends_with_ties():
-    objective = run_search(LayerSearch.COORDINATE, 10**5, means=np.ones(PLAIN.size))
+    objective = run_search(LayerSearch.COORDINATE, 10**5, means=np.ones(PLAIN.num_configurations))
     assert objective.spent < 500

@@ -74,8 +74,8 @@ def load_study(url):
 
 def ask(arm_sampler, key):
     trial = arm_sampler.ask()
-    arm_sampler.register(trial, key)
-    return Record(key, arm_sampler.point(trial))
+    arm_sampler.register_stored_point(trial, key)
+    return Record(key, arm_sampler.point_of_suggestion(trial))
 
 
 def states(url):
@@ -83,7 +83,7 @@ def states(url):
     return [trial.state.name for trial in study.trials]
 
 
-@pytest.mark.parametrize("sampler", [sampler for sampler in Sampler if sampler is not Sampler.GRID])
+@pytest.mark.parametrize("sampler", [sampler for sampler in Sampler if sampler not in (Sampler.GRID, Sampler.BRENT)])
 def test_every_sampler_suggests_points_of_the_space(url, sampler):
     arm_sampler = make_sampler(url, sampler=sampler)
     for step in range(6):
@@ -117,10 +117,10 @@ def test_several_objectives_have_a_pareto_front(url):
 def test_bad_trial_is_pruned_and_recorded_as_pruned(url):
     sampler = make_sampler(url, pruner=Pruner.ASHA)
     good_trial = ask(sampler, "good")
-    assert not any(sampler.should_stop("good", epoch, 0.1) for epoch in range(1, 10))
+    assert not any(sampler.report_loss_and_should_prune("good", epoch, 0.1) for epoch in range(1, 10))
     sampler.tell([good_trial])
     bad_trial = ask(sampler, "bad")
-    stops = [sampler.should_stop("bad", epoch, 5.0) for epoch in (1, 2, 3)]
+    stops = [sampler.report_loss_and_should_prune("bad", epoch, 5.0) for epoch in (1, 2, 3)]
     assert any(stops)
     bad_trial.state = TrialState.PRUNED
     sampler.tell([bad_trial])
@@ -155,7 +155,7 @@ def test_synchronization_restores_the_state_of_the_ledger(url):
     sampler.ask()  # never written down
     running.state = TrialState.RUNNING
     restarted = make_sampler(url)
-    restarted.synchronize([[finished], [running]])
+    restarted.restore_from_ledger([[finished], [running]])
     assert states(url) == ["COMPLETE", "RUNNING", "FAIL"]
     running.state = TrialState.FINISHED
     restarted.tell([running])
@@ -169,12 +169,12 @@ def test_lost_records_are_written_again(url, tmp_path):
         record.loss, record.losses = loss, {1: loss}
     other_url = f"sqlite:///{tmp_path / 'other_url.sqlite3'}"
     restarted = make_sampler(other_url, pruner="asha")
-    restarted.synchronize([[record] for record in records])
-    restarted.synchronize([[record] for record in records])
+    restarted.restore_from_ledger([[record] for record in records])
+    restarted.restore_from_ledger([[record] for record in records])
     study = load_study(other_url)
     assert [trial.value for trial in study.trials] == [3.0, 1.0, 2.0]
     assert study.trials[1].intermediate_values == {1: 1.0}
-    assert restarted.point(study.trials[2]) == records[2].parameters
+    assert restarted.point_of_suggestion(study.trials[2]) == records[2].parameters
 
 
 def test_later_success_replaces_a_failure(url):
@@ -183,7 +183,7 @@ def test_later_success_replaces_a_failure(url):
     record.state = TrialState.FAILED
     sampler.tell([record])
     record.state = TrialState.FINISHED
-    make_sampler(url).synchronize([[record]])
+    make_sampler(url).restore_from_ledger([[record]])
     assert states(url) == ["FAIL", "COMPLETE"]
 
 
@@ -198,7 +198,7 @@ def test_sampler_with_lost_records_does_not_start_over(url, tmp_path):
     sampler = make_sampler(url, sampler="random")
     records = [ask(sampler, f"key{step}") for step in range(25)]
     restarted = make_sampler(f"sqlite:///{tmp_path / 'other.sqlite3'}", sampler="random")
-    restarted.synchronize([[record] for record in records])
+    restarted.restore_from_ledger([[record] for record in records])
     following = [ask(restarted, f"new{step}").parameters for step in range(25)]
     assert not {str(point) for point in following} & {str(record.parameters) for record in records}
 
@@ -207,8 +207,8 @@ def test_random_points_lie_in_the_space_and_differ(url):
     sampler = make_sampler(url, sampler="gp")
     points = []
     for _ in range(5):
-        points.append(sampler.random_point())
-        sampler.reject(sampler.ask(points[-1]), "refused")
+        points.append(sampler.draw_random_point())
+        sampler.reject_suggestion(sampler.ask(points[-1]), "refused")
     assert len({str(point) for point in points}) == 5
     assert all(1e-4 <= point["training.learning_rate"] <= 1 for point in points)
     assert all(point["arm.memory"] in range(5, 41, 5) for point in points)

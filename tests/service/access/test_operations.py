@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.enums import Scope
-from service.openapi import openapi_document
+from service.openapi import get_openapi_document
 from tests.support.external_results import results_body
 from tests.support.service_world import body, study
 
@@ -65,7 +65,7 @@ BODIES = {
 def operations(app):
     return [
         (operation["operationId"], method.upper(), path)
-        for path, methods in openapi_document(app)["paths"].items()
+        for path, methods in get_openapi_document(app)["paths"].items()
         for method, operation in methods.items()
     ]
 
@@ -143,7 +143,7 @@ def test_lists_show_own_studies_and_all_to_an_admin(world):
 
 
 def test_positive_priority_needs_an_admin(world):
-    study_id = world.ledger.queue.submit(study(), "ada").study_id
+    study_id = world.ledger.queue.submit_study(study(), "ada").study_id
     path = f"/api/v1/studies/{study_id}"
     assert world.client().patch(path, json={"priority": 1}).status_code == 403
     assert world.client().patch(path, json={"priority": -1}).json()["priority"] == -1

@@ -70,7 +70,7 @@ class TestBrowser:
 
 def test_token_of_a_session_expires_with_the_token_behind_it(world):
     for behind, longest in ((None, None), (datetime.now(UTC) + timedelta(days=30), 30)):
-        secret = world.ledger.tokens.create("root", Scope.ADMIN, expires_at=behind)[0]
+        secret = world.ledger.tokens.create_token("root", Scope.ADMIN, expires_at=behind)[0]
         browser = world.client(None, Origin="http://testserver")
         browser.post("/api/v1/session", json={"token": secret})
         lasting = browser.post("/api/v1/tokens", json={"scope": "write"}).json()

@@ -208,7 +208,7 @@ def test_too_many_links_of_a_study_are_a_conflict(world, shared):
 def test_link_does_not_outlive_the_token_that_created_it(world):
     study_id = world.complete()
     soon = datetime.now(UTC) + timedelta(hours=1)
-    secret, _ = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=soon)
+    secret, _ = world.ledger.tokens.create_token("ada", Scope.WRITE, expires_at=soon)
     client = world.client(None, Authorization=f"Bearer {secret}")
     link = client.post(f"{STUDIES}/{study_id}/share-links", json={"days": 90}).json()
     assert datetime.fromisoformat(link["expires_at"]) <= soon

@@ -14,7 +14,7 @@ from bln_search.core.enums import Scope
 @pytest.mark.parametrize("end", ["revoked", "expired"])
 def test_revoked_or_expired_token_gives_no_access(world, end):
     expires = datetime.now(UTC) - timedelta(seconds=1) if end == "expired" else None
-    secret, info = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=expires)
+    secret, info = world.ledger.tokens.create_token("ada", Scope.WRITE, expires_at=expires)
     if end == "revoked":
         assert world.client("ada").delete(f"/api/v1/tokens/{info.id}").status_code == 204
     response = world.client(None).get("/api/v1/studies", headers={"Authorization": f"Bearer {secret}"})
@@ -51,7 +51,7 @@ def test_tokens_are_listed_in_pages_newest_first(world):
 
 def test_tokens_page_links_to_older_tokens(world):
     for number in range(30):
-        world.ledger.tokens.create("ada", Scope.READ, f"number {number}")
+        world.ledger.tokens.create_token("ada", Scope.READ, f"number {number}")
     client = world.client()
     first = client.get("/tokens").text
     assert "number 29<" in first
@@ -75,10 +75,10 @@ def test_wrong_tokens_are_rate_limited(world):
 
 
 def test_token_cannot_revoke_wider_or_create_longer_tokens(world):
-    wide, info = world.ledger.tokens.create("ada", Scope.ADMIN)
+    wide, info = world.ledger.tokens.create_token("ada", Scope.ADMIN)
     assert world.client().delete(f"/api/v1/tokens/{info.id}").status_code == 404
     expiry = datetime.now(UTC) + timedelta(days=1)
-    short_secret, _ = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=expiry)
+    short_secret, _ = world.ledger.tokens.create_token("ada", Scope.WRITE, expires_at=expiry)
     document = (
         world.client(None, Authorization=f"Bearer {short_secret}").post("/api/v1/tokens", json={"days": 30}).json()
     )
@@ -99,6 +99,6 @@ def test_all_tokens_of_an_account_are_revoked_at_once(world):
 
 
 def test_writer_revokes_no_admin_token_of_the_account(world):
-    wide, _ = world.ledger.tokens.create("ada", Scope.ADMIN)
+    wide, _ = world.ledger.tokens.create_token("ada", Scope.ADMIN)
     assert world.client().post("/api/v1/tokens/revoke", json={"account": "ada"}).json()["revoked"] == 2
     assert world.client(None, Authorization=f"Bearer {wide}").get("/api/v1/studies").status_code == 200

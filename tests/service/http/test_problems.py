@@ -153,7 +153,7 @@ def test_full_disk_reveals_no_path(world, client, monkeypatch):
     def full(*_given, **_how):
         raise StorageFullError("no disk space left to write the database sqlite:////srv/secret/ledger.sqlite3")
 
-    monkeypatch.setattr(type(world.ledger.queue), "submit", full)
+    monkeypatch.setattr(type(world.ledger.queue), "submit_study", full)
     problem = is_problem(client.post("/api/v1/studies", json=body("full")))
     assert (problem["status"], problem["type"]) == (507, "urn:bln-search:problem:storage-full")
     assert "secret" not in json.dumps(problem)

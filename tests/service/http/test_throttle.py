@@ -16,7 +16,7 @@ def test_requests_over_the_limit_per_second_are_delayed(monkeypatch):
 
     async def delayed(times):
         for _ in range(times):
-            await limiter.wait()
+            await limiter.wait_if_over_limit()
         return len(slept)
 
     clock = [7.0]

@@ -10,8 +10,8 @@ from sqlalchemy.exc import ProgrammingError
 
 from bln_search.core.errors import LedgerError
 from bln_search.settings import Settings
-from bln_search.storage.ledger import connect_ledger
-from service.monitoring.ledger_collector import checkpoint_usage, fullest_disk
+from bln_search.storage.ledger import connect_without_schema_check
+from service.monitoring.ledger_collector import count_checkpoint_files_and_bytes, find_fullest_disk_usage
 from tests.support.service_world import study
 
 
@@ -52,7 +52,7 @@ def test_metrics_without_a_study_are_zero(client):
 
 def test_results_and_waiting_studies_are_counted(world, client):
     world.complete()
-    world.ledger.queue.submit(study("waits"), "ada")
+    world.ledger.queue.submit_study(study("waits"), "ada")
     metrics = read_metrics(client)
     assert metrics["bln_search_records", ("record", "trial"), ("state", "finished")] == 2
     assert metrics["bln_search_records", ("record", "evaluation"), ("state", "measured")] == 60
@@ -91,8 +91,8 @@ def test_metrics_without_a_database_keep_the_other_figures(world, client, monkey
     def fail(*_):
         raise LedgerError("it is away")
 
-    monkeypatch.setattr(world.ledger.monitoring, "measure", fail)
-    monkeypatch.setattr(world.ledger.monitoring, "count_records", fail)
+    monkeypatch.setattr(world.ledger.monitoring, "measure_ledger_metrics", fail)
+    monkeypatch.setattr(world.ledger.monitoring, "count_records_by_kind_and_state", fail)
     metrics = read_metrics(client)
     assert metrics["bln_search_database_up",] == 0
     assert not [
@@ -103,7 +103,7 @@ def test_metrics_without_a_database_keep_the_other_figures(world, client, monkey
 
 def test_concurrent_scrapes_read_the_ledger_once(world, client, monkeypatch):
     reads = []
-    monkeypatch.setattr(world.ledger.monitoring, "count_records", lambda: reads.append(True) or {})
+    monkeypatch.setattr(world.ledger.monitoring, "count_records_by_kind_and_state", lambda: reads.append(True) or {})
     for _ in range(5):
         read_metrics(client)
     assert len(reads) == 1
@@ -113,31 +113,33 @@ def test_database_error_is_reported_as_a_metric(world, client, monkeypatch):
     def broken(*_arguments):
         raise ProgrammingError("SELECT", {}, Exception("no such column"))
 
-    monkeypatch.setattr(world.ledger.monitoring, "measure", broken)
+    monkeypatch.setattr(world.ledger.monitoring, "measure_ledger_metrics", broken)
     assert read_metrics(client)["bln_search_database_up",] == 0
 
 
 class TestDiskUsage:
     def test_only_checkpoint_files_are_counted(self, tmp_path):
         settings = Settings(home=tmp_path)
-        assert checkpoint_usage(settings) == (0, 0)
+        assert count_checkpoint_files_and_bytes(settings) == (0, 0)
         settings.checkpoint_store.write("one.safetensors", b"12345")
         (tmp_path / "checkpoints" / ".two.safetensors-unfinished").write_bytes(b"123")
-        connect_ledger(settings.database_url).checkpoints.claim_store(settings.checkpoint_store)
-        assert checkpoint_usage(settings) == (1, 5)
+        connect_without_schema_check(settings.database_url).checkpoints.write_ownership_marker_of_database(
+            settings.checkpoint_store
+        )
+        assert count_checkpoint_files_and_bytes(settings) == (1, 5)
 
     def test_usage_of_a_bucket_is_not_measured(self, tmp_path):
         """Its own service tells how much it holds, and it may be slow or away."""
         settings = Settings(home=tmp_path, checkpoints="s3://nowhere/at/all")
-        assert checkpoint_usage(settings) is None
-        size, _ = fullest_disk(settings)  # how much is free may be another figure a moment later
-        assert size == fullest_disk(Settings(home=tmp_path))[0]
+        assert count_checkpoint_files_and_bytes(settings) is None
+        size, _ = find_fullest_disk_usage(settings)  # how much is free may be another figure a moment later
+        assert size == find_fullest_disk_usage(Settings(home=tmp_path))[0]
 
     def test_smallest_free_space_counts_even_of_missing_folders(self, tmp_path, monkeypatch):
         rooms = {tmp_path: (1000, 700, 300), tmp_path / "other": (5000, 4800, 200)}
         (tmp_path / "other").mkdir()
         usage = namedtuple("usage", "total used free")
         monkeypatch.setattr("bln_search.core.files.disk.shutil.disk_usage", lambda path: usage(*rooms[path]))
-        assert fullest_disk(Settings(home=tmp_path / "not" / "yet")) == (1000, 300)
+        assert find_fullest_disk_usage(Settings(home=tmp_path / "not" / "yet")) == (1000, 300)
         settings = Settings(home=tmp_path, checkpoints=str(tmp_path / "other" / "kept"))
-        assert fullest_disk(settings) == (5000, 200)
+        assert find_fullest_disk_usage(settings) == (5000, 200)

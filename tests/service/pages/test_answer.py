@@ -66,9 +66,9 @@ def test_answer_is_requested_again_until_the_analysis_exists(world, ada):
 
 
 def test_running_study_has_no_recommendation_yet(world, ada):
-    number = world.queue.submit(study("half"), "ada").study_id
-    world.ledger.studies.start(number, lambda _: True, "host/1/0")
-    for trial in world.ledger.trials.list_open(number):
+    number = world.queue.submit_study(study("half"), "ada").study_id
+    world.ledger.studies.lease_and_start(number, lambda _: True, "host/1/0")
+    for trial in world.ledger.trials.list_open_trials(number):
         finish_trial(world.ledger, trial)
     answer = ada.get(f"/studies/{number}/parts/answer").text
     assert "provisional" in answer
@@ -83,7 +83,7 @@ def test_running_study_has_no_recommendation_yet(world, ada):
     ],
 )
 def test_complete_study_without_usable_networks_says_so(world, ada, trial_states, kind):
-    number = world.queue.submit(study("poor"), "ada").study_id
+    number = world.queue.submit_study(study("poor"), "ada").study_id
     set_state(world, number, "complete")
     with write_session(world.ledger.database.engine) as session:
         for seed, state in enumerate(trial_states):
@@ -97,7 +97,7 @@ def test_complete_study_without_usable_networks_says_so(world, ada, trial_states
 
 
 def test_failed_study_shows_its_reason_first(world, ada):
-    number = world.queue.submit(study("broken"), "ada").study_id
+    number = world.queue.submit_study(study("broken"), "ada").study_id
     set_state(world, number, "failed", "the data set is missing: run `bln-search data fetch mnist` <b>")
     page = ada.get(f"/studies/{number}").text
     assert "<code>bln-search data fetch mnist</code> &lt;b&gt;" in page
@@ -106,14 +106,14 @@ def test_failed_study_shows_its_reason_first(world, ada):
 
 
 def test_waiting_study_without_a_worker_says_so_to_everybody(world, ada):
-    number = world.queue.submit(study("waiting"), "ada").study_id
+    number = world.queue.submit_study(study("waiting"), "ada").study_id
     assert "banner worker" in ada.get(f"/studies/{number}").text
     heartbeat(world)
     assert "banner worker" not in ada.get(f"/studies/{number}").text
 
 
 def test_study_is_repeated_with_more_seeds(world, ada):
-    number = world.queue.submit(study("again", seeds=(0, 2)), "ada").study_id
+    number = world.queue.submit_study(study("again", seeds=(0, 2)), "ada").study_id
     page = ada.get(f"/studies/{number}/repeat?seeds=3").text
     text = unescape(page[page.index("<textarea") : page.index("</textarea>")].split(">", 1)[1])
     assert parse_study(text).seeds == (0, 2, 1, 3, 4)
@@ -123,7 +123,7 @@ def test_study_is_repeated_with_more_seeds(world, ada):
 
 
 def test_row_is_fine_tuned_in_a_new_study(world, ada):
-    number = world.queue.submit(study("again", seeds=(0, 2)), "ada").study_id
+    number = world.queue.submit_study(study("again", seeds=(0, 2)), "ada").study_id
     address = f"/studies/{number}/fine-tune?arm=bln&configuration="
     page = ada.get(f"{address}TTFF").text
     text = unescape(page[page.index("<textarea") : page.index("</textarea>")].split(">", 1)[1])
@@ -137,7 +137,7 @@ def test_row_is_fine_tuned_in_a_new_study(world, ada):
 
 
 def test_study_file_is_the_submitted_study(world, ada):
-    number = world.queue.submit(study("file"), "ada").study_id
+    number = world.queue.submit_study(study("file"), "ada").study_id
     response = ada.get(f"/studies/{number}/study.yaml")
     assert response.headers["content-type"].startswith("application/yaml")
     assert parse_study(response.text).digest == study("file").digest

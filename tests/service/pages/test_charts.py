@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import re
 
 import pytest
@@ -11,7 +13,8 @@ from bln_search.worker.analysis import compute_analysis
 from service.pages.chart_catalog import CHARTS
 from service.pages.rendering import plotly_script
 from tests.support.sampled_study import complete_sampled_study
-from tests.support.service_world import study
+from tests.support.service_world import RUNNER, start_study, study
+from tests.support.then_trained_study import RATE, RATES, complete_then_trained_study, objective
 
 
 def shown(text):
@@ -24,6 +27,8 @@ def assert_shown_charts_have_figures(root, number):
     names = shown(text)
     figures = {name: root.get(f"/studies/{number}/charts/{name}.json").json()["figure"] for name in CHARTS}
     assert {name for name, figure in figures.items() if figure} == set(names)
+    types = {trace["type"] for figure in figures.values() if figure for trace in figure["data"]}
+    assert types <= {"scatter", "bar"}  # of which the small script consists
     missing = text.partition('<details class="missing"')[2]
     assert [entry.title in missing for entry in CHARTS.values()] == [name not in names for name in CHARTS]
     return names
@@ -43,8 +48,26 @@ def test_search_has_its_own_group(world, root):
     assert '<a href="#search">Search</a>' in root.get(f"/studies/{number}/charts").text
 
 
+def test_search_before_full_trainings_is_drawn_from_the_objective_of_its_trials(world, root):
+    number = complete_then_trained_study(world.ledger, "then_trained", "ada")
+    assert {"importance", "points"} <= set(assert_shown_charts_have_figures(root, number))
+    rows = csv.DictReader(io.StringIO(root.get(f"/studies/{number}/charts/points.csv").text))
+    values = {float(row[RATE]): float(row["running training loss (search)"]) for row in rows}
+    assert values == pytest.approx({rate: objective(rate) for rate in RATES})
+    figure = root.get(f"/studies/{number}/charts/importance.json").json()["figure"]
+    assert figure["data"][0]["y"] == [RATE]
+
+
 def test_waiting_study_has_no_chart(world, root):
-    number = world.ledger.queue.submit(study("waiting"), "ada").study_id
+    number = world.ledger.queue.submit_study(study("waiting"), "ada").study_id
+    assert assert_shown_charts_have_figures(root, number) == []
+
+
+def test_study_without_a_trained_epoch_has_no_chart(world, root):
+    number, trials = start_study(world.ledger, "diverged", "ada")
+    for trial in trials:
+        world.ledger.attempts.record_divergence(world.ledger.attempts.claim_trial(trial.id, RUNNER), "not finite")
+    world.ledger.studies.finish_run(number, runner=RUNNER)
     assert assert_shown_charts_have_figures(root, number) == []
 
 
@@ -64,14 +87,14 @@ def test_charts_that_the_evaluation_setting_governs_are_marked(world, root):
 
 @pytest.mark.parametrize(("accepted", "encoding"), [("gzip, br", "br"), ("gzip;q=1.0", "gzip"), ("identity", None)])
 def test_script_has_the_smallest_accepted_encoding(tmp_path, monkeypatch, accepted, encoding):
-    (tmp_path / "plotly-cartesian-1.2.3.min.js.gz").write_bytes(gzip.compress(b"/** script"))
-    (tmp_path / "plotly-cartesian-1.2.3.min.js.br").write_bytes(b"compressed")
+    (tmp_path / "plotly-basic-1.2.3.min.js.gz").write_bytes(gzip.compress(b"/** script"))
+    (tmp_path / "plotly-basic-1.2.3.min.js.br").write_bytes(b"compressed")
     monkeypatch.setattr(plotly_script, "_FOLDER", tmp_path)
-    plotly_script._compressed.cache_clear()
-    response = plotly_script.plotly_response(accepted)
-    plotly_script._compressed.cache_clear()
+    plotly_script._find_compressed_script.cache_clear()
+    response = plotly_script.make_plotly_script_response(accepted)
+    plotly_script._find_compressed_script.cache_clear()
     assert response.headers.get("content-encoding") == encoding
-    assert plotly_script.plotly_version() == "cartesian-1.2.3"
+    assert plotly_script.get_plotly_script_version() == "basic-1.2.3"
     if encoding is None:
         assert response.body == b"/** script"
 
@@ -79,9 +102,9 @@ def test_script_has_the_smallest_accepted_encoding(tmp_path, monkeypatch, accept
 def test_complete_script_is_delivered_where_the_small_one_is_missing(tmp_path, monkeypatch):
     (tmp_path / "plotly.min.js").write_bytes(b"/** complete")
     monkeypatch.setattr(plotly_script, "_FOLDER", tmp_path)
-    monkeypatch.setattr(plotly_script, "_complete_script", lambda: tmp_path / "plotly.min.js")
-    plotly_script._compressed.cache_clear()
-    plain, packed = (plotly_script.plotly_response(accepted) for accepted in ("", "br, gzip"))
-    plotly_script._compressed.cache_clear()
+    monkeypatch.setattr(plotly_script, "_complete_script_file", lambda: tmp_path / "plotly.min.js")
+    plotly_script._find_compressed_script.cache_clear()
+    plain, packed = (plotly_script.make_plotly_script_response(accepted) for accepted in ("", "br, gzip"))
+    plotly_script._find_compressed_script.cache_clear()
     assert plain.body == gzip.decompress(packed.body) == b"/** complete"
     assert packed.headers["content-encoding"] == "gzip"

@@ -25,6 +25,21 @@ def test_verdict_compares_each_study_with_the_first(world, root, studies):
     assert "Rows that both have" in verdicts
 
 
+def test_verdict_counts_rows_that_the_page_does_not_show(root, studies, monkeypatch):
+    path = f"/compare?study={studies[0]}&study={studies[1]}"
+
+    def counts(page):
+        return re.search(r"(\d+) lower \(\d+ significantly\) and (\d+) higher", page).groups()
+
+    whole = root.get(path).text
+    monkeypatch.setattr("service.pages.compare._MAX_ROWS", 1)
+    short = root.get(path).text
+    assert short.count('<tr><td><span class="switches"') == 1
+    assert counts(short) == counts(whole)
+    monkeypatch.setattr("service.pages.compare._MAX_TESTED_ROWS", 2)
+    assert "The first 2 rows that both have" in root.get(path).text
+
+
 def test_differing_keys_are_shown_with_each_value(root, studies):
     text = root.get("/compare", params={"study": studies}).text
     table = text.partition("What differs")[2].partition("</section>")[0]

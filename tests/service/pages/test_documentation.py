@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from docs.hooks import add_anchors
-from service.pages.rendering.documentation import Documentation
+from service.pages.rendering.documentation import DocumentationFiles
 
 SCRIPT = 'document.title = "x"'
 
@@ -23,7 +23,7 @@ def client(tmp_path):
     )
     (tmp_path / "404.html").write_text("nothing here")
     (tmp_path / "own.js").write_text("1")
-    return TestClient(Starlette(routes=[Mount("/docs", Documentation(tmp_path))]))
+    return TestClient(Starlette(routes=[Mount("/docs", DocumentationFiles(tmp_path))]))
 
 
 def policy(response):

@@ -6,7 +6,7 @@ import pytest
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.formatting import format_interval
+from bln_search.reports.formatting import format_interval, format_signed, format_signed_interval
 from service.pages.rendering import labels
 
 
@@ -18,11 +18,22 @@ from service.pages.rendering import labels
         (ConfidenceInterval(0.45678, None, 1), 1, "0.4568"),
         (ConfidenceInterval(123.4, 55.0, 3), 1, "123 ± 55"),
         (ConfidenceInterval(1.0, 0.0, 3), 1, "1.0000 ± 0"),
+        (ConfidenceInterval(-1e-17, 0.0, 3), 1, "0.0000 ± 0"),
+        (ConfidenceInterval(-1e-17, 1e-17, 3), 1, "0.0000 ± 0"),
+        (ConfidenceInterval(-0.004, 0.31, 3), 1, "0.00 ± 0.31"),
         (None, 1, "–"),
     ],
 )
 def test_numbers_are_rounded_to_their_uncertainty(interval, factor, expected):
     assert format_interval(interval, factor) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0.25, "+0.2500"), (-0.25, "-0.2500"), (-1e-9, "0.0000"), (0.0, "0.0000"), (4e-5, "0.0000")]
+)
+def test_difference_that_is_rounded_to_zero_has_no_sign(value, expected):
+    assert format_signed(value) == expected
+    assert format_signed_interval(ConfidenceInterval(value, None, 1)) == expected
 
 
 @pytest.mark.parametrize(

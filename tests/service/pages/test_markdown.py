@@ -60,7 +60,7 @@ def test_no_script_and_nothing_foreign_is_rendered(text):
 
 def test_page_and_fragment_show_the_notes(world):
     study_id = world.complete()
-    world.queue.update(study_id, {"notes": "**strong** <i>text</i>", "title": "a <b>", "tags": ["x"]})
+    world.queue.update_study_metadata(study_id, {"notes": "**strong** <i>text</i>", "title": "a <b>", "tags": ["x"]})
     root = world.client("root", Scope.ADMIN, **HTML_HEADERS)
     for path in (f"/studies/{study_id}", f"/studies/{study_id}/parts/details"):
         text = root.get(path).text

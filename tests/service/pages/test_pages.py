@@ -19,6 +19,7 @@ PAGES = (
     "/compare",
     "/configurations",
     "/configurations?method=none",
+    "/configurations?method=ap2",
     "/tokens",
     "/settings",
 )
@@ -74,6 +75,14 @@ def test_invalid_address_has_an_error_page(world, root):
         assert response.status_code == status, path
         assert response.headers["content-type"].startswith("text/html"), path
         assert "List of studies" in response.text
+        assert "^" not in response.text, path  # no regular expression
+
+
+@pytest.mark.parametrize("page", ["", "/leaderboard", "/charts", "/trials", "/share"])
+def test_every_page_of_a_study_shows_its_edited_title(world, root, page):
+    number = world.complete()
+    world.ledger.queue.update_study_metadata(number, {"title": "An edited title"})
+    assert "An edited title" in root.get(f"/studies/{number}{page}").text
 
 
 def test_invalid_parameters_find_no_study(world, root):
@@ -125,11 +134,11 @@ def test_similar_points_have_distinct_labels(world, root):
 
 
 def test_arms_with_different_missing_seeds_have_pages(world, root):
-    number = world.ledger.queue.submit(
+    number = world.ledger.queue.submit_study(
         study("uneven", seeds=(0, 1, 2), arms="[{method: bln}, {method: ln}]"), "ada"
     ).study_id
-    world.ledger.studies.start(number, lambda _: True, "host/1/0")
-    for trial in world.ledger.trials.list_open(number):
+    world.ledger.studies.lease_and_start(number, lambda _: True, "host/1/0")
+    for trial in world.ledger.trials.list_open_trials(number):
         if (trial.spec.arm.label, trial.spec.seed) in (("bln", 0), ("ln", 2)):
             world.ledger.attempts.record_divergence(
                 world.ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not a number"

@@ -10,39 +10,47 @@ from tests.support.service_world import RUNNER, finish_trial, start_study, study
 
 
 def test_page_of_a_waiting_study_shows_no_results(world, root):
-    number = world.ledger.queue.submit(study("waiting"), "ada").study_id
+    number = world.ledger.queue.submit_study(study("waiting"), "ada").study_id
     assert "There are no results yet" in root.get(f"/studies/{number}").text
     assert "Nothing is measured yet" in root.get(f"/studies/{number}/leaderboard").text
     assert root.get(f"/studies/{number}/charts/curves.json").json()["figure"] is None
+
+
+def test_leaderboard_of_a_cancelled_study_promises_no_results(world, root):
+    number = world.ledger.queue.submit_study(study("cancelled"), "ada").study_id
+    world.ledger.queue.cancel(number)
+    page = root.get(f"/studies/{number}/leaderboard").text
+    assert "was cancelled" in page
+    assert "fills as trials end" not in page
 
 
 def test_completed_large_study_shows_its_final_table(world, root, monkeypatch):
     from service.pages import study as page
 
     monkeypatch.setattr(page, "_MAX_RESULTS_BEFORE_PAGE", 1)
-    number = world.ledger.queue.submit(study("large", seeds=(0, 1, 2)), "ada").study_id
-    world.ledger.studies.start(number, lambda _: True, "host/1/0")
-    first, *other_trials = world.ledger.trials.list_open(number)
+    number = world.ledger.queue.submit_study(study("large", seeds=(0, 1, 2)), "ada").study_id
+    world.ledger.studies.lease_and_start(number, lambda _: True, "host/1/0")
+    first, *other_trials = world.ledger.trials.list_open_trials(number)
     finish_trial(world.ledger, first)
     root.get(f"/studies/{number}/parts/leading")
     for trial in other_trials:
         finish_trial(world.ledger, trial)
     assert "data-later" in root.get(f"/studies/{number}").text, "the script asks for the rest"
-    world.ledger.studies.finish(number, runner="host/1/0")
+    world.ledger.studies.finish_run(number, runner="host/1/0")
     compute_analysis(world.ledger, number, None)
     assert "data-later" not in root.get(f"/studies/{number}/parts/leading").text
     assert "data-later" not in root.get(f"/studies/{number}").text
 
 
 def test_event_during_rendering_comes_from_the_stream(world, root, monkeypatch):
-    number = world.ledger.queue.submit(study("events"), "ada").study_id
-    list_last = EventRepository.list_last
+    number = world.ledger.queue.submit_study(study("events"), "ada").study_id
+    list_last = EventRepository.list_newest_events
 
     def list_after_another_event(events, study_id, limit):
         world.ledger.queue.pause(study_id)
         return list_last(events, study_id, limit)
 
-    monkeypatch.setattr(EventRepository, "list_last", list_after_another_event)
+    monkeypatch.setattr(EventRepository, "list_newest_events", list_after_another_event)
     text = root.get(f"/studies/{number}").text
     event_numbers = [int(value) for value in re.findall(r'<li value="(\d+)"', text)]
     assert event_numbers
@@ -53,7 +61,7 @@ def test_leading_rows_without_a_value_are_a_sentence(world, root):
     study_id, trials = start_study(world.ledger, "diverged", "ada")
     for trial in trials:
         world.ledger.attempts.record_divergence(world.ledger.attempts.claim_trial(trial.id, RUNNER), "not finite")
-    world.ledger.studies.finish(study_id, runner=RUNNER)
+    world.ledger.studies.finish_run(study_id, runner=RUNNER)
     text = root.get(f"/studies/{study_id}/parts/leading").text
     assert "No configuration was measured under every seed" in text
     assert "<table" not in text

@@ -11,7 +11,7 @@ from tests.support.service_world import HTML_HEADERS, RUNNER, STUDIES, complete_
 
 
 def accepted(world):
-    return world.queue.submit(study(), "ada").study_id
+    return world.queue.submit_study(study(), "ada").study_id
 
 
 def paused(world):
@@ -44,7 +44,7 @@ def cancel_requested(world):
 
 def failed(world):
     study_id = running(world)
-    world.ledger.studies.fail(study_id, RUNNER, "no memory")
+    world.ledger.studies.fail_unless_claimed(study_id, RUNNER, "no memory")
     return study_id
 
 
@@ -53,9 +53,9 @@ def complete(world):
 
 
 def interrupted(world):
-    study_id = world.ledger.studies.accept(study())
-    world.ledger.studies.start(study_id, lambda _: True, RUNNER)
-    world.ledger.studies.finish(study_id, runner=RUNNER)
+    study_id = world.ledger.studies.store_study_once(study())
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, RUNNER)
+    world.ledger.studies.finish_run(study_id, runner=RUNNER)
     return study_id
 
 

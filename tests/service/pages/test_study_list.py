@@ -24,7 +24,7 @@ def names(text):
 
 
 def test_rows_are_sent_again_only_after_a_change(world, ada):
-    study_id = world.queue.submit(study("first"), "ada").study_id
+    study_id = world.queue.submit_study(study("first"), "ada").study_id
 
     def read(etag=""):
         return ada.get(ROWS, headers={"If-None-Match": etag})
@@ -35,9 +35,9 @@ def test_rows_are_sent_again_only_after_a_change(world, ada):
     assert f'data-etag="{etag.strip(chr(34))}"' in ada.get("/studies").text
     assert read(etag).status_code == 304
     changes = (
-        lambda: world.queue.update(study_id, {"tags": ["x"]}),
+        lambda: world.queue.update_study_metadata(study_id, {"tags": ["x"]}),
         lambda: world.ledger.workers.record_heartbeat("host/1/0", "cpu", "1"),
-        lambda: world.queue.submit(study("other"), "bob"),  # another place in the queue
+        lambda: world.queue.submit_study(study("other"), "bob"),  # another place in the queue
         lambda: world.queue.pause(study_id),
     )
     for change in changes:
@@ -50,9 +50,9 @@ def test_rows_are_sent_again_only_after_a_change(world, ada):
 
 def test_list_is_filtered_by_owner_text_tags_and_size(world, root, ada):
     for name, owner in (("alpha", "ada"), ("beta", "root"), ("gamma", "ada")):
-        world.queue.submit(study(name), owner)
-    world.queue.update(1, {"tags": ["x", "y"]})
-    world.queue.update(3, {"tags": ["x"]})
+        world.queue.submit_study(study(name), owner)
+    world.queue.update_study_metadata(1, {"tags": ["x", "y"]})
+    world.queue.update_study_metadata(3, {"tags": ["x"]})
     assert names(root.get("/studies").text) == ["gamma", "beta", "alpha"]
     assert names(root.get("/studies?mine=true").text) == ["beta"]
     assert names(root.get("/studies?tag=x&sort=name").text) == ["alpha", "gamma"]
@@ -66,7 +66,7 @@ def test_list_is_filtered_by_owner_text_tags_and_size(world, root, ada):
 
 def test_pages_keep_filters_order_and_size(world, ada):
     for number in range(27):
-        world.queue.submit(study(f"s{number:02}"), "ada")
+        world.queue.submit_study(study(f"s{number:02}"), "ada")
     text = ada.get("/studies?sort=name&text=s&size=25").text
     assert names(text) == [f"s{number:02}" for number in range(25)]
     following = re.search(r'rel="next" href="([^"]+)"', text)[1].replace("&amp;", "&")
@@ -77,7 +77,7 @@ def test_pages_keep_filters_order_and_size(world, ada):
 
 def test_waiting_studies_show_their_place_or_that_no_worker_runs(world, ada):
     for name in ("first", "second"):
-        world.queue.submit(study(name), "ada")
+        world.queue.submit_study(study(name), "ada")
     assert ada.get(ROWS).text.count("no worker is running") == 2
     world.ledger.workers.record_heartbeat("host/1/0", "cpu", "1")
     text = ada.get(ROWS).text
@@ -90,19 +90,19 @@ def test_waiting_studies_show_their_place_or_that_no_worker_runs(world, ada):
 def test_waiting_studies_of_an_owner_at_the_limit_say_so(world, ada):
     world.ledger.workers.record_heartbeat("host/1/0", "cpu", "1")
     for name in ("first", "second", "third"):
-        world.queue.submit(study(name), "ada")
+        world.queue.submit_study(study(name), "ada")
     limit = world.settings.running_studies
     for number in range(limit):
-        world.queue.claim(f"host/{number}/0", lambda _: True, limit)
+        world.queue.claim_next_study(f"host/{number}/0", lambda _: True, limit)
     assert ada.get(ROWS).text.count(f"its owner has {limit} running studies, the limit") == 1
-    world.queue.submit(study("other"), "bob")
+    world.queue.submit_study(study("other"), "bob")
     assert "number 2 in the queue" in ada.get("/studies/3").text
 
 
 def test_progress_of_a_running_study_counts_epochs(world, ada):
-    study_id = world.queue.submit(study("live", epochs=20), "ada").study_id
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
-    first, _ = world.ledger.trials.list_open(study_id)
+    study_id = world.queue.submit_study(study("live", epochs=20), "ada").study_id
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+    first, _ = world.ledger.trials.list_open_trials(study_id)
     token = world.ledger.attempts.claim_trial(first.id, "host/1/0")
     world.ledger.attempts.record_epochs(token, [EpochRecord(7, 0.5, 0.6, 0.7, 0.8, 1.0)])
     text = ada.get(ROWS).text
@@ -113,7 +113,7 @@ def test_progress_of_a_running_study_counts_epochs(world, ada):
 
 
 def test_readers_get_no_buttons_that_change_studies(world):
-    world.queue.submit(study("read"), "ada")
+    world.queue.submit_study(study("read"), "ada")
     reader = world.client("ada", Scope.READ, **HTML_HEADERS)
     assert "data-bulk" not in reader.get("/studies").text
     assert 'id="compare-selected"' in reader.get("/studies").text
@@ -123,7 +123,7 @@ def test_readers_get_no_buttons_that_change_studies(world):
 
 
 def test_script_of_another_site_changes_nothing(world):
-    world.queue.submit(study("safe"), "ada")
+    world.queue.submit_study(study("safe"), "ada")
     anonymous = world.client(None)
     assert anonymous.post("/api/v1/session", json={"token": world.secrets["ada", "write"]}).status_code < 300
     foreign = {"Sec-Fetch-Site": "cross-site"}
@@ -137,8 +137,8 @@ def test_script_of_another_site_changes_nothing(world):
 
 
 def test_list_shows_few_tags_and_names_the_others(world, ada):
-    study_id = world.queue.submit(study("tagged"), "ada").study_id
-    world.queue.update(study_id, {"tags": [f"t{number:02}" for number in range(20)]})
+    study_id = world.queue.submit_study(study("tagged"), "ada").study_id
+    world.queue.update_study_metadata(study_id, {"tags": [f"t{number:02}" for number in range(20)]})
     text = ada.get(ROWS).text
     assert re.findall(r'class="tag"[^>]*>([^<]+)<', text) == ["t00", "t01", "t02", "t03", "t04"]
     assert 'title="t05 t06' in text
@@ -158,7 +158,7 @@ def test_study_list_counts_the_top_group_like_the_leaderboard(world, root):
     analysis = compute_analysis(world.ledger, number, None)
     sharing = sum(row.in_top_group for row in analysis.comparison.rows)
     assert sharing > 1
-    board = world.context.leaderboards.get(number, world.ledger.studies.get(number).planned * 32)
-    board.__dict__["top_group_by_seeds"] = {board.leaderboard.best.key: 1.0}  # what seeds alone would say
+    board = world.context.leaderboards.get_or_compute(number, world.ledger.studies.get(number).planned * 32)
+    board.__dict__["top_group_by_seeds"] = {board.leaderboard.best_row.key: 1.0}  # what seeds alone would say
     assert f"not significantly different from {sharing - 1} more" in root.get(f"/studies/best?study={number}").text
     assert 'not significantly different from the first"' in root.get(f"/studies/{number}/parts/leading").text

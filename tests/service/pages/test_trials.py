@@ -9,6 +9,7 @@ import pytest
 from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
+from tests.support.external_results import submit
 from tests.support.service_world import HTML_HEADERS, finish_trial, study
 
 
@@ -21,9 +22,9 @@ def ada(world):
 def mixed(world):
     """A failed study: one trial finished, one diverged, one failed."""
     arms = "[{method: bln}, {method: bn, name: other}]"
-    study_id = world.queue.submit(study("mixed", seeds=(0, 1), arms=arms, epochs=4), "ada").study_id
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
-    finished, diverged, failed, second_failed = world.ledger.trials.list_open(study_id)
+    study_id = world.queue.submit_study(study("mixed", seeds=(0, 1), arms=arms, epochs=4), "ada").study_id
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+    finished, diverged, failed, second_failed = world.ledger.trials.list_open_trials(study_id)
     finish_trial(world.ledger, finished)
     attempts = world.ledger.attempts
     token = attempts.claim_trial(diverged.id, "host/1/0")
@@ -32,7 +33,7 @@ def mixed(world):
     for trial in (failed, second_failed):
         token = attempts.claim_trial(trial.id, "host/1/0")
         attempts.record_failure(token, FailureClass.USER_ERROR, "`backward` is missing <here>", again=False)
-    world.ledger.studies.finish(study_id, runner="host/1/0")
+    world.ledger.studies.finish_run(study_id, runner="host/1/0")
     return study_id, {"finished": finished.id, "diverged": diverged.id, "failed": failed.id}
 
 
@@ -63,6 +64,41 @@ def test_reason_is_text_on_list_and_page(ada, mixed, state, reason):
     assert f'<p class="cause">{reason}</p>' in page
 
 
+def test_attempt_of_a_diverged_trial_is_no_success(world, ada, mixed):
+    study_id, ids = mixed
+    page = ada.get(f"/studies/{study_id}/trials/{ids['diverged']}").text
+    attempts = page[page.index('id="attempts"') :]
+    assert "state-diverged" in attempts[: attempts.index("</table>")]
+    assert "succeeded" not in page
+    (attempt,) = world.client("ada").get(f"/api/v1/studies/{study_id}/trials/{ids['diverged']}").json()["attempts"]
+    assert (attempt["state"], attempt["failure"]) == ("diverged", None)
+
+
+def test_trials_of_a_cancelled_study_are_cancelled(world, ada):
+    study_id = world.queue.submit_study(study("stopped"), "ada").study_id
+    world.queue.cancel(study_id)
+    first, second = (trial.id for trial in world.ledger.trials.list_trials(study_id))
+    path = f"/studies/{study_id}/trials"
+    assert listed(ada.get(f"{path}?state=cancelled").text) == [first, second]
+    assert listed(ada.get(f"{path}?state=waiting").text) == []
+    assert "state-cancelled" in ada.get(f"{path}/{first}").text
+    assert (
+        f'id="trial-{first}" href="{path}/{first}" class="cell state-cancelled"' in ada.get(f"/studies/{study_id}").text
+    )
+    response = world.client("ada").get(f"/api/v1{path}", params={"state": "cancelled"})
+    assert [trial["state"] for trial in response.json()["items"]] == ["cancelled", "cancelled"]
+
+
+def test_external_network_has_no_epochs_and_no_curve(world, ada):
+    study_id = submit(world.ledger, "external", owner="ada").study_id
+    path = f"/studies/{study_id}/trials"
+    assert "<progress" not in ada.get(path).text
+    trial_id = world.ledger.trials.list_trials(study_id)[0].id
+    page = ada.get(f"{path}/{trial_id}").text
+    assert "<dt>Epochs" not in page
+    assert 'data-name="curve"' not in page
+
+
 def test_page_of_a_trial_has_its_own_events_only(world, ada, mixed):
     study_id, ids = mixed
     lines = re.findall(r"<li value=.*?</li>", ada.get(f"/studies/{study_id}/trials/{ids['diverged']}").text, re.DOTALL)
@@ -87,7 +123,7 @@ def test_filters_of_the_list_stay_in_its_links(ada, world, mixed, monkeypatch):
 
 def test_only_failed_trials_of_failed_studies_can_be_retried(world, ada, mixed):
     study_id, ids = mixed
-    assert world.ledger.listing.find_study(study_id).state == "failed"
+    assert world.ledger.listing.find_study_item(study_id).state == "failed"
     offered = {
         state
         for state, trial_id in ids.items()

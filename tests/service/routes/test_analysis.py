@@ -38,8 +38,8 @@ def test_analysis_of_an_unfinished_study_names_its_state(world, client, path):
     waiting = client.get(f"/api/v1/studies/{study_id}/{path}")
     assert waiting.json()["type"] == "urn:bln-search:problem:not-analysed"
     assert int(waiting.headers["retry-after"]) > 1
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
-    world.ledger.studies.fail(study_id, "host/1/0", "no memory")
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+    world.ledger.studies.fail_unless_claimed(study_id, "host/1/0", "no memory")
     failed = client.get(f"/api/v1/studies/{study_id}/{path}")
     assert (failed.status_code, failed.json()["type"]) == (404, "urn:bln-search:problem:no-analysis")
     assert "failed" in failed.json()["detail"]
@@ -62,7 +62,7 @@ def test_new_analysis_of_equal_results_is_shown_at_once(world, client, analysed)
     address = f"/api/v1/studies/{study_id}/analysis"
     before = client.get(address).headers["etag"]
     newer = analysis.model_copy(update={"reason": "anew"})
-    results = world.ledger.analyses.count_results(study_id)
+    results = world.ledger.analyses.count_trials_with_result(study_id)
     world.ledger.analyses.save(study_id, results, newer)
     response = client.get(address, headers={"If-None-Match": before})
     assert response.status_code == 200
@@ -91,7 +91,7 @@ def test_charts_use_stored_analysis_and_probes(world, analysed):
         "critical-difference",
     }  # the design lacks TTTT
     assert "bln-search probe" in chart_response["batch-sizes"]["about"]
-    for trial in world.ledger.trials.list_finished(study_id):
+    for trial in world.ledger.trials.list_finished_trials(study_id):
         sizes = [probe(batch_size=size, code=code) for size in (1, 4) for code in ("TTFF", "FFFF")]
         epochs = [probe(ProbeKind.EPOCH, batch_size=25, epoch=epoch) for epoch in (1, 2)]
         company = [probe(ProbeKind.RESHUFFLED, batch_size=25, flips=0.5, deviation=0.1)]
@@ -103,7 +103,7 @@ def test_charts_use_stored_analysis_and_probes(world, analysed):
 
 def test_probes_are_paginated_and_hidden_from_other_accounts(world, client, analysed):
     study_id, _ = analysed
-    trial = world.ledger.trials.list_finished(study_id)[0]
+    trial = world.ledger.trials.list_finished_trials(study_id)[0]
     store_probes(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))
     address = f"/api/v1/studies/{study_id}/probes"
     batch_sizes, cursor = [], None

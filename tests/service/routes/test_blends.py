@@ -12,8 +12,8 @@ import pytest
 from bln_search.cli.sources.service import ServiceSource
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Scope, Split
-from bln_search.ranking.grouping import losses_by_row
-from bln_search.reports.export import row_from_flat
+from bln_search.ranking.grouping import group_losses_by_row
+from bln_search.reports.export import unflatten_row
 from tests.support.service_world import HTML_HEADERS, ClientOfLists, body, study
 
 BLENDS = "[0.1, N16]"
@@ -49,7 +49,7 @@ def test_impossible_blend_is_one_error(client, blends):
 
 def test_leaderboard_has_a_row_for_each_blend(client, study_id, board):
     document = client.get(f"/api/v1/studies/{study_id}/leaderboard", params={"limit": 200}).json()
-    assert tuple(map(row_from_flat, document["rows"])) == board.rows
+    assert tuple(map(unflatten_row, document["rows"])) == board.rows
     assert len(board.rows) == ALL_ROWS
     text = client.get(f"/api/v1/studies/{study_id}/leaderboard", params={"format": "csv"}).text
     rows = list(csv.DictReader(io.StringIO(text)))
@@ -94,8 +94,8 @@ def test_pages_show_and_filter_blended_rows(world, study_id, board):
 
 
 def test_statistics_of_a_service_have_the_blended_rows(world, study_id):
-    record = world.ledger.studies.find("done")
-    expected = losses_by_row(world.ledger.results.list_ranking_inputs(study_id), Split.TEST)
-    losses = ServiceSource(ClientOfLists(world)).losses(record, Split.TEST)
+    record = world.ledger.studies.get_by_name_or_id("done")
+    expected = group_losses_by_row(world.ledger.results.list_evaluations_for_ranking(study_id), Split.TEST)
+    losses = ServiceSource(ClientOfLists(world)).get_losses_by_row(record, Split.TEST)
     assert losses == expected
     assert {key.estimate for key in losses if key.configuration.uses_blend} == set(LABELS)

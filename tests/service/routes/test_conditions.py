@@ -10,8 +10,8 @@ import pytest
 
 from bln_search.cli.sources.service import ServiceSource
 from bln_search.core.enums import Split
-from bln_search.ranking.grouping import losses_by_row
-from bln_search.reports.export import row_from_flat
+from bln_search.ranking.grouping import group_losses_by_row
+from bln_search.reports.export import unflatten_row
 from tests.support.service_world import ClientOfLists, study
 
 CONDITIONS = "[fog-2, {name: dim, corruption: contrast, severity: 5}]"
@@ -31,7 +31,7 @@ def board(world, study_id):
 def test_leaderboard_has_the_metrics_of_each_condition(client, study_id, board):
     document = client.get(f"/api/v1/studies/{study_id}/leaderboard", params={"limit": 200}).json()
     assert document["conditions"] == ["fog-2", "dim"]
-    assert tuple(map(row_from_flat, document["rows"])) == board.rows
+    assert tuple(map(unflatten_row, document["rows"])) == board.rows
     assert tuple(document["rows"][0]["conditions"]) == NAMES
     text = client.get(f"/api/v1/studies/{study_id}/leaderboard", params={"format": "csv"}).text
     first = next(csv.DictReader(io.StringIO(text)))
@@ -83,6 +83,6 @@ def test_page_has_a_sortable_column_for_each_condition(client, study_id, board):
 
 
 def test_statistics_of_a_service_read_clean_losses(world, study_id):
-    record = world.ledger.studies.find("done")
-    expected = losses_by_row(world.ledger.results.list_ranking_inputs(study_id), Split.TEST)
-    assert ServiceSource(ClientOfLists(world)).losses(record, Split.TEST) == expected
+    record = world.ledger.studies.get_by_name_or_id("done")
+    expected = group_losses_by_row(world.ledger.results.list_evaluations_for_ranking(study_id), Split.TEST)
+    assert ServiceSource(ClientOfLists(world)).get_losses_by_row(record, Split.TEST) == expected

@@ -29,11 +29,11 @@ def exports(world, study_id):
 
 def build(world, content=CONTENT):
     """What a worker does with the next request."""
-    claimed = world.ledger.export_jobs.claim("host/1/0", lambda _: True)
+    claimed = world.ledger.export_jobs.claim_next_export("host/1/0", lambda _: True)
     digest = hashlib.sha256(content).hexdigest()
     archive = StoredArchive(f"{digest[:32]}.zip", len(content), digest)
     world.settings.checkpoint_store.write(archive.file, content)
-    world.ledger.export_jobs.finish(claimed.token, archive, timedelta(days=7))
+    world.ledger.export_jobs.finish_export(claimed.running_attempt_key, archive, timedelta(days=7))
     return archive
 
 
@@ -86,8 +86,8 @@ def test_archive_that_is_not_ready_is_a_conflict(world, exports):
     waiting = ada.get(address)
     assert (waiting.status_code, waiting.json()["type"]) == (409, "urn:bln-search:problem:not-ready")
     assert waiting.headers["retry-after"] == "2"
-    claimed = world.ledger.export_jobs.claim("host/1/0", lambda _: True)
-    world.ledger.export_jobs.fail(claimed.token, "torch cannot trace it")
+    claimed = world.ledger.export_jobs.claim_next_export("host/1/0", lambda _: True)
+    world.ledger.export_jobs.fail_export(claimed.running_attempt_key, "torch cannot trace it")
     failed = ada.get(address)
     assert (failed.status_code, failed.json()["type"]) == (409, "urn:bln-search:problem:export-failed")
     assert "torch cannot trace it" in failed.json()["detail"]
@@ -100,7 +100,7 @@ def test_archive_that_is_gone_is_built_again(world, exports, fault):
     export = ada.post(exports, json=ROW).json()
     archive, store = build(world), world.settings.checkpoint_store
     if fault == "expired":
-        world.ledger.export_jobs.expire(0)
+        world.ledger.export_jobs.expire_and_list_archives(0)
     elif fault == "missing":
         store.delete(archive.file)
     else:
@@ -117,8 +117,8 @@ def test_row_is_the_recommended_one_by_default(world, study_id, exports):
     early = ada.post(exports, json={})
     assert (early.status_code, early.json()["type"]) == (404, "urn:bln-search:problem:not-analysed")
     compute_analysis(world.ledger, study_id, None)
-    recommendation = world.ledger.analyses.find(study_id).analysis.recommendation
-    world.context.analyses.get(study_id)
+    recommendation = world.ledger.analyses.find_current_analysis(study_id).analysis.recommendation
+    world.context.analyses.find_analysis(study_id)
     export = ada.post(exports, json={}).json()
     assert (export["configuration"], export["format"]) == (recommendation.configuration, "all")
     best = ada.post(exports, json={"configuration": "best"}).json()
@@ -143,7 +143,7 @@ def test_row_is_the_recommended_one_by_default(world, study_id, exports):
 def test_what_cannot_be_exported_is_refused_with_a_reason(world, exports, body, kind):
     response = world.client().post(exports, json=body)
     assert (response.status_code, response.json()["type"]) == (422, f"urn:bln-search:problem:{kind}")
-    assert not world.ledger.export_jobs.has_open()
+    assert not world.ledger.export_jobs.has_open_exports()
 
 
 def test_several_matching_rows_are_listed(world):
@@ -209,7 +209,7 @@ def test_deleting_a_study_deletes_its_archives(world, study_id, exports):
     world.client().post(exports, json=ROW)
     archive = build(world)
     assert world.client().delete(f"{STUDIES}/{study_id}").status_code == 204
-    assert not world.settings.checkpoint_store.has(archive.file)
+    assert not world.settings.checkpoint_store.has_file(archive.file)
 
 
 class TestPage:
@@ -224,7 +224,7 @@ class TestPage:
         assert 'data-state="requested"' in page.text
         assert "No worker is running" in page.text
         build(world)
-        (export,) = world.ledger.exports.list_exports(study_id, 10)
+        (export,) = world.ledger.exports.list_newest_exports(study_id, 10)
         ready = ada.get(f"/studies/{study_id}/parts/exports/{export.id}").text
         assert f"/api/v1/studies/{study_id}/exports/{export.id}/download" in ready
         assert ready.strip() in ada.get(response.headers["location"]).text

@@ -19,7 +19,9 @@ def store_results(world):
 
     def _keep(*results, name="done"):
         study_id = world.complete(name)
-        world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), Analysis(layers=results))
+        world.ledger.analyses.save(
+            study_id, world.ledger.analyses.count_trials_with_result(study_id), Analysis(layers=results)
+        )
         return study_id
 
     return _keep
@@ -58,7 +60,7 @@ def test_new_result_has_a_new_etag(world, client, store_results):
     address = f"/api/v1/studies/{study_id}/layers"
     before = client.get(address).headers["etag"]
     newer = Analysis(layers=(per_layer_result(marginal=False),))
-    world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), newer)
+    world.ledger.analyses.save(study_id, world.ledger.analyses.count_trials_with_result(study_id), newer)
     response = client.get(address, headers={"If-None-Match": before})
     assert response.status_code == 200
     assert response.json()["layers"][0]["result"]["marginal"] is False
@@ -91,7 +93,7 @@ def test_layers_page_shows_all_parts_of_a_search(store_results, root):
     assert "style=" not in text
     assert 'name="result"' not in text  # there is one
     chart_response = root.get(f"/studies/{study_id}/layers/switches.json").json()
-    assert chart_response["figure"]["data"][0]["type"] == "heatmap"
+    assert chart_response["figure"]["data"][0]["type"] == "bar"
     assert root.get(f"/studies/{study_id}/layers/switches.csv").text.count("\n") == 17
     assert root.get(f"/studies/{study_id}/charts/per-layer.json").json()["figure"] == chart_response["figure"]
 

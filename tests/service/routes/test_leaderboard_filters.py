@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from bln_search.reports.export import row_from_flat
+from bln_search.reports.export import unflatten_row
 from bln_search.worker.analysis import compute_analysis
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import HTML_HEADERS
@@ -34,7 +34,7 @@ def read_csv(client, path, **query):
 def test_rows_are_selected_by_independence_of_the_mini_batch(client, path, deterministic):
     rows = read(client, path, deterministic=deterministic)
     assert rows == [
-        row for row in read(client, path) if row_from_flat(row).configuration.is_deterministic is deterministic
+        row for row in read(client, path) if unflatten_row(row).configuration.is_deterministic is deterministic
     ]
     assert [row["configuration"] for row in read_csv(client, path, deterministic=deterministic)] == [
         row["configuration"] for row in rows
@@ -89,7 +89,7 @@ def test_tables_have_groups_and_the_recommended_row_of_the_analysis(world, clien
         path, params={"format": output, "collapse": True}, headers={"If-None-Match": before.headers["etag"]}
     )
     assert table.status_code == 200
-    analysis = world.ledger.analyses.find(study_id).analysis
+    analysis = world.ledger.analyses.find_current_analysis(study_id).analysis
     code = str(analysis.recommendation.configuration)
     marked = [line for line in table.text.splitlines() if re.match(r"(\| )?\d+(\$\^\{\*\}\$|\\\*)", line)]
     assert [re.sub(r"[^TF]", "", "".join(re.split(r" [&|] ", line)[1:5])) for line in marked] == [code]

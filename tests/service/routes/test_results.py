@@ -14,7 +14,7 @@ from sqlalchemy import event
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
-from bln_search.reports.export import leaderboard_csv, row_from_flat
+from bln_search.reports.export import leaderboard_csv, unflatten_row
 from tests.support.service_world import finish_trial, study
 
 
@@ -40,11 +40,11 @@ def path(world):
 def test_table_equals_the_leaderboard_of_the_library(world, client, path):
     board = world.ledger.results.rank_study(world.study_id, study())
     rows = pages(client, f"{path}/leaderboard", limit=7)
-    assert tuple(row_from_flat(row) for row in rows) == board.rows
+    assert tuple(unflatten_row(row) for row in rows) == board.rows
     assert client.get(f"{path}/leaderboard", params={"format": "csv"}).text == leaderboard_csv(board)
     on_test = world.ledger.results.rank_study(world.study_id, study(), on=Split.TEST)
     document = client.get(f"{path}/leaderboard", params={"on": "test", "limit": 200}).json()
-    assert tuple(row_from_flat(row) for row in document["rows"]) == on_test.rows
+    assert tuple(unflatten_row(row) for row in document["rows"]) == on_test.rows
     assert "optimistic" in document["warning"]
 
 
@@ -74,10 +74,10 @@ def test_table_sorts_by_any_metric_with_missing_values_last(client, path, figure
 
 
 def test_table_is_not_modified_until_a_new_result(world, client):
-    study_id = world.ledger.queue.submit(study(), "ada").study_id
-    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
+    study_id = world.ledger.queue.submit_study(study(), "ada").study_id
+    world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
     path = f"/api/v1/studies/{study_id}/leaderboard"
-    first, second = world.ledger.trials.list_open(study_id)
+    first, second = world.ledger.trials.list_open_trials(study_id)
     finish_trial(world.ledger, first)
     tag = client.get(path).headers["etag"]
     assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
@@ -178,7 +178,7 @@ def test_download_of_a_removed_network_is_gone(world, client):
     address = f"/api/v1/studies/{study_id}/checkpoints/{trial['checkpoint']['id']}"
     date = r"\d{4}-\d\d-\d\d"
     assert not re.search(date, client.get(address).json()["detail"])
-    world.ledger.checkpoints.mark_freed(study_id, [trial["checkpoint"]["file"]])
+    world.ledger.checkpoints.mark_files_as_freed(study_id, [trial["checkpoint"]["file"]])
     response = client.get(address)
     assert response.status_code == 404
     assert response.json()["type"].endswith(":file-gone")
@@ -231,10 +231,10 @@ class TestCheckpointDownload:
 
 
 def test_pages_of_a_leaderboard_show_one_version(world, client):
-    study_id = world.ledger.queue.submit(study(seeds=(0, 1, 2)), "ada").study_id
-    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
+    study_id = world.ledger.queue.submit_study(study(seeds=(0, 1, 2)), "ada").study_id
+    world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
     path = f"/api/v1/studies/{study_id}/leaderboard"
-    first, second, third = world.ledger.trials.list_open(study_id)
+    first, second, third = world.ledger.trials.list_open_trials(study_id)
     finish_trial(world.ledger, first)
     page = client.get(path, params={"limit": 5}).json()
     finish_trial(world.ledger, second)
@@ -261,7 +261,7 @@ def test_health_responds_while_all_threads_are_busy(world, client, path, monkeyp
         assert go_on.wait(60)
         raise UnknownStudyError("gone")
 
-    monkeypatch.setattr(type(world.context.leaderboards), "get", slow)
+    monkeypatch.setattr(type(world.context.leaderboards), "get_or_compute", slow)
     with client, ThreadPoolExecutor(12) as pool:  # one application, started once
         waiting = [pool.submit(client.get, f"{path}/leaderboard", params={"limit": n + 1}) for n in range(12)]
         for _ in range(8):

@@ -96,7 +96,7 @@ def test_every_error_of_a_study_has_its_pointer(client):
 @pytest.mark.parametrize(
     ("change", "pointer", "says"),
     [
-        ({"data": {"name": "nowhere"}}, "/data/name", "choose one of cifar10, cifar100, digits, imagenet, imdb, mnist"),
+        ({"data": {"name": "nowhere"}}, "/data/name", "choose one of cifar10, cifar100, diabetes, digits, imagenet"),
         ({"model": {"name": "os.system"}}, "/model/name", "there is no model"),
         ({"model": {"name": "lenet", "widths": [3]}}, "/model/name", "has no option 'widths'"),
         ({"data": {"name": "imdb"}}, "/model/name", "takes measurements, imdb consists of token ids: choose one of"),
@@ -149,11 +149,11 @@ def test_requests_change_the_state_of_a_study(world, client):
     path = f"{STUDIES}/{study_id}"
     assert client.post(f"{path}/pause").json()["state"] == "paused"
     assert client.post(f"{path}/resume").json()["state"] == "accepted"
-    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
+    world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
     document = client.post(f"{path}/cancel").json()
     assert (document["state"], document["request"]) == ("running", "cancel")
     assert client.delete(path).status_code == 409
-    world.ledger.studies.finish(study_id, exhausted=False, runner="host/1/0")
+    world.ledger.studies.finish_run(study_id, exhausted=False, runner="host/1/0")
     assert client.get(path).json()["state"] == "cancelled"
     refused = client.post(f"{path}/retry-failed")
     assert refused.status_code == 409
@@ -165,8 +165,8 @@ def test_requests_change_the_state_of_a_study(world, client):
 
 def test_failed_trials_are_retried_on_request(world, client):
     study_id = client.post(STUDIES, json=body()).json()["id"]
-    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
-    world.ledger.studies.fail(study_id, "host/1/0", "the data set is not there")
+    world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
+    world.ledger.studies.fail_unless_claimed(study_id, "host/1/0", "the data set is not there")
     document = client.get(f"{STUDIES}/{study_id}").json()
     assert (document["state"], document["reason"]) == ("failed", "the data set is not there")
     document = client.post(f"{STUDIES}/{study_id}/retry-failed").json()
@@ -174,25 +174,25 @@ def test_failed_trials_are_retried_on_request(world, client):
 
 
 def test_progress_and_eta_follow_the_trials(world, client):
-    study_id = world.ledger.queue.submit(study(seeds=range(4)), "ada").study_id
+    study_id = world.ledger.queue.submit_study(study(seeds=range(4)), "ada").study_id
     path = f"{STUDIES}/{study_id}"
     assert client.get(path).json()["eta_seconds"] is None
-    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
-    for finished_count, trial in enumerate(world.ledger.trials.list_open(study_id), start=1):
+    world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
+    for finished_count, trial in enumerate(world.ledger.trials.list_open_trials(study_id), start=1):
         finish_trial(world.ledger, trial)
         document = client.get(path).json()
         assert document["progress"]["fraction"] == finished_count / 4
         assert document["eta_seconds"] >= 0
-    world.ledger.studies.finish(study_id, runner="host/1/0")
+    world.ledger.studies.finish_run(study_id, runner="host/1/0")
     assert client.get(path).json()["eta_seconds"] == 0
-    assert world.ledger.listing.find_study(study_id).state == StudyState.COMPLETE
+    assert world.ledger.listing.find_study_item(study_id).state == StudyState.COMPLETE
 
 
 def test_eta_depends_on_trials_and_not_on_waiting_time(world, client):
     """Paused for days, it says what its trials take, two side by side."""
-    study_id = world.ledger.queue.submit(study(seeds=range(8)), "ada").study_id
-    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
-    first, second, third, fourth, *_ = world.ledger.trials.list_open(study_id)
+    study_id = world.ledger.queue.submit_study(study(seeds=range(8)), "ada").study_id
+    world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
+    first, second, third, fourth, *_ = world.ledger.trials.list_open_trials(study_id)
     for trial in (first, second):
         finish_trial(world.ledger, trial)
     for trial in (third, fourth):

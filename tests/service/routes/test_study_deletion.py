@@ -17,12 +17,12 @@ def test_deleting_keeps_files_of_running_trials(world, client):
     old_file, young_file = (trial["checkpoint"]["file"] for trial in trials[:2])
     store.write(old_file, b"old")
     os.utime(store.path / old_file, (1e9, 1e9))
-    other_id = world.ledger.queue.submit(study("alike"), "bob").study_id
-    world.ledger.studies.start(other_id, lambda _: True, "host/2/0")
-    world.ledger.attempts.claim_trial(world.ledger.trials.list_open(other_id)[0].id, "host/2/0")
+    other_id = world.ledger.queue.submit_study(study("alike"), "bob").study_id
+    world.ledger.studies.lease_and_start(other_id, lambda _: True, "host/2/0")
+    world.ledger.attempts.claim_trial(world.ledger.trials.list_open_trials(other_id)[0].id, "host/2/0")
     store.write(young_file, b"young")
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
-    assert [file.name for file in store.files()] == [young_file]
+    assert [file.name for file in store.iter_files()] == [young_file]
 
 
 def test_delete_keeps_checkpoints_that_another_study_reuses(world, client, monkeypatch):
@@ -40,15 +40,17 @@ def test_delete_keeps_checkpoints_that_another_study_reuses(world, client, monke
     def slow(self, name):
         usual(self, name)
         if name == first:
-            repeated_id = world.ledger.queue.submit(study("again"), "ada").study_id
-            world.ledger.studies.start(repeated_id, lambda _: True, "host/2/0")
-            token = world.ledger.attempts.claim_trial(world.ledger.trials.list_open(repeated_id)[0].id, "host/2/0")
+            repeated_id = world.ledger.queue.submit_study(study("again"), "ada").study_id
+            world.ledger.studies.lease_and_start(repeated_id, lambda _: True, "host/2/0")
+            token = world.ledger.attempts.claim_trial(
+                world.ledger.trials.list_open_trials(repeated_id)[0].id, "host/2/0"
+            )
             world.ledger.attempts.record_checkpoint(token, CheckpointRecord(second, "0" * 64, 2, "FFFF", 0.5, {}))
             world.ledger.attempts.finish_trial(token, ())
 
     monkeypatch.setattr(type(store), "delete", slow)
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
-    assert [file.name for file in store.files()] == [second]
+    assert [file.name for file in store.iter_files()] == [second]
 
 
 def test_deleting_removes_files_of_the_study_only(world, client):

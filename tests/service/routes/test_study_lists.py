@@ -44,7 +44,7 @@ def test_a_page_token_belongs_to_its_list(client):
 
 
 def test_unchanged_study_is_not_sent_again(world, client):
-    study_id = world.ledger.queue.submit(study(), "ada").study_id
+    study_id = world.ledger.queue.submit_study(study(), "ada").study_id
     path = f"{STUDIES}/{study_id}"
     first = client.get(path)
     tag = first.headers["etag"]
@@ -61,14 +61,14 @@ def test_unchanged_study_is_not_sent_again(world, client):
 
 def test_cached_list_is_current_after_every_event(world, client):
     study_id = client.post(STUDIES, json=body()).json()["id"]
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
 
     def list_studies():
         response = client.get(STUDIES)
         assert client.get(STUDIES, headers={"If-None-Match": response.headers["etag"]}).status_code == 304
         return response.json()["items"]
 
-    (first, second) = world.ledger.trials.list_open(study_id)
+    (first, second) = world.ledger.trials.list_open_trials(study_id)
     assert list_studies()[0]["progress"]["running"] == 0
     token = world.ledger.attempts.claim_trial(first.id, "host/1/0")
     assert list_studies()[0]["progress"]["running"] == 1

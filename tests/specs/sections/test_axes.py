@@ -6,7 +6,7 @@ import pytest
 
 from bln_search.core.enums import Affine, NormalizedAxes
 from bln_search.core.errors import SpecError
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.specs import list_planned_trial_specs, parse_study
 
 STUDY = """name: study
 data: {name: digits}
@@ -21,11 +21,11 @@ def study(options):
 
 
 def test_arms_with_other_axes_are_other_trials():
-    first, second = list_planned_trials(study(", axes: layer, affine: unit"))
+    first, second = list_planned_trial_specs(study(", axes: layer, affine: unit"))
     assert first.key != second.key
     assert (second.arm.axes, second.arm.affine) == (NormalizedAxes.LAYER, Affine.UNIT)
-    assert second.arm.norm_options == {"axes": "layer", "affine": "unit"}
-    assert first.arm.norm_options == {}
+    assert second.arm.norm_layer_options == {"axes": "layer", "affine": "unit"}
+    assert first.arm.norm_layer_options == {}
 
 
 def test_written_defaults_leave_the_digest_of_a_study_unchanged():

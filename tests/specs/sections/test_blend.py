@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 
-from bln_search.core.blend import Blend
-from bln_search.specs import list_planned_trials, parse_study, planned_inference_rows
-from bln_search.specs.plan import plan_study
+from bln_search.core.blend import PopulationWeight
+from bln_search.specs import list_planned_rows, list_planned_trial_specs, parse_study
 from bln_search.specs.sections.evaluation import EvaluationSpec
 from bln_search.specs.study import StudySpec
+from bln_search.specs.study_size import compute_study_size
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
 ROWS_BY_METHOD = {"bn": 4, "brn": 4, "mbn": 9, "bln": 16}
@@ -23,15 +23,15 @@ def with_blends(blends, arms="[{method: bln}]", more=""):
 
 
 def rows_of(text):
-    (trial,) = list_planned_trials(parse_study(text + "seeds: [0]\n"))
-    return [(str(configuration), estimate) for configuration, estimate in planned_inference_rows(trial)]
+    (trial,) = list_planned_trial_specs(parse_study(text + "seeds: [0]\n"))
+    return [(str(configuration), estimate) for configuration, estimate in list_planned_rows(trial)]
 
 
 def test_blends_are_numbers_or_prior_weights():
     assert parse_study(with_blends("[0.1, N16, '0.5']")).evaluation.blends == (
-        Blend(0.1),
-        Blend(16, is_prior=True),
-        Blend(0.5),
+        PopulationWeight(0.1),
+        PopulationWeight(16, is_prior=True),
+        PopulationWeight(0.5),
     )
 
 
@@ -48,12 +48,12 @@ def test_stored_study_with_blends_is_read_unchanged():
 
 def test_studies_without_blends_keep_their_identity():
     assert parse_study(with_blends("[]")).digest == parse_study(MINIMAL_STUDY).digest
-    assert "blends" not in list_planned_trials(parse_study(MINIMAL_STUDY))[0].canonical_json()
+    assert "blends" not in list_planned_trial_specs(parse_study(MINIMAL_STUDY))[0].canonical_json()
     assert "blends" not in EvaluationSpec().model_dump()
 
 
 def test_blends_change_the_key_of_a_trial():
-    plain, blended = (list_planned_trials(parse_study(text))[0] for text in (MINIMAL_STUDY, with_blends("[0.1]")))
+    plain, blended = (list_planned_trial_specs(parse_study(text))[0] for text in (MINIMAL_STUDY, with_blends("[0.1]")))
     assert plain.key != blended.key
 
 
@@ -77,10 +77,10 @@ def test_each_row_of_a_population_has_every_blend(method, configurations):
 
 def test_method_without_mini_batch_statistics_has_no_blends():
     study = parse_study(with_blends("[0.1]", "[{method: ln}, {method: bn}]"))
-    layer, batch = (trial for trial in list_planned_trials(study) if trial.seed == 0)
-    assert layer.blends == ()
-    assert not any(configuration.uses_blend for configuration, _ in planned_inference_rows(layer))
-    assert batch.blends == (Blend(0.1),)
+    layer, batch = (trial for trial in list_planned_trial_specs(study) if trial.seed == 0)
+    assert layer.blend_weights == ()
+    assert not any(configuration.uses_blend for configuration, _ in list_planned_rows(layer))
+    assert batch.blend_weights == (PopulationWeight(0.1),)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_blends_need_statistics_over_the_mini_batch():
 
 def test_arms_of_a_space_may_have_another_method():
     space = "space: {arm: {kind: choice, values: [{method: ln}, {method: bn}]}}\nseeds: [0]\n"
-    trials = list_planned_trials(parse_study(with_blends("[0.1]", "[{method: ln}]") + space))
-    assert [len(planned_inference_rows(trial)) for trial in trials] == [4, 7]
+    trials = list_planned_trial_specs(parse_study(with_blends("[0.1]", "[{method: ln}]") + space))
+    assert [len(list_planned_rows(trial)) for trial in trials] == [4, 7]
 
 
 def test_blend_has_no_weight_in_training():
@@ -125,7 +125,7 @@ def test_blend_has_no_weight_in_training():
 
 def test_plan_counts_blended_rows_and_names_undefined_ones():
     text = with_blends("[0.1, N16]", more=", per_slot: true, batch_sizes: [25, 50]") + "seeds: [0]\n"
-    plan = plan_study(parse_study(text))
+    plan = compute_study_size(parse_study(text))
     assert plan.evaluations == 2 * (16 + 2 * 15)
     undefined = Counter(item.estimate for item in plan.undefined)
     assert undefined == {"frozen": 12, "frozen@0.1": 12, "frozen@N16": 12}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.corruption import Corruption
-from bln_search.specs import list_planned_trials, parse_study
-from bln_search.specs.plan import plan_study
+from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.specs.sections.condition import ConditionSpec
 from bln_search.specs.sections.evaluation import EvaluationSpec
 from bln_search.specs.study import StudySpec
+from bln_search.specs.study_size import compute_study_size
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
 DIM = "{name: dim, corruption: contrast, severity: 5, seed: 7}"
@@ -52,18 +52,18 @@ def test_stored_study_with_conditions_is_read_unchanged():
 
 def test_studies_without_conditions_keep_their_identity():
     assert "conditions" not in parse_study(MINIMAL_STUDY).canonical_json()
-    assert "conditions" not in list_planned_trials(parse_study(MINIMAL_STUDY))[0].canonical_json()
+    assert "conditions" not in list_planned_trial_specs(parse_study(MINIMAL_STUDY))[0].canonical_json()
     assert "conditions" not in EvaluationSpec().model_dump()
 
 
 def test_conditions_change_the_key_of_a_trial():
-    clean, noisy = (list_planned_trials(parse_study(text))[0] for text in (MINIMAL_STUDY, with_conditions("fog")))
+    clean, noisy = (list_planned_trial_specs(parse_study(text))[0] for text in (MINIMAL_STUDY, with_conditions("fog")))
     assert clean.key != noisy.key
-    assert noisy.condition_names == ("", "fog-3")
+    assert noisy.all_condition_names == ("", "fog-3")
 
 
 def test_every_condition_adds_the_clean_evaluations():
-    clean, noisy = (plan_study(parse_study(text)) for text in (MINIMAL_STUDY, with_conditions("fog", DIM)))
+    clean, noisy = (compute_study_size(parse_study(text)) for text in (MINIMAL_STUDY, with_conditions("fog", DIM)))
     assert noisy.evaluations == 3 * clean.evaluations > 0
     assert noisy.epochs == clean.epochs
 
@@ -100,6 +100,6 @@ def test_texts_cannot_be_corrupted():
 
 
 def test_plugin_with_a_number_in_its_name_is_not_split(monkeypatch):
-    monkeypatch.setattr("bln_search.core.registry.plugin_corruptions", lambda: {"rain-2": None})
+    monkeypatch.setattr("bln_search.core.registry.plugin_corruption_entry_points", lambda: {"rain-2": None})
     (condition,) = conditions_of("rain-2")
     assert (condition.corruption, condition.severity, condition.name) == ("rain-2", 3, "rain-2-3")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.enums import Split
-from bln_search.specs import list_planned_trials, parse_study
-from bln_search.specs.sections.evaluation import EvaluationSpec, TrainExamples
+from bln_search.specs import list_planned_trial_specs, parse_study
+from bln_search.specs.sections.evaluation import EvaluationSpec, TrainSplitSelection
 from bln_search.specs.study import StudySpec
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
@@ -19,7 +19,7 @@ def test_training_split_is_evaluated_besides_the_others():
     assert EvaluationSpec().evaluated_splits == (Split.VALIDATION, Split.TEST)
     evaluation = parse_study(with_evaluation("{splits: [train], train_examples: as_validation}")).evaluation
     assert evaluation.evaluated_splits == (Split.VALIDATION, Split.TEST, Split.TRAIN)
-    assert evaluation.train_examples is TrainExamples.AS_VALIDATION
+    assert evaluation.train_examples is TrainSplitSelection.AS_VALIDATION
 
 
 def test_stored_study_is_read_unchanged():
@@ -32,7 +32,8 @@ def test_studies_without_the_training_split_keep_their_identity():
         assert "splits" not in text
         assert "train_examples" not in text
     keys = {
-        list_planned_trials(parse_study(text))[0].key for text in (MINIMAL_STUDY, with_evaluation("{splits: [train]}"))
+        list_planned_trial_specs(parse_study(text))[0].key
+        for text in (MINIMAL_STUDY, with_evaluation("{splits: [train]}"))
     }
     assert len(keys) == 2
 

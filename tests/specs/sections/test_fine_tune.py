@@ -8,7 +8,7 @@ import pytest
 
 from bln_search.core.enums import PopulationRefresh
 from bln_search.core.errors import SpecError
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.specs import list_planned_trial_specs, parse_study
 
 STUDY = """name: study
 data: {name: digits}
@@ -29,7 +29,7 @@ def test_defaults_are_three_epochs_with_a_tenth_of_the_learning_rate():
 
 
 def test_an_arm_without_it_has_the_digest_of_earlier_versions():
-    plain, tuned = list_planned_trials(study("configuration: TTFF"))
+    plain, tuned = list_planned_trial_specs(study("configuration: TTFF"))
     assert "fine_tune" not in json.loads(plain.canonical_json())["arm"]
     assert json.loads(tuned.canonical_json())["arm"]["fine_tune"]["configuration"] == "TTFF"
     assert plain.key != tuned.key

@@ -6,8 +6,8 @@ import pytest
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import SpecError
-from bln_search.specs import list_planned_trials, parse_study
-from bln_search.specs.trial import planned_inference_rows
+from bln_search.specs import list_planned_trial_specs, parse_study
+from bln_search.specs.trial import list_planned_rows
 
 STUDY = """name: study
 data: {name: digits}
@@ -23,9 +23,9 @@ def study(options="", arms="", evaluation="", rest=""):
 
 
 def test_it_has_one_row_without_estimate_and_without_blends():
-    plain, other = list_planned_trials(study(arms=", {method: bn}", evaluation=", blends: [0.5]"))
-    assert planned_inference_rows(plain) == ((InferenceConfiguration("----"), None),)
-    assert len(planned_inference_rows(other)) > 4
+    plain, other = list_planned_trial_specs(study(arms=", {method: bn}", evaluation=", blends: [0.5]"))
+    assert list_planned_rows(plain) == ((InferenceConfiguration("----"), None),)
+    assert len(list_planned_rows(other)) > 4
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,6 @@ def test_layers_of_plain_networks_only_cannot_be_searched():
 
 def test_an_option_in_the_space_names_the_arm_that_cannot_take_it():
     with pytest.raises(SpecError, match="arm none cannot take"):
-        list_planned_trials(
+        list_planned_trial_specs(
             study(arms=", {method: bn}", rest="space: {arm.epsilon: {kind: choice, values: [0.001, 0.0001]}}")
         )

@@ -6,7 +6,7 @@ import pytest
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import SpecError
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.specs import list_planned_trial_specs, parse_study
 
 STUDY = """name: study
 data: {name: digits}
@@ -22,9 +22,9 @@ def study(model="mlp", training=""):
 
 
 def test_only_arms_of_the_named_methods_normalize_the_output():
-    trials = list_planned_trials(study("mlp, output_norm: [bn]"))
+    trials = list_planned_trial_specs(study("mlp, output_norm: [bn]"))
     assert [trial.model_options["output_norm"] for trial in trials] == [True, False]
-    assert [trial.model_options for trial in list_planned_trials(study())] == [{}, {}]
+    assert [trial.model_options for trial in list_planned_trial_specs(study())] == [{}, {}]
 
 
 def test_only_an_mlp_has_a_normalized_output():

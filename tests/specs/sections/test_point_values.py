@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.specs.sections.space import format_value_short, parse_point_json
+from bln_search.specs.sections.space import format_parameter_value_short, parse_point_parameters
 
 
 @pytest.mark.parametrize(
@@ -18,10 +18,10 @@ from bln_search.specs.sections.space import format_value_short, parse_point_json
     ],
 )
 def test_schedules_are_written_as_their_values(value, short):
-    assert format_value_short(value) == short
+    assert format_parameter_value_short(value) == short
 
 
 def test_parameters_have_the_last_part_of_their_key_as_name():
     point = '{"arm.lambda": 0.5, "training": {"batch_size": 8, "momentum": 0.9}, "training.learning_rate": 0.1}'
-    assert parse_point_json(point) == {"lambda": 0.5, "batch_size": 8, "momentum": 0.9, "learning_rate": 0.1}
-    assert parse_point_json("") == {}
+    assert parse_point_parameters(point) == {"lambda": 0.5, "batch_size": 8, "momentum": 0.9, "learning_rate": 0.1}
+    assert parse_point_parameters("") == {}

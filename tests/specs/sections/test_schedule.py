@@ -34,12 +34,12 @@ def arm(text):
 )
 def test_schedule_values_over_training(document, values):
     schedule = READ(document)
-    assert {progress: schedule.at(progress) for progress in values} == pytest.approx(values)
+    assert {progress: schedule.value_at_progress(progress) for progress in values} == pytest.approx(values)
 
 
 @given(st.sampled_from(["linear", "cosine"]), finite, finite, st.floats(0, 1))
 def test_ramp_stays_between_its_ends(kind, initial, final, progress):
-    value = READ({"kind": kind, "initial": initial, "final": final}).at(progress)
+    value = READ({"kind": kind, "initial": initial, "final": final}).value_at_progress(progress)
     assert min(initial, final) - 1e-9 <= value <= max(initial, final) + 1e-9
 
 
@@ -51,11 +51,14 @@ def test_schedules_survive_serialization(steps):
 
 
 def test_study_file_uses_the_key_lambda():
-    assert arm("mbn, lambda: {0: 0.1, 0.4: 0.5, 0.6: 0.9}").schedules["lambda_"].at(0.5) == 0.5
-    assert arm("mbn").schedules["lambda_"].at(0.7) == 0.9
-    assert str(arm("mbn").selection_configuration) == "MM--"
-    assert arm("brn").schedules["r_max"].at(0) == 1
-    assert arm("brn").schedules["d_max"].at(1) == 5
+    assert (
+        arm("mbn, lambda: {0: 0.1, 0.4: 0.5, 0.6: 0.9}").layer_attribute_schedules["lambda_"].value_at_progress(0.5)
+        == 0.5
+    )
+    assert arm("mbn").layer_attribute_schedules["lambda_"].value_at_progress(0.7) == 0.9
+    assert str(arm("mbn").checkpoint_selection_configuration) == "MM--"
+    assert arm("brn").layer_attribute_schedules["r_max"].value_at_progress(0) == 1
+    assert arm("brn").layer_attribute_schedules["d_max"].value_at_progress(1) == 5
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from bln_search.core.errors import SpecError
-from bln_search.specs import list_planned_trials, parse_study
+from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.specs.sections.space import (
     Dimension,
+    FloatDimension,
     Space,
-    finite_values,
     format_point,
-    grid_size,
-    iterate_grid_points,
+    iter_grid_points,
+    list_values_if_finite,
+    num_grid_points,
 )
 
 HEAD = """name: s
@@ -36,7 +37,7 @@ def test_finite_space_has_one_trial_per_point_arm_and_seed():
         "{training.batch_size: {kind: choice, values: [8, 16]}, arm.memory: {kind: int, low: 10, high: 40, step: 10},"
         " arm.lambda: {kind: schedule, values: [0, {0: 0.1, 0.4: 0.5, 0.6: 0.9}]}}"
     )
-    trials = list_planned_trials(parsed_study)
+    trials = list_planned_trial_specs(parsed_study)
     assert len(trials) == 2 * 4 * 2 * 2 * 2
     assert len({trial.key for trial in trials}) == len(trials)
     assert {trial.training.batch_size for trial in trials} == {8, 16}
@@ -50,16 +51,16 @@ def test_mapping_changes_several_keys_together():
     parsed_study = study(
         "{training: {kind: choice, values: [{batch_size: 8, epochs: 1}, {batch_size: 16, epochs: 2}]}}"
     )
-    sizes = {(trial.training.batch_size, trial.training.epochs) for trial in list_planned_trials(parsed_study)}
+    sizes = {(trial.training.batch_size, trial.training.epochs) for trial in list_planned_trial_specs(parsed_study)}
     assert sizes == {(8, 1), (16, 2)}
-    assert {trial.training.optimizer for trial in list_planned_trials(parsed_study)} == {"sgd"}
+    assert {trial.training.optimizer for trial in list_planned_trial_specs(parsed_study)} == {"sgd"}
 
 
 def test_sampled_space_creates_no_trials():
     parsed_study = study(
         "{training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}", "search: {trials: 7}"
     )
-    assert list_planned_trials(parsed_study) == ()
+    assert list_planned_trial_specs(parsed_study) == ()
     assert parsed_study.num_sampled_points == 14
 
 
@@ -110,6 +111,37 @@ def test_sampled_space_creates_no_trials():
             "cmaes takes one objective",
         ),
         ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {sampler: grid, pruner: asha}", "set pruner to none"),
+        ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {sampler: brent}", "arm.memory is of the kind int"),
+        (
+            "{training.learning_rate: {kind: choice, values: [0.1, 0.2]}}",
+            "search: {sampler: brent}",
+            "training.learning_rate is of the kind choice",
+        ),
+        (
+            "{training.learning_rate: {kind: float, low: 0.1, high: 1}, arm.momentum: {kind: float, low: 0, high: 1}}",
+            "search: {sampler: brent}",
+            "the sampler brent searches one number, the space has 2 keys",
+        ),
+        (
+            "{training.learning_rate: {kind: float, low: 1e-5, high: 1e-4}}",
+            "search: {sampler: brent}",
+            "less than 0.001 apart: widen them, or set log to true",
+        ),
+        (
+            "{training.learning_rate: {kind: float, low: 0.1, high: 0.1001, log: true}}",
+            "search: {sampler: brent}",
+            "less than 0.001 apart: widen them",
+        ),
+        (
+            "{training.learning_rate: {kind: float, low: 0.1, high: 1}}",
+            "search: {sampler: brent, objectives: [loss, parameters]}",
+            "brent minimizes one objective",
+        ),
+        (
+            "{training.learning_rate: {kind: float, low: 0.1, high: 1}}",
+            "search: {sampler: brent, pruner: asha}",
+            "brent needs the result of every trial",
+        ),
         ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {sampler: tpa}", "search.sampler"),
         ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {trials: 0}", "search.trials"),
         ("{arm.memory: {kind: int, low: 1, high: 99999}}", "", "99999 points"),
@@ -121,8 +153,24 @@ def test_invalid_space_says_why(space, search, expected):
     assert any(expected in problem for problem in error.value.problems), error.value.problems
 
 
+@pytest.mark.parametrize("log", ["true", "false"])
+def test_brent_takes_one_number(log):
+    space = f"{{training.learning_rate: {{kind: float, low: 1e-6, high: 1e-2, log: {log}}}}}"
+    assert study(space, "search: {sampler: brent, trials: 10}").num_sampled_points == 20
+
+
+@given(st.floats(1e-30, 1e30), st.floats(1e-30, 1e30))
+def test_scaled_bounds_are_mapped_into_the_bounds(low, high):
+    if low < high:
+        for log in (False, True):
+            dimension = FloatDimension(kind="float", low=low, high=high, log=log)
+            mapped = [dimension.value_from_scale(bound) for bound in dimension.bounds_on_scale]
+            assert mapped == pytest.approx([low, high], rel=1e-12)
+            assert low <= min(mapped) <= max(mapped) <= high
+
+
 def test_booleans_are_valid_choices():
-    trials = list_planned_trials(
+    trials = list_planned_trial_specs(
         study("{arm.double_forward: {kind: choice, values: [false, true]}}".replace("twice", ""))
     )
     assert {trial.arm.double_forward for trial in trials} == {True, False}
@@ -138,7 +186,7 @@ def test_large_integer_range_is_not_enumerated():
 def test_close_fractions_remain_distinct():
     space = "{arm.lambda: {kind: schedule, at: [0, 0.62345671, 0.62345673], low: 0, high: 1}}"
     dimension = study(space, "search: {trials: 3}").space["arm.lambda"]
-    assert len(dimension.schedule([0.1, 0.2, 0.3])["steps"]) == 3
+    assert len(dimension.make_schedule([0.1, 0.2, 0.3])["steps"]) == 3
 
 
 def test_search_without_a_space_is_rejected():
@@ -152,6 +200,6 @@ def test_grid_has_every_combination_once(values):
     space: Space = {
         f"d{index}": validate_dimension({"kind": "choice", "values": choices}) for index, choices in enumerate(values)
     }
-    points = list(iterate_grid_points(space))
-    assert len(points) == grid_size(space) == len({format_point(point) for point in points})
-    assert all(point[key] in finite_values(space[key]) for point in points for key in space)
+    points = list(iter_grid_points(space))
+    assert len(points) == num_grid_points(space) == len({format_point(point) for point in points})
+    assert all(point[key] in list_values_if_finite(space[key]) for point in points for key in space)

@@ -14,10 +14,10 @@ from bln_search.core.exports import ExportKey
 from bln_search.core.records import RowKey
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker.exports import builder as builder_module
 from bln_search.worker.exports.builder import ArchiveLimits, ExportBuilder
-from bln_search.worker.loop import Worker
+from bln_search.worker.loop import QueueWorker
 from tests.worker.worker_study import worker_study
 
 WEEK = timedelta(days=7)
@@ -29,35 +29,37 @@ class Trained:
 
     def __init__(self, folder):
         self.folder = folder
-        self.ledger = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
-        self.ledger.tokens.create("ada", Scope.WRITE)
+        self.ledger = open_and_upgrade_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
+        self.ledger.tokens.create_token("ada", Scope.WRITE)
         self.environment = ExecutionEnvironment(folder / "data", folder / "cache", FolderStore(folder / "checkpoints"))
-        self.study_id = self.ledger.queue.submit(worker_study("small"), "ada").study_id
-        self.worker().work(once=True)
+        self.study_id = self.ledger.queue.submit_study(worker_study("small"), "ada").study_id
+        self.worker().run_until_stopped(once=True)
 
     def builder(self, limits=LIMITS, environment=None):
         return ExportBuilder(self.ledger, environment or self.environment, limits)
 
     def worker(self, builder=None):
-        return Worker(self.ledger, self.environment, LocalExecutor(self.environment, 1), 2, exports=builder)
+        return QueueWorker(self.ledger, self.environment, LocalExecutor(self.environment, 1), 2, exports=builder)
 
     def request(self, code="TTTT", archive_format=ArchiveFormat.SAFETENSORS):
         (trial,) = self.ledger.trials.list_trials(self.study_id)
         estimate = "frozen" if "T" in code else None
         row = RowKey("bln", "", InferenceConfiguration(code), estimate, 25)
-        return self.ledger.exports.request(self.study_id, ExportKey(trial.id, row, archive_format), "ada", keep=WEEK)
+        return self.ledger.exports.request_export(
+            self.study_id, ExportKey(trial.id, row, archive_format), "ada", keep=WEEK
+        )
 
     def find(self, record):
-        return self.ledger.exports.find(self.study_id, record.id)
+        return self.ledger.exports.find_export(self.study_id, record.id)
 
     def archives(self):
         """Names of the archives in the store."""
-        return {file.name for file in self.environment.checkpoints.files() if file.name.endswith(".zip")}
+        return {file.name for file in self.environment.checkpoints.iter_files() if file.name.endswith(".zip")}
 
     def run(self, builder):
         """Build what is requested, then end."""
-        builder.start("host/1/0", threading.Event())
-        builder.finish()
+        builder.start_thread("host/1/0", threading.Event())
+        builder.wait_for_thread()
 
 
 @pytest.fixture(scope="package")

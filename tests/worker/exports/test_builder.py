@@ -16,7 +16,7 @@ import torch
 import bln_search
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import ArchiveFormat
-from bln_search.core.files.atomic import file_sha256
+from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.states import ExportState, StudyState
 from bln_search.storage.exports.jobs import MAX_TRIES
 from bln_search.worker.exports import builder as builder_module
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exports")]
 
 def unpack(trained, record, folder):
     path = trained.environment.checkpoints.path / record.archive.file
-    assert (path.stat().st_size, file_sha256(path)) == (record.archive.size, record.archive.sha256)
+    assert (path.stat().st_size, compute_file_sha256(path)) == (record.archive.size, record.archive.sha256)
     with zipfile.ZipFile(path) as archive:
         archive.extractall(folder)
     return folder / "small-bln-TTTT-frozen-b25-seed0"
@@ -82,30 +82,30 @@ def test_worker_builds_an_export_while_a_study_runs(trained):
     """A long training does not delay it."""
     study = worker_study("long")
     study = study.model_copy(update={"training": study.training.model_copy(update={"epochs": 5_000})})
-    study_id = trained.ledger.queue.submit(study, "ada").study_id
+    study_id = trained.ledger.queue.submit_study(study, "ada").study_id
     record, states = trained.request(), []
     worker = trained.worker(trained.builder())
 
     def stop_when_ready():
-        until(lambda: not trained.find(record).is_open, 60)
+        until(lambda: not trained.find(record).is_waiting_or_running, 60)
         states.append(trained.ledger.studies.find_header(study_id).state)
         worker.stopping.set()
 
     thread = threading.Thread(target=stop_when_ready)
     thread.start()
-    worker.work()
+    worker.run_until_stopped()
     thread.join()
-    trained.ledger.studies.delete(study_id)
+    trained.ledger.studies.delete_and_list_unneeded_files(study_id)
     assert states == [StudyState.RUNNING]
     assert trained.find(record).state is ExportState.READY
 
 
 def test_stopping_worker_releases_its_export(trained, monkeypatch):
     record, stop = trained.request(), threading.Event()
-    monkeypatch.setattr(ArchiveProcess, "receive", lambda _self, timeout: stop.set() or time.sleep(timeout))
+    monkeypatch.setattr(ArchiveProcess, "receive_message", lambda _self, timeout: stop.set() or time.sleep(timeout))
     builder = trained.builder()
-    builder.start("host/1/0", stop)
-    builder.finish()
+    builder.start_thread("host/1/0", stop)
+    builder.wait_for_thread()
     released = trained.find(record)
     assert (released.state, released.attempt, released.reason) == (ExportState.REQUESTED, 1, None)
     assert trained.archives() == set()
@@ -114,7 +114,7 @@ def test_stopping_worker_releases_its_export(trained, monkeypatch):
 def test_export_of_a_killed_process_is_tried_again(trained, monkeypatch):
     """As if the system had killed it for its memory."""
     record, killed = trained.request(), []
-    receive = ArchiveProcess.receive
+    receive = ArchiveProcess.receive_message
 
     def kill_once(self, timeout):
         if not killed:
@@ -122,7 +122,7 @@ def test_export_of_a_killed_process_is_tried_again(trained, monkeypatch):
             self._process.kill()
         return receive(self, timeout)
 
-    monkeypatch.setattr(ArchiveProcess, "receive", kill_once)
+    monkeypatch.setattr(ArchiveProcess, "receive_message", kill_once)
     trained.run(trained.builder())
     ready = trained.find(record)
     assert (ready.state, ready.attempt) == (ExportState.READY, 2)
@@ -131,7 +131,7 @@ def test_export_of_a_killed_process_is_tried_again(trained, monkeypatch):
 def test_data_that_this_machine_lacks_fail_the_export_after_some_attempts(trained, monkeypatch):
     record = trained.request()
     monkeypatch.setattr(
-        ArchiveProcess, "receive", lambda *_, **__: BuildFailure("there are no files", is_machine_fault=True)
+        ArchiveProcess, "receive_message", lambda *_, **__: BuildFailure("there are no files", is_machine_fault=True)
     )
     trained.run(trained.builder())
     failed = trained.find(record)
@@ -166,7 +166,7 @@ def test_archive_that_is_too_large_fails_and_is_not_stored(trained):
 def test_archive_of_an_overtaken_worker_is_removed(trained, monkeypatch):
     """Another worker has the export now: the late archive would belong to nobody."""
     record = trained.request()
-    finish = trained.ledger.export_jobs.finish
+    finish = trained.ledger.export_jobs.finish_export
 
     def overtaken(token, archive, keep):
         with trained.ledger.database.engine.begin() as connection:
@@ -174,11 +174,11 @@ def test_archive_of_an_overtaken_worker_is_removed(trained, monkeypatch):
         monkeypatch.undo()
         finish(token, archive, keep)
 
-    monkeypatch.setattr(trained.ledger.export_jobs, "finish", overtaken)
+    monkeypatch.setattr(trained.ledger.export_jobs, "finish_export", overtaken)
     builder, stop = trained.builder(), threading.Event()
     monkeypatch.setattr(builder, "find_disk_problem", lambda: None)
-    builder.start("host/1/0", stop)
-    builder.finish()
+    builder.start_thread("host/1/0", stop)
+    builder.wait_for_thread()
     assert trained.find(record).state is ExportState.RUNNING
     assert trained.archives() == set()
 
@@ -201,7 +201,7 @@ def test_low_disk_space_leaves_requests_waiting(trained):
 
 def test_worker_that_runs_once_builds_what_is_requested(trained):
     record = trained.request()
-    trained.worker(trained.builder()).work(once=True)
+    trained.worker(trained.builder()).run_until_stopped(once=True)
     assert trained.find(record).state is ExportState.READY
 
 

@@ -12,10 +12,10 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.search.layers import trial_search as layers_of_network
 from bln_search.specs import parse_study
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import layer_search as worker_layers
-from bln_search.worker.layer_search import search_layers
-from bln_search.worker.loop import Worker
+from bln_search.worker.layer_search import search_layers_of_study
+from bln_search.worker.loop import QueueWorker
 from tests.worker.layer_search.searched_study import STUDY, copy_of, list_searches
 
 
@@ -38,11 +38,11 @@ def environment(home):
 @pytest.fixture(scope="package")
 def analysed(home, environment):
     """A worker and its study, trained, searched and analysed."""
-    ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
-    ledger.tokens.create("ada", Scope.WRITE)
-    worker = Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
-    study_id = worker.ledger.queue.submit(parse_study(STUDY), "ada").study_id
-    worker.work(once=True)
+    ledger = open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+    ledger.tokens.create_token("ada", Scope.WRITE)
+    worker = QueueWorker(ledger, environment, LocalExecutor(environment, 1), cap=2)
+    study_id = worker.ledger.queue.submit_study(parse_study(STUDY), "ada").study_id
+    worker.run_until_stopped(once=True)
     yield worker, study_id
     ledger.close()
 
@@ -61,7 +61,7 @@ def uninterrupted(analysed, home, environment):
         patch.setattr(worker_layers, "_MIN_PARALLEL_SECONDS", float("inf"))
         patch.setattr(worker_layers, "_SAVE_INTERVAL", 0.0)
         patch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
-        search_layers(
+        search_layers_of_study(
             ledger, analysed[1], environment, ledger.studies.get(analysed[1]).spec.layers, progress_lines.append
         )
         return progress_lines, list_searches(ledger, analysed[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import layer_search as worker_layers
 
 STUDY = """
@@ -25,7 +25,7 @@ def copy_of(home, path):
     """A copy of the ledger with the trained study, without searches and analyses; it shares the checkpoints."""
     with closing(sqlite3.connect(home / "ledger.sqlite3")) as source, closing(sqlite3.connect(path)) as target:
         source.backup(target)
-    with_layers = open_ledger(f"sqlite:///{path}")
+    with_layers = open_and_upgrade_ledger(f"sqlite:///{path}")
     forget(with_layers)
     return with_layers
 
@@ -42,13 +42,13 @@ def silent(_line):
 
 
 def list_searches(ledger, study_id):
-    return list(ledger.layer_searches.iterate(study_id))
+    return list(ledger.layer_searches.iter_finished_searches(study_id))
 
 
 def count_saved_steps(monkeypatch):
     """For each network the number of mini-batches after each saved step."""
     networks, saved_steps = [], []
-    usual = worker_layers._ProgressStore.save
+    usual = worker_layers._ProgressStore.save_if_due_or_stopped
 
     def record_step(self, sums):
         if not networks or networks[-1] is not self:
@@ -57,5 +57,5 @@ def count_saved_steps(monkeypatch):
         saved_steps[-1].append(sums.done)
         usual(self, sums)
 
-    monkeypatch.setattr(worker_layers._ProgressStore, "save", record_step)
+    monkeypatch.setattr(worker_layers._ProgressStore, "save_if_due_or_stopped", record_step)
     return saved_steps

@@ -10,9 +10,9 @@ from bln_search.execution.executors.local import LocalExecutor
 from bln_search.search.layers import trial_search as layers_of_network
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.worker import layer_search as worker_layers
-from bln_search.worker.analysis import AnalysisOptions, compute_analysis
-from bln_search.worker.layer_search import SearchStoppedError, search_layers
-from bln_search.worker.loop import Worker
+from bln_search.worker.analysis import AnalysisLayerSearchOptions, compute_analysis
+from bln_search.worker.layer_search import SearchStoppedError, search_layers_of_study
+from bln_search.worker.loop import QueueWorker
 from bln_search.worker.presence import HeartbeatSender
 from tests.storage.searches import assert_same
 from tests.worker.layer_search.searched_study import BATCHES, count_saved_steps, list_searches, silent
@@ -24,7 +24,7 @@ def test_later_search_reports_progress_and_equal_results(analysed, ledger_copy, 
     study_id = analysed[1]
     progress_lines = []
     layers_spec = ledger_copy.studies.get(study_id).spec.layers
-    assert search_layers(ledger_copy, study_id, environment, layers_spec, progress_lines.append) == 4
+    assert search_layers_of_study(ledger_copy, study_id, environment, layers_spec, progress_lines.append) == 4
     assert [line.split(":")[0] for line in progress_lines] == ["bln seed 0", "ln seed 0", "bln seed 1", "ln seed 1"]
     assert [line.split()[-1] for line in progress_lines] == ["(1/4)", "(2/4)", "(3/4)", "(4/4)"]
     for search, expected in zip(
@@ -40,7 +40,7 @@ def test_sequential_search_can_be_stopped_between_networks(analysed, ledger_copy
     layers_spec = LayersSpec(search=LayerSearch.COORDINATE, evaluations=50)
     progress_lines = []
     with pytest.raises(SearchStoppedError):
-        search_layers(
+        search_layers_of_study(
             ledger_copy,
             study_id,
             environment,
@@ -49,7 +49,7 @@ def test_sequential_search_can_be_stopped_between_networks(analysed, ledger_copy
             should_stop=lambda: len(progress_lines) >= 3,
         )
     assert len(list_searches(ledger_copy, study_id)) == 3
-    assert search_layers(ledger_copy, study_id, environment, layers_spec, progress_lines.append) == 1
+    assert search_layers_of_study(ledger_copy, study_id, environment, layers_spec, progress_lines.append) == 1
 
 
 @pytest.mark.slow
@@ -58,11 +58,11 @@ def test_stopped_enumeration_resumes(analysed, ledger_copy, environment, monkeyp
     study_id = analysed[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)  # one mini-batch after the other
     layers_spec = ledger_copy.studies.get(study_id).spec.layers
-    first = ledger_copy.trials.list_finished(study_id)[0]
+    first = ledger_copy.trials.list_finished_trials(study_id)[0]
     stop_answers = iter([False] * groups_of_batches)  # one before the network, then one behind each mini-batch
     progress_lines = []
     with pytest.raises(SearchStoppedError):
-        search_layers(
+        search_layers_of_study(
             ledger_copy,
             study_id,
             environment,
@@ -73,13 +73,13 @@ def test_stopped_enumeration_resumes(analysed, ledger_copy, environment, monkeyp
     assert progress_lines == [
         f"bln seed 0: {groups_of_batches} of 6 mini-batches, about {progress_lines[0].split()[-3]} s left"
     ]
-    sums, completed = ledger_copy.layer_searches.find_progress(first.id, layers_spec)
+    sums, completed = ledger_copy.layer_searches.find_saved_sums(first.id, layers_spec)
     assert completed == groups_of_batches
     assert sums.examples.sum() == 25 * groups_of_batches
-    assert not ledger_copy.layer_searches.is_finished(first.id, layers_spec)
+    assert not ledger_copy.layer_searches.is_search_finished(first.id, layers_spec)
     saved_steps = count_saved_steps(monkeypatch)
     with pytest.raises(SearchStoppedError):
-        search_layers(
+        search_layers_of_study(
             ledger_copy, study_id, environment, layers_spec, silent, should_stop=lambda: saved_steps[1:] == [BATCHES]
         )
     assert saved_steps == [BATCHES[groups_of_batches:], BATCHES]  # only the first one had begun
@@ -102,7 +102,7 @@ def test_progress_of_another_search_is_not_resumed(analysed, ledger_copy, enviro
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
     stop_answers = iter([False, False])
     with pytest.raises(SearchStoppedError):
-        search_layers(
+        search_layers_of_study(
             ledger_copy,
             study_id,
             environment,
@@ -112,7 +112,7 @@ def test_progress_of_another_search_is_not_resumed(analysed, ledger_copy, enviro
         )
     saved_steps = count_saved_steps(monkeypatch)
     with pytest.raises(SearchStoppedError):
-        search_layers(
+        search_layers_of_study(
             ledger_copy,
             study_id,
             environment,
@@ -132,36 +132,36 @@ def held_until(ledger):
 def test_stopped_worker_leaves_the_analysis_to_another(analysed, ledger_copy, environment, monkeypatch):
     study_id = analysed[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
-    worker = Worker(ledger_copy, environment, LocalExecutor(environment, 1), cap=2)
-    usual, meanwhile = worker_layers._ProgressStore.save, []
+    worker = QueueWorker(ledger_copy, environment, LocalExecutor(environment, 1), cap=2)
+    usual, meanwhile = worker_layers._ProgressStore.save_if_due_or_stopped, []
 
     def save_and_check(self, sums):
-        meanwhile.append(ledger_copy.analyses.claim("host/9/0"))
+        meanwhile.append(ledger_copy.analyses.claim_study_without_analysis("host/9/0"))
         before = held_until(ledger_copy)
-        HeartbeatSender(worker.ledger, worker.name, "cpu", lambda: worker.study_id)._renew_lease()
+        HeartbeatSender(worker.ledger, worker.name, "cpu", lambda: worker.study_id)._renew_study_lease()
         assert held_until(ledger_copy) > before
         worker.stopping.set()
         usual(self, sums)
 
-    monkeypatch.setattr(worker_layers._ProgressStore, "save", save_and_check)
-    assert worker._analyze_next()
+    monkeypatch.setattr(worker_layers._ProgressStore, "save_if_due_or_stopped", save_and_check)
+    assert worker._claim_and_analyze_study()
     monkeypatch.undo()
     assert meanwhile == [None], "it is this worker's as long as it is at it"
-    assert ledger_copy.analyses.find(study_id) is None
-    first = ledger_copy.trials.list_finished(study_id)[0]
-    assert ledger_copy.layer_searches.find_progress(first.id, ledger_copy.studies.get(study_id).spec.layers)[1] == 1
-    Worker(ledger_copy, environment, LocalExecutor(environment, 1), cap=2).work(once=True)
-    assert len(ledger_copy.analyses.find(study_id).analysis.layers) == 2
+    assert ledger_copy.analyses.find_current_analysis(study_id) is None
+    first = ledger_copy.trials.list_finished_trials(study_id)[0]
+    assert ledger_copy.layer_searches.find_saved_sums(first.id, ledger_copy.studies.get(study_id).spec.layers)[1] == 1
+    QueueWorker(ledger_copy, environment, LocalExecutor(environment, 1), cap=2).run_until_stopped(once=True)
+    assert len(ledger_copy.analyses.find_current_analysis(study_id).analysis.layers) == 2
 
 
 def test_running_search_shows_finished_networks(analysed, ledger_copy, environment):
     """Another question half answered: those answered last count, the others are still to be searched."""
     study_id = analysed[1]
-    search_layers(ledger_copy, study_id, environment, LayersSpec(), silent)
+    search_layers_of_study(ledger_copy, study_id, environment, LayersSpec(), silent)
     progress_lines = []
     random_search = LayersSpec(search=LayerSearch.RANDOM, evaluations=40)
     with pytest.raises(SearchStoppedError):
-        search_layers(
+        search_layers_of_study(
             ledger_copy,
             study_id,
             environment,
@@ -180,7 +180,9 @@ def test_running_search_shows_finished_networks(analysed, ledger_copy, environme
 
 def test_analysis_reports_the_progress_of_its_search(analysed, ledger_copy, environment):
     progress_lines = []
-    compute_analysis(ledger_copy, analysed[1], environment, AnalysisOptions(progress_lines.append), save=False)
+    compute_analysis(
+        ledger_copy, analysed[1], environment, AnalysisLayerSearchOptions(progress_lines.append), save=False
+    )
     assert len(progress_lines) == 4
 
 
@@ -192,11 +194,19 @@ def test_parallel_search_equals_sequential_search(analysed, ledger_copy, environ
     study_id = analysed[1]
     layers_spec = ledger_copy.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
     progress_lines = []
-    assert search_layers(ledger_copy, study_id, environment, layers_spec, progress_lines.append, max_workers=2) == 4
-    parallel_searches = list(ledger_copy.layer_searches.iterate(study_id))
+    assert (
+        search_layers_of_study(ledger_copy, study_id, environment, layers_spec, progress_lines.append, max_workers=2)
+        == 4
+    )
+    parallel_searches = list(ledger_copy.layer_searches.iter_finished_searches(study_id))
     other_spec = layers_spec.model_copy(update={"keep": layers_spec.keep + 1})
-    assert search_layers(ledger_copy, study_id, environment, other_spec, progress_lines.append, max_workers=1) == 4
-    for parallel, sequential in zip(parallel_searches, ledger_copy.layer_searches.iterate(study_id), strict=True):
+    assert (
+        search_layers_of_study(ledger_copy, study_id, environment, other_spec, progress_lines.append, max_workers=1)
+        == 4
+    )
+    for parallel, sequential in zip(
+        parallel_searches, ledger_copy.layer_searches.iter_finished_searches(study_id), strict=True
+    ):
         np.testing.assert_allclose(parallel.record.sums.losses, sequential.record.sums.losses, rtol=1e-9)
         assert (parallel.record.best, parallel.record.chosen) == (sequential.record.best, sequential.record.chosen)
 
@@ -206,8 +216,10 @@ def test_parallel_search_stops_on_request(analysed, ledger_copy, environment):
     study_id = analysed[1]
     layers_spec = ledger_copy.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
     with pytest.raises(SearchStoppedError):
-        search_layers(
+        search_layers_of_study(
             ledger_copy, study_id, environment, layers_spec, lambda _line: None, max_workers=2, should_stop=lambda: True
         )
-    assert search_layers(ledger_copy, study_id, environment, layers_spec, lambda _line: None, max_workers=2) >= 0
-    assert len(list(ledger_copy.layer_searches.iterate(study_id))) == 4
+    assert (
+        search_layers_of_study(ledger_copy, study_id, environment, layers_spec, lambda _line: None, max_workers=2) >= 0
+    )
+    assert len(list(ledger_copy.layer_searches.iter_finished_searches(study_id))) == 4

@@ -9,7 +9,7 @@ from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.specs import parse_study
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.worker.analysis import compute_analysis
-from bln_search.worker.layer_search import search_layers
+from bln_search.worker.layer_search import search_layers_of_study
 from tests.worker.layer_search.searched_study import STUDY, list_searches, silent
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("layer search")]  # the networks are trained and searched once
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("layer search")]  # the 
 
 def test_worker_searches_layers_of_every_network(analysed):
     worker, study_id = analysed
-    analysis = worker.ledger.analyses.find(study_id).analysis
+    analysis = worker.ledger.analyses.find_current_analysis(study_id).analysis
     assert analysis.layers_reason is None
     assert analysis.comparison is not None
     assert [(layer_result.arm, layer_result.size, len(layer_result.networks)) for layer_result in analysis.layers] == [
@@ -40,17 +40,17 @@ def test_worker_searches_layers_of_every_network(analysed):
         assert len(layer_result.uniform) == (16 if layer_result.arm == "bln" else 4)
         assert len(layer_result.rows) == (100 if layer_result.arm == "bln" else 16)
         assert len(layer_result.effects) == 2 * (4 if layer_result.arm == "bln" else 2)
-    assert worker.ledger.analyses.claim("host/9/0") is None
+    assert worker.ledger.analyses.claim_study_without_analysis("host/9/0") is None
 
 
 def test_uniform_losses_equal_those_of_the_leaderboard(analysed):
     """The tree evaluator and the one-pass evaluator compute the same losses."""
     worker, study_id = analysed
-    analysis = worker.ledger.analyses.find(study_id).analysis
+    analysis = worker.ledger.analyses.find_current_analysis(study_id).analysis
     for layer_result in analysis.layers:
         by_code = {}
-        for trial in worker.ledger.trials.list_finished(study_id, arm=layer_result.arm):
-            for evaluation in worker.ledger.results.list_trial_evaluations(trial.id):
+        for trial in worker.ledger.trials.list_finished_trials(study_id, arm=layer_result.arm):
+            for evaluation in worker.ledger.results.list_evaluations_of_trial(trial.id):
                 if evaluation.key.split == "validation":
                     by_code.setdefault(str(evaluation.key.configuration), []).append(evaluation)
         assert {row.configuration for row in layer_result.uniform} == set(by_code)
@@ -64,20 +64,22 @@ def test_finished_networks_are_not_searched_again(analysed, environment):
     worker, study_id = analysed
     progress_lines = []
     layers_spec = worker.ledger.studies.get(study_id).spec.layers
-    assert search_layers(worker.ledger, study_id, environment, layers_spec, progress_lines.append) == 0
+    assert search_layers_of_study(worker.ledger, study_id, environment, layers_spec, progress_lines.append) == 0
     assert progress_lines == []
 
 
 def test_tied_layers_and_other_searches_have_own_results(analysed, ledger_copy, environment):
     study_id = analysed[1]
     tied = LayersSpec(scope=LayerScope.GROUPS, groups={"all": ("*",)})
-    search_layers(ledger_copy, study_id, environment, tied, silent)
+    search_layers_of_study(ledger_copy, study_id, environment, tied, silent)
     bln, ln = compute_analysis(ledger_copy, study_id, None, save=False).layers
     assert (bln.scope, bln.size, ln.size) == (LayerScope.GROUPS, "16", "4")
     assert [(choice.name, len(choice.layers), len(choice.options)) for choice in bln.choices] == [("all", 2, 16)]
     assert bln.difference.mean == 0
     assert not bln.difference.is_better
-    search_layers(ledger_copy, study_id, environment, LayersSpec(search=LayerSearch.COORDINATE, evaluations=60), silent)
+    search_layers_of_study(
+        ledger_copy, study_id, environment, LayersSpec(search=LayerSearch.COORDINATE, evaluations=60), silent
+    )
     bln, ln = compute_analysis(ledger_copy, study_id, None, save=False).layers
     assert (bln.search, bln.size, bln.marginal) == (LayerSearch.COORDINATE, "256", False)
     assert all(network.evaluations <= 3 * 60 for network in bln.networks)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from bln_search.api.export.cards.sections import batch_size_limit_text, folding_text, parity_lines
-from bln_search.api.export.check import Parity
-from bln_search.api.export.description import ExportDescription, MetricValues
+from bln_search.api.export.cards.sections import (
+    format_batch_size_limit,
+    format_folding_sentence,
+    output_parity_section_lines,
+)
+from bln_search.api.export.check import OutputParity
+from bln_search.api.export.description import LossAndAccuracy, StudyNetworkDescription, output_name
 from bln_search.api.export.exported import WEIGHTS_FILE
 from bln_search.api.export.runtimes import ONNX_PROGRAM, TORCH_PROGRAM
-from bln_search.core.blend import Blend, parse_estimate
-from bln_search.core.configuration import Source, Statistic
+from bln_search.core.blend import PopulationWeight, parse_estimate_label
+from bln_search.core.method import Statistic, StatisticSource
 from bln_search.core.registry import MODELS
+from bln_search.core.tasks import TaskName, describe_task
 from bln_search.specs.sections.space import format_point
 
 _SOURCE_TEXTS = {
-    Source.POPULATION: "population value, fixed",
-    Source.MEMORY: "the memory's value at the end of training, fixed",
-    Source.ABSENT: "this method does not have it",
-    Source.BLEND: "α · population value + (1 − α) · value",  # its origin follows
+    StatisticSource.POPULATION: "population value, fixed",
+    StatisticSource.MEMORY: "the memory's value at the end of training, fixed",
+    StatisticSource.LAST_STEP: "the value of the last training step, fixed",
+    StatisticSource.WITH_MINI_BATCH: "of the memory and the mini-batch together, weighted as in training",
+    StatisticSource.ANALYTIC: "computed from the weights, fixed",
+    StatisticSource.ABSENT: "this method does not have it",
+    StatisticSource.BLEND: "α · population value + (1 − α) · value",  # its origin follows
 }
 
 
-def model_card(export: ExportDescription, parity: Parity) -> str:
+def render_study_model_card(export: StudyNetworkDescription, parity: OutputParity) -> str:
     """The text of the model card, as Markdown."""
     origin = export.origin
     method = export.normalization.method.upper()
@@ -28,19 +36,20 @@ def model_card(export: ExportDescription, parity: Parity) -> str:
     return "\n".join(
         [
             f"# {title}\n",
-            f"A network of the study `{origin.study}`, arm `{origin.arm}`{_point_text(export)}, trained from seed "
+            f"A network of the study `{origin.study}`, arm `{origin.arm}`{_format_search_point(export)}, trained "
+            "from seed "
             f"{origin.seed}; weights of epoch {origin.epoch}. Exported by bln-search "
             f"{export.versions['bln_search']}.\n",
             "## Loading\n",
-            *_loading_lines(export),
-            *_package_lines(export),
-            *_input_lines(export),
+            *_loading_section_lines(export),
+            *_plugin_package_lines(export),
+            *_input_and_output_lines(export),
             "## Where its statistics come from\n",
-            *_statistic_sources(export),
+            *_statistic_source_lines(export),
             "## Figures\n",
-            *_metric_lines(export),
+            *_metrics_table_lines(export),
             "## Agreement of the forms\n",
-            *parity_lines(parity),
+            *output_parity_section_lines(parity),
             "## Limits\n",
             *_limitation_lines(export),
         ]
@@ -51,25 +60,25 @@ _LOADING = """\
 ```python
 import bln_search
 model = bln_search.load("this folder")  # pip install 'bln-search[train]'
-logits = model(inputs)                  # inputs as the data set gives them
+outputs = model(inputs)                 # inputs as the data set gives them
 ```
 """
 
 
-def _loading_lines(export: ExportDescription) -> list[str]:
+def _loading_section_lines(export: StudyNetworkDescription) -> list[str]:
     """How the forms that the export has are loaded."""
     programs = []
     if TORCH_PROGRAM in export.files:
         programs.append(f'`torch.export.load("{TORCH_PROGRAM}").module()(inputs)`')
     if ONNX_PROGRAM in export.files:
-        programs.append(f"`{ONNX_PROGRAM}`, input `inputs`, output `logits`")
+        programs.append(f"`{ONNX_PROGRAM}`, input `inputs`, output `{output_name(export.task)}`")
     return [
         *([_LOADING] if WEIGHTS_FILE in export.files else []),
         *([f"Without bln-search: {', or '.join(programs)}.\n"] if programs else []),
     ]
 
 
-def _package_lines(export: ExportDescription) -> list[str]:
+def _plugin_package_lines(export: StudyNetworkDescription) -> list[str]:
     """The package that a plugin's model needs."""
     if export.model.name in MODELS or WEIGHTS_FILE not in export.files:
         return []
@@ -78,20 +87,22 @@ def _package_lines(export: ExportDescription) -> list[str]:
     ]
 
 
-def _point_text(export: ExportDescription) -> str:
+def _format_search_point(export: StudyNetworkDescription) -> str:
     return f" ({format_point(export.origin.parameters)})" if export.origin.parameters else ""
 
 
-def _input_lines(export: ExportDescription) -> list[str]:
+def _input_and_output_lines(export: StudyNetworkDescription) -> list[str]:
     shape = ", ".join(str(extent) for extent in export.model.input_shape)
     names = f": {', '.join(export.model.class_names)}" if export.model.class_names else ""
+    is_regression = export.task is TaskName.REGRESSION
+    outputs = "numbers in the units of the data set" if is_regression else "logits"
     return [
         f"Inputs: float32, shape (N, {shape}), raw values; standardization (`{export.standardization}`, fitted on the "
-        f"training examples) is inside. Outputs: logits, (N, {export.model.classes}){names}.\n"
+        f"training examples) is inside. Outputs: {outputs}, (N, {export.model.classes}){names}.\n"
     ]
 
 
-def _statistic_sources(export: ExportDescription) -> list[str]:
+def _statistic_source_lines(export: StudyNetworkDescription) -> list[str]:
     configuration = export.row.configuration
     batch_source_texts = {
         Statistic.BATCH_MEAN: "of the mini-batch at hand",
@@ -101,22 +112,22 @@ def _statistic_sources(export: ExportDescription) -> list[str]:
     }
     lines = [
         f"- {statistic} ({statistic.description}): "
-        f"{_source_text(configuration.source(statistic), batch_source_texts[statistic])}"
+        f"{_format_statistic_source(configuration.source_of(statistic), batch_source_texts[statistic])}"
         for statistic in Statistic
     ]
     if export.row.estimate is not None:
         lines.append(f"\nPopulation estimate: `{export.row.estimate}`, correction `{export.normalization.correction}`.")
-        lines += _blend_lines(parse_estimate(export.row.estimate)[1])
-    return [*lines, "", *_batch_dependence(export)]
+        lines += _blend_weight_lines(parse_estimate_label(export.row.estimate)[1])
+    return [*lines, "", *_batch_dependence_lines(export)]
 
 
-def _source_text(source: Source, present: str) -> str:
+def _format_statistic_source(source: StatisticSource, present: str) -> str:
     """The source of a statistic; `present` is its origin without a stored value."""
     text = _SOURCE_TEXTS.get(source, present)
-    return f"{text} {present}" if source is Source.BLEND else text
+    return f"{text} {present}" if source is StatisticSource.BLEND else text
 
 
-def _blend_lines(blend: Blend | None) -> list[str]:
+def _blend_weight_lines(blend: PopulationWeight | None) -> list[str]:
     """The weight of the population in blended statistics."""
     if blend is None:
         return []
@@ -125,7 +136,7 @@ def _blend_lines(blend: Blend | None) -> list[str]:
     return [f"α = {weight}. Of deviations the squares are blended."]
 
 
-def _batch_dependence(export: ExportDescription) -> list[str]:
+def _batch_dependence_lines(export: StudyNetworkDescription) -> list[str]:
     size, largest = export.row.batch_size, export.row.largest_batch_size
     if not export.row.deterministic:
         text = (
@@ -141,33 +152,41 @@ def _batch_dependence(export: ExportDescription) -> list[str]:
     else:
         text = "The answer to an example depends on its place in the mini-batch."
     has_program = TORCH_PROGRAM in export.files or ONNX_PROGRAM in export.files
-    folding = [folding_text(export.not_folded_because) + "\n"] if has_program else []
-    return [text + batch_size_limit_text(largest) + "\n", *folding]
+    folding = [format_folding_sentence(export.not_folded_because) + "\n"] if has_program else []
+    return [text + format_batch_size_limit(largest) + "\n", *folding]
 
 
-def _metric_lines(export: ExportDescription) -> list[str]:
+def _metrics_table_lines(export: StudyNetworkDescription) -> list[str]:
     figures = export.figures
-    header = (
-        f"| split | loss, {figures.seeds} seeds | accuracy %, {figures.seeds} seeds | loss, this seed | accuracy % |"
-    )
-    lines = [header, "| --- | --- | --- | --- | --- |"]
+    columns = [f"loss, {figures.seeds} seeds", f"accuracy %, {figures.seeds} seeds", "loss, this seed", "accuracy %"]
+    lines = [["split", *columns], ["---"] * 5]
     for split, seed_figure in figures.this_seed.items():
         mean_figure = figures.over_seeds.get(split)
-        means = _format_means(mean_figure) if mean_figure else "– | –"
-        lines.append(f"| {split} | {means} | {seed_figure.loss:.4f} | {100 * seed_figure.accuracy:.2f} |")
-    return [*lines, "\nMean ± standard deviation over seeds; loss is cross-entropy in nats, "
-            f"mini-batches of {export.row.batch_size}.\n"]  # fmt: skip
+        means = _format_means_over_seeds(mean_figure) if mean_figure else ["–", "–"]
+        lines.append([split, *means, f"{seed_figure.loss:.4f}", _format_accuracy(seed_figure.accuracy)])
+    if not describe_task(export.task).has_accuracy:
+        lines = [[cells[0], cells[1], cells[3]] for cells in lines]
+    return [
+        *(f"| {' | '.join(cells)} |" for cells in lines),
+        f"\nMean ± standard deviation over seeds; loss is {export.loss.removeprefix('mean ')}, "
+        f"mini-batches of {export.row.batch_size}.\n",
+    ]
 
 
-def _format_means(figure: MetricValues) -> str:
-    loss, accuracy = f"{figure.loss:.4f}", f"{100 * figure.accuracy:.2f}"
-    if figure.loss_deviation is not None and figure.accuracy_deviation is not None:
+def _format_means_over_seeds(figure: LossAndAccuracy) -> list[str]:
+    loss, accuracy = f"{figure.loss:.4f}", _format_accuracy(figure.accuracy)
+    if figure.loss_deviation is not None:
         loss += f" ± {figure.loss_deviation:.4f}"
+    if figure.accuracy_deviation is not None:
         accuracy += f" ± {100 * figure.accuracy_deviation:.2f}"
-    return f"{loss} | {accuracy}"
+    return [loss, accuracy]
 
 
-def _limitation_lines(export: ExportDescription) -> list[str]:
+def _format_accuracy(accuracy: float | None) -> str:
+    return "–" if accuracy is None else f"{100 * accuracy:.2f}"
+
+
+def _limitation_lines(export: StudyNetworkDescription) -> list[str]:
     data = export.origin.data
     fraction_text = "" if data["fraction"] == 1 else f", {100 * data['fraction']:g} % of it"
     return [

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bln_search.api.export.cards.sections import batch_size_limit_text, folding_text, parity_lines
-from bln_search.api.export.check import Parity
-from bln_search.api.export.description import LayerDescription, NetworkDescription, TensorDescription
+from bln_search.api.export.cards.sections import (
+    format_batch_size_limit,
+    format_folding_sentence,
+    output_parity_section_lines,
+)
+from bln_search.api.export.check import OutputParity
+from bln_search.api.export.description import NormLayerDescription, OwnNetworkDescription, TensorDescription
 from bln_search.api.export.exported import WEIGHTS_FILE
 from bln_search.api.export.runtimes import ONNX_PROGRAM, TORCH_PROGRAM
-from bln_search.core.configuration import Source
 from bln_search.core.enums import NormalizedAxes
+from bln_search.core.method import StatisticSource
 
 
-def network_card(export: NetworkDescription, parity: Parity) -> str:
+def render_own_network_model_card(export: OwnNetworkDescription, parity: OutputParity) -> str:
     """The text of the model card, as Markdown."""
     return "\n".join(
         [
@@ -21,27 +25,31 @@ def network_card(export: NetworkDescription, parity: Parity) -> str:
             f"A network with the inference configurations below. Exported by bln-search "
             f"{export.versions['bln_search']}.\n",
             "## Loading\n",
-            *_loading_lines(export),
+            *_loading_section_lines(export),
             "## Inputs and outputs\n",
-            *_tensor_lines(export.inputs, "input"),
-            *_tensor_lines(export.outputs, "output"),
+            *_tensor_description_lines(export.inputs, "input"),
+            *_tensor_description_lines(export.outputs, "output"),
             "\nN is the mini-batch size, the same in all inputs.\n",
             "## Where its statistics come from\n",
             *_layer_table_lines(export.layers),
             "",
-            _batch_dependence(export) + "\n",
-            *([folding_text(export.not_folded_because) + "\n"] if _has_program(export) else []),
+            _batch_dependence_text(export) + "\n",
+            *(
+                [format_folding_sentence(export.not_folded_because) + "\n"]
+                if _has_torch_or_onnx_program(export)
+                else []
+            ),
             "## Agreement of the forms\n",
-            *parity_lines(parity),
+            *output_parity_section_lines(parity),
         ]
     )
 
 
-def _has_program(export: NetworkDescription) -> bool:
+def _has_torch_or_onnx_program(export: OwnNetworkDescription) -> bool:
     return TORCH_PROGRAM in export.files or ONNX_PROGRAM in export.files
 
 
-def _loading_lines(export: NetworkDescription) -> list[str]:
+def _loading_section_lines(export: OwnNetworkDescription) -> list[str]:
     """How each form is loaded."""
     lines = []
     if TORCH_PROGRAM in export.files:
@@ -59,7 +67,7 @@ def _loading_lines(export: NetworkDescription) -> list[str]:
     return [*lines, "\nLoad files from sources that you trust only.\n"]
 
 
-def _tensor_lines(tensors: Mapping[str, TensorDescription], kind: str) -> list[str]:
+def _tensor_description_lines(tensors: Mapping[str, TensorDescription], kind: str) -> list[str]:
     return [
         f"- {kind} `{name}`: {tensor.dtype}, shape "
         f"({', '.join('N' if length is None else str(length) for length in tensor.shape)}"
@@ -68,10 +76,10 @@ def _tensor_lines(tensors: Mapping[str, TensorDescription], kind: str) -> list[s
     ]
 
 
-def _layer_table_lines(layers: Mapping[str, LayerDescription]) -> list[str]:
+def _layer_table_lines(layers: Mapping[str, NormLayerDescription]) -> list[str]:
     """A table of the layers with their configurations, and the legend of its letters."""
     letters = dict.fromkeys(letter for layer in layers.values() for letter in str(layer.configuration))
-    legend = ", ".join(f"{letter}: {Source(letter).label}" for letter in letters)
+    legend = ", ".join(f"{letter}: {StatisticSource(letter).label}" for letter in letters)
     rows = [
         f"| `{name or 'the network'}` | {layer.method.upper()}"
         f"{' over the whole layer' if layer.axes is NormalizedAxes.LAYER else ''} | `{layer.configuration}`"
@@ -88,7 +96,7 @@ def _layer_table_lines(layers: Mapping[str, LayerDescription]) -> list[str]:
     ]
 
 
-def _batch_dependence(export: NetworkDescription) -> str:
+def _batch_dependence_text(export: OwnNetworkDescription) -> str:
     largest = export.largest_batch_size
     if not export.deterministic:
         text = "**The output for an example depends on the other examples of its mini-batch, and on their number.**"
@@ -98,4 +106,4 @@ def _batch_dependence(export: NetworkDescription) -> str:
         text = "The output for an example depends on its place in the mini-batch."
     if largest is None:
         text += " Mini-batches may have any size."
-    return text + batch_size_limit_text(largest)
+    return text + format_batch_size_limit(largest)

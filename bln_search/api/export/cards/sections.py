@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bln_search.api.export.check import TOLERANCE, Parity
+from bln_search.api.export.check import TOLERANCE, OutputParity
 
 
-def batch_size_limit_text(largest_batch_size: int | None) -> str:
+def format_batch_size_limit(largest_batch_size: int | None) -> str:
     """The bound of the mini-batch size; empty without a bound."""
     if largest_batch_size is None:
         return ""
@@ -15,14 +15,14 @@ def batch_size_limit_text(largest_batch_size: int | None) -> str:
     )
 
 
-def folding_text(not_folded_because: str | None) -> str:
+def format_folding_sentence(not_folded_because: str | None) -> str:
     """Whether the programs have affine steps. not_folded_because: None if they have."""
     if not_folded_because is None:
         return "In `model.pt2` and `model.onnx` each normalization layer is one affine step y = x·scale + shift."
     return f"Normalization layers are not folded into affine steps: {not_folded_because}."
 
 
-def parity_lines(parity: Parity) -> list[str]:
+def output_parity_section_lines(parity: OutputParity) -> list[str]:
     """The differences of all forms at each mini-batch size."""
     lines = [
         f"Largest difference from the network in PyTorch, over {parity.inputs}; the tolerance is {TOLERANCE:g} (of the "

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from bln_search.cli.output import errors
-from bln_search.cli.studies.progress.quiet_progress import QuietProgress
+from bln_search.cli.studies.progress.quiet_progress import SilentProgress
 from bln_search.cli.studies.progress.remaining_time import RemainingTimeEstimator, format_seconds
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.events import EventRecord
@@ -20,7 +20,7 @@ from bln_search.storage.events import EventRecord
 if TYPE_CHECKING:
     from bln_search.execution.messages import Message
     from bln_search.specs.trial import TrialSpec
-    from bln_search.worker.study_run import Watcher
+    from bln_search.worker.study_run import RunWatcher
 
 _LINE_INTERVAL = 10.0
 """Smallest number of seconds between two lines of progress."""
@@ -29,25 +29,25 @@ CountWorkers = Callable[[int], int]
 """Number of worker processes for a number of trials."""
 
 
-def progress_watcher(count_workers: CountWorkers, *, quiet: bool = False) -> AbstractContextManager[Watcher]:
+def choose_progress_watcher(count_workers: CountWorkers, *, quiet: bool = False) -> AbstractContextManager[RunWatcher]:
     """Return bars in a terminal, lines elsewhere, nothing with `quiet`."""
     if quiet:
-        return QuietProgress()
-    return TerminalProgress(count_workers) if errors.is_terminal else PlainProgress(count_workers)
+        return SilentProgress()
+    return TerminalBarsProgress(count_workers) if errors.is_terminal else LineProgress(count_workers)
 
 
-def starting_text(workers: int) -> str:
+def format_starting_text(workers: int) -> str:
     """What happens before the first epoch."""
     return f"starting {workers} worker{'' if workers == 1 else 's'} (loading torch and the data)"
 
 
-def remaining_text(remaining: RemainingTimeEstimator) -> str:
+def format_remaining_time(remaining: RemainingTimeEstimator) -> str:
     """The remaining time; empty before the first epoch has ended."""
-    seconds = remaining.seconds
+    seconds = remaining.remaining_seconds
     return "" if seconds is None else f"about {format_seconds(seconds)} left"
 
 
-class _TimeColumn(ProgressColumn):
+class _ElapsedAndRemainingTimeColumn(ProgressColumn):
     """Elapsed and remaining time in the bar of the study."""
 
     def __init__(self, remaining: RemainingTimeEstimator) -> None:
@@ -59,10 +59,10 @@ class _TimeColumn(ProgressColumn):
         elapsed = self.remaining.seconds_since_first_epoch
         if not task.fields.get("is_study") or elapsed is None:
             return Text("")
-        return Text(f"{format_seconds(elapsed)}, {remaining_text(self.remaining)}")
+        return Text(f"{format_seconds(elapsed)}, {format_remaining_time(self.remaining)}")
 
 
-class TerminalProgress:
+class TerminalBarsProgress:
     """Bars in a terminal: one for the study, with its remaining time, and one for each running trial.
 
     Args:
@@ -77,7 +77,7 @@ class TerminalProgress:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            _TimeColumn(self.remaining),
+            _ElapsedAndRemainingTimeColumn(self.remaining),
             TextColumn("{task.fields[note]}"),
             console=errors,
             transient=True,
@@ -100,16 +100,16 @@ class TerminalProgress:
         """Start with the number of trials to run."""
         self.remaining.trials = trials
         self.remaining.workers = min(trials, self.count_workers(trials)) if trials else 1
-        note = starting_text(self.remaining.workers) if trials else ""
+        note = format_starting_text(self.remaining.workers) if trials else ""
         self.study_bar = self.progress.add_task("[bold]trials", total=trials, note=note, is_study=True)
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
         """Move the trial's bar."""
         from bln_search.execution.messages import TERMINAL_MESSAGES, PhaseProgress, TaskFailed
 
-        update_remaining_time(self.remaining, trial, message)
+        update_estimator_from_message(self.remaining, trial, message)
         if isinstance(message, PhaseProgress):
-            self._move(trial.label, message.phase, message.done, message.total)
+            self._move_trial_bar(trial.label, message.phase, message.done, message.total)
         elif isinstance(message, TERMINAL_MESSAGES):
             bar = self.bars.pop(trial.label, None)
             if bar is not None:
@@ -119,7 +119,7 @@ class TerminalProgress:
         if self.study_bar is not None:
             self.progress.update(self.study_bar, completed=len(self.remaining.ended), note="")
 
-    def _move(self, label: str, phase: str, done: int, total: int) -> None:
+    def _move_trial_bar(self, label: str, phase: str, done: int, total: int) -> None:
         bar = self.bars.get(label)
         if bar is None or bar[0] != phase:
             if bar is not None:
@@ -128,7 +128,7 @@ class TerminalProgress:
         self.progress.update(self.bars[label][1], completed=done)
 
 
-class PlainProgress:
+class LineProgress:
     """Lines of progress, at most one in ten seconds, and one for every trial that does not finish.
 
     Args:
@@ -156,37 +156,39 @@ class PlainProgress:
         """Start with the number of trials to run."""
         self.remaining.trials = trials
         if not trials:
-            self._print("0 trials to run")
+            self._print_line_with_seconds("0 trials to run")
             return
         self.remaining.workers = min(trials, self.count_workers(trials))
-        self._print(f"{trials} trial{'' if trials == 1 else 's'} to run; {starting_text(self.remaining.workers)}")
+        self._print_line_with_seconds(
+            f"{trials} trial{'' if trials == 1 else 's'} to run; {format_starting_text(self.remaining.workers)}"
+        )
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
         """Print the state of the study, or why the trial did not finish."""
         from bln_search.execution.messages import TERMINAL_MESSAGES, EvaluationDone, PhaseProgress
 
-        update_remaining_time(self.remaining, trial, message)
+        update_estimator_from_message(self.remaining, trial, message)
         if isinstance(message, PhaseProgress):
             steps = f" {message.done}/{message.total}" if message.total > 1 else ""
             self.phases[trial.label] = f"{message.phase}{steps}"
         elif isinstance(message, TERMINAL_MESSAGES):
             self.phases.pop(trial.label, None)
             if not isinstance(message, EvaluationDone):
-                self._print(f"{trial.label}: {_outcome_text(message)}")
+                self._print_line_with_seconds(f"{trial.label}: {_format_trial_outcome(message)}")
         else:
             return
         is_last = not self.phases and len(self.remaining.ended) >= self.remaining.trials
         if is_last or self.printed_at is None or self.clock() - self.printed_at >= _LINE_INTERVAL:
             self.printed_at = self.clock()
-            self._print(self._describe_state())
+            self._print_line_with_seconds(self._describe_state())
 
     def _describe_state(self) -> str:
         parts = [f"{len(self.remaining.ended)}/{self.remaining.trials} trials done"]
         parts += [f"{label}: {phase}" for label, phase in self.phases.items()]
-        parts.append(remaining_text(self.remaining) if self.phases else "")
+        parts.append(format_remaining_time(self.remaining) if self.phases else "")
         return "; ".join(part for part in parts if part)
 
-    def _print(self, line: str) -> None:
+    def _print_line_with_seconds(self, line: str) -> None:
         errors.print(f"[{self.clock() - self.start:7.1f} s] {line}", markup=False, highlight=False)
 
 
@@ -195,7 +197,7 @@ _ENDING_EVENTS |= {"attempt_lost": False, "attempt_released": False}
 """Events that end an attempt, and whether the trial has a result."""
 
 
-class EventProgress:
+class ServiceEventProgress:
     """Lines of progress from the events of a service, at most one in ten seconds.
 
     The time of the estimate is that of the events, so earlier events, which a service sends first, count as they were.
@@ -213,7 +215,7 @@ class EventProgress:
         self.remaining = RemainingTimeEstimator(study.planned, clock=lambda: self.event_time)
         self.attempts: set[str] = set()
 
-    def record_event(self, event: EventRecord) -> str | None:
+    def record_event_and_make_line_if_due(self, event: EventRecord) -> str | None:
         """Count an event; returns a line when one is due."""
         self.event_time = event.at.timestamp()
         kind, trial = event.kind, str(event.trial_id)
@@ -221,12 +223,12 @@ class EventProgress:
             self.attempts.add(trial)
             self.remaining.workers = max(self.remaining.workers, len(self.attempts))
         elif kind == "epoch":
-            self.remaining.finish_epoch(trial, self.epochs, event.data["seconds"])
+            self.remaining.count_finished_epoch(trial, self.epochs, event.data["seconds"])
         elif kind == "trained":
-            self.remaining.record_evaluation_progress(trial, self.epochs)
+            self.remaining.mark_training_ended(trial, self.epochs)
         elif kind in _ENDING_EVENTS:
             self.attempts.discard(trial)
-            self.remaining.end_trial(trial, has_result=_ENDING_EVENTS[kind])
+            self.remaining.count_ended_trial(trial, has_result=_ENDING_EVENTS[kind])
         if not self.attempts or self.clock() - self.printed_at < _LINE_INTERVAL:
             return None
         self.printed_at = self.clock()
@@ -235,24 +237,24 @@ class EventProgress:
     def _remaining_text(self) -> str:
         """The remaining time, once every running trial has finished an epoch, or a trial has ended."""
         has_started = bool(self.remaining.ended) or self.attempts <= self.remaining.running.keys()
-        return (remaining_text(self.remaining) if has_started else "") or "starting"
+        return (format_remaining_time(self.remaining) if has_started else "") or "starting"
 
 
-def update_remaining_time(remaining: RemainingTimeEstimator, trial: TrialSpec, message: Message) -> None:
-    """Count a message of a trial in the remaining time."""
-    from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, Phase, PhaseProgress, TaskFailed
+def update_estimator_from_message(remaining: RemainingTimeEstimator, trial: TrialSpec, message: Message) -> None:
+    """Record a message of a trial in the estimator of the remaining time."""
+    from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, PhaseProgress, TaskFailed, TrialPhase
 
     if isinstance(message, EpochDone):
-        remaining.finish_epoch(trial.key, trial.training.epochs, message.record.seconds)
+        remaining.count_finished_epoch(trial.key, trial.epochs, message.record.seconds)
     elif isinstance(message, TaskFailed):
-        remaining.end_trial(trial.key, has_result=False)
+        remaining.count_ended_trial(trial.key, has_result=False)
     elif isinstance(message, TERMINAL_MESSAGES):
-        remaining.end_trial(trial.key)
-    elif isinstance(message, PhaseProgress) and message.phase is not Phase.TRAINING:
-        remaining.record_evaluation_progress(trial.key, trial.training.epochs)
+        remaining.count_ended_trial(trial.key)
+    elif isinstance(message, PhaseProgress) and message.phase is not TrialPhase.TRAINING:
+        remaining.mark_training_ended(trial.key, trial.epochs)
 
 
-def _outcome_text(message: Message) -> str:
+def _format_trial_outcome(message: Message) -> str:
     from bln_search.execution.messages import TaskFailed, TrainingDiverged, TrainingPruned
 
     if isinstance(message, TrainingPruned):

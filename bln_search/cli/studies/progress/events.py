@@ -15,7 +15,7 @@ EPOCH = "epoch"
 EVENT_COLUMNS = ("number", "at", "trial", "arm", "parameters", "seed", "event", "message")
 
 
-class TrialCache:
+class StudyTrialCache:
     """The trials of a study by id. They are read again for an id that is new: a search adds trials.
 
     Args:
@@ -27,26 +27,26 @@ class TrialCache:
         self._source, self._study_id = source, study_id
         self._trials: dict[int, TrialRecord] = {}
 
-    def find(self, trial_id: int | None) -> TrialRecord | None:
+    def find_trial(self, trial_id: int | None) -> TrialRecord | None:
         """Return a trial; None for no id, and for a trial that does not exist."""
         if trial_id is not None and trial_id not in self._trials:
-            self._trials = {trial.id: trial for trial in self._source.trials(self._study_id)}
+            self._trials = {trial.id: trial for trial in self._source.list_trials(self._study_id)}
         return None if trial_id is None else self._trials.get(trial_id)
 
 
-def event_line(event: EventRecord, labels: TrialCache) -> str:
+def format_event_line(event: EventRecord, labels: StudyTrialCache) -> str:
     """Return an event as text: its local time, the trial, what happened."""
-    trial = labels.find(event.trial_id)
+    trial = labels.find_trial(event.trial_id)
     subject = "" if event.trial_id is None else f"trial {event.trial_id}: "
     if trial is not None:
         point = f" {trial.point_label}" if trial.point_label else ""
         subject = f"trial {trial.id} ({trial.arm} seed {trial.seed}{point}): "
-    return f"[{event.at.astimezone():%Y-%m-%d %H:%M:%S %Z}] {subject}{event_message(event)}"
+    return f"[{event.at.astimezone():%Y-%m-%d %H:%M:%S %Z}] {subject}{format_event_message(event)}"
 
 
-def event_record(event: EventRecord, labels: TrialCache) -> dict[str, object]:
+def event_to_record(event: EventRecord, labels: StudyTrialCache) -> dict[str, object]:
     """Return an event as a record; `data` holds the values that its message tells."""
-    trial = labels.find(event.trial_id)
+    trial = labels.find_trial(event.trial_id)
     return {
         "number": event.number,
         "at": event.at.isoformat(),
@@ -55,16 +55,16 @@ def event_record(event: EventRecord, labels: TrialCache) -> dict[str, object]:
         "parameters": None if trial is None else trial.point_json or None,
         "seed": None if trial is None else trial.seed,
         "event": event.kind,
-        "message": event_message(event),
+        "message": format_event_message(event),
         "data": dict(event.data),
     }
 
 
-def event_message(event: EventRecord) -> str:
+def format_event_message(event: EventRecord) -> str:
     """Return what happened: the kind of the event and its most important values."""
     data = event.data
     if event.kind == EPOCH:
-        return _epoch_message(data)
+        return _format_epoch_message(data)
     kind = event.kind.replace("_", " ")
     if "account" in data:
         kind = f"{kind} by {data['account']}"
@@ -74,9 +74,9 @@ def event_message(event: EventRecord) -> str:
     return ", ".join([kind, *details])
 
 
-def _epoch_message(data: Mapping[str, Any]) -> str:
+def _format_epoch_message(data: Mapping[str, Any]) -> str:
     losses = [
-        f"{split} loss {_format_loss(data[f'{split}_loss'])}, accuracy {_format_percentage(data[f'{split}_accuracy'])}"
+        f"{split} loss {_format_loss(data[f'{split}_loss'])}{_format_accuracy(data[f'{split}_accuracy'])}"
         for split in ("training", "validation")
     ]
     return f"epoch {data['epoch']}: {'; '.join(losses)}; {data['seconds']:.2f} s"
@@ -86,5 +86,5 @@ def _format_loss(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
 
 
-def _format_percentage(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2%}"
+def _format_accuracy(value: float | None) -> str:
+    return "" if value is None else f", accuracy {value:.2%}"

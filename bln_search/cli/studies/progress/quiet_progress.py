@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from bln_search.specs.trial import TrialSpec
 
 
-class QuietProgress:
+class SilentProgress:
     """Prints nothing."""
 
     def __enter__(self) -> Self:

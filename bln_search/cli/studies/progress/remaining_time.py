@@ -11,10 +11,12 @@ _SMOOTHING = 0.3
 """Weight of a new estimate of the end; the rest is that of the estimates before it."""
 
 _MINUTE = 60
+_HOUR = 3600
+_DAY = 24
 
 
 @dataclass
-class _RunningTrial:
+class _RunningTrialTimes:
     """A trial since its first message.
 
     Attributes:
@@ -48,7 +50,7 @@ class RemainingTimeEstimator:
     workers: int = 1
     clock: Callable[[], float] = time.monotonic
     ended: set[str] = field(default_factory=set)
-    running: dict[str, _RunningTrial] = field(default_factory=dict)
+    running: dict[str, _RunningTrialTimes] = field(default_factory=dict)
     _started_at: float | None = None
     _predicted_end: float | None = None
     _epochs_done: int = 0
@@ -56,7 +58,7 @@ class RemainingTimeEstimator:
     _overheads: list[float] = field(default_factory=list)
     _epochs_of_trials: list[int] = field(default_factory=list)
 
-    def finish_epoch(self, trial: str, epochs: int, seconds: float) -> None:
+    def count_finished_epoch(self, trial: str, epochs: int, seconds: float) -> None:
         """Count a finished epoch.
 
         Args:
@@ -69,20 +71,20 @@ class RemainingTimeEstimator:
         record.training_seconds += seconds
         self._epochs_done += 1
         self._epoch_seconds += seconds
-        self._update_estimate()
+        self._update_predicted_end()
 
-    def record_evaluation_progress(self, trial: str, epochs: int) -> None:
+    def mark_training_ended(self, trial: str, epochs: int) -> None:
         """Count a message of a trial that is not an epoch: its evaluation."""
         record = self._get_or_add_running_trial(trial, epochs, self.clock())
         record.done = record.epochs  # training has ended, or was not needed
 
-    def end_trial(self, trial: str, *, has_result: bool = True) -> None:
+    def count_ended_trial(self, trial: str, *, has_result: bool = True) -> None:
         """Count the end of a trial. An attempt without a result does not change the pace; the trial may run again."""
         record = self.running.pop(trial, None)
         self.ended.add(trial)
         if record is not None and has_result:
             self._overheads.append(max(0.0, self.clock() - record.started_at - record.training_seconds))
-        self._update_estimate()
+        self._update_predicted_end()
 
     @property
     def seconds_since_first_epoch(self) -> float | None:
@@ -90,20 +92,20 @@ class RemainingTimeEstimator:
         return None if self._started_at is None else self.clock() - self._started_at
 
     @property
-    def seconds(self) -> float | None:
+    def remaining_seconds(self) -> float | None:
         """Estimated remaining seconds; None before the first epoch has ended."""
         return None if self._predicted_end is None else max(0.0, self._predicted_end - self.clock())
 
-    def _get_or_add_running_trial(self, trial: str, epochs: int, started_at: float) -> _RunningTrial:
+    def _get_or_add_running_trial(self, trial: str, epochs: int, started_at: float) -> _RunningTrialTimes:
         if self._started_at is None:
             self._started_at = started_at
         if trial not in self.running:
             self.ended.discard(trial)
-            self.running[trial] = _RunningTrial(started_at, epochs)
+            self.running[trial] = _RunningTrialTimes(started_at, epochs)
             self._epochs_of_trials.append(epochs)
         return self.running[trial]
 
-    def _update_estimate(self) -> None:
+    def _update_predicted_end(self) -> None:
         waiting = max(0, self.trials - len(self.ended) - len(self.running))
         unfinished = waiting + len(self.running)
         if not unfinished or not self._epochs_done:
@@ -119,9 +121,12 @@ class RemainingTimeEstimator:
 
 
 def format_seconds(seconds: float) -> str:
-    """A duration for people: `45 s`, `12 min`, `3 h 20 min`."""
+    """A duration for people: `45 s`, `12 min`, `3 h 20 min`, `5 d 4 h`."""
     whole = round(seconds)
     if whole < 2 * _MINUTE:
         return f"{whole} s"
     minutes = round(seconds / _MINUTE)
-    return f"{minutes} min" if minutes < 2 * _MINUTE else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 2 * _MINUTE:
+        return f"{minutes} min"
+    hours = round(seconds / _HOUR)
+    return f"{minutes // 60} h {minutes % 60} min" if hours < 2 * _DAY else f"{hours // _DAY} d {hours % _DAY} h"

@@ -9,13 +9,13 @@ from bln_search.core.states import TrialState
 from bln_search.specs.records import TrialRecord
 
 
-def print_remarks(remarks: Iterable[str]) -> None:
+def print_data_set_remarks(remarks: Iterable[str]) -> None:
     """Print remarks about a data set."""
     for remark in remarks:
         errors.print(remark, markup=False, highlight=False)
 
 
-def print_failures(trials: Iterable[TrialRecord]) -> None:
+def print_failed_trials(trials: Iterable[TrialRecord]) -> None:
     """Print the failed trials with their reasons."""
     for trial in trials:
         if trial.state is TrialState.FAILED:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.environment import make_environment
+from bln_search.cli.environment import make_execution_environment
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
     DatabaseOption,
@@ -20,16 +20,16 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import DocumentFormat, Format, errors, print_error, results
-from bln_search.cli.progress_lines import line_printer
-from bln_search.cli.sources import FOLLOWED_STATES, open_database, open_source
+from bln_search.cli.output import DocumentFormat, RecordsFormat, errors, print_error, results
+from bln_search.cli.progress_lines import make_progress_line_printer
+from bln_search.cli.sources import FOLLOWED_STATES, open_database_without_service, open_study_source
 from bln_search.cli.studies.results.leaderboard import study_title
-from bln_search.cli.studies.results.probe_records import print_probes
-from bln_search.core.names import count_noun
+from bln_search.cli.studies.results.probe_records import print_measured_probes
+from bln_search.core.names import format_count_with_noun
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
-from bln_search.reports.terminal.comparison import comparison_table
-from bln_search.reports.terminal.result import ResultLines
+from bln_search.reports.terminal.comparison import row_comparison_table
+from bln_search.reports.terminal.result import RenderableResultSummary
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.sections.evaluation import ProbesSpec
@@ -44,27 +44,27 @@ def analyze(
     details: DetailsOption = False,
 ) -> None:
     """Print which rows differ significantly, which row is recommended, and its selection bias."""
-    study_record, analysis = load_analysis(study, database, server, token)
+    study_record, analysis = load_study_and_analysis(study, database, server, token)
     if output_format is DocumentFormat.JSON:
         typer.echo(analysis.model_dump_json(indent=1))
         return
-    _print_analysis(analysis, study_title(study_record), score=study_record.spec.loss.text, details=details)
+    _print_analysis(analysis, study_title(study_record), score=study_record.spec.loss_description.text, details=details)
 
 
-def load_analysis(
+def load_study_and_analysis(
     study: str, database: str | None, server: str | None, token: str | None
 ) -> tuple[StudyRecord, Analysis]:
     """Return a study and its analysis. Exits with code 1 if there is no analysis yet."""
-    with open_source(database, server, token) as source:
-        study_record = source.find(study)
-        analysis = source.analysis(study_record, allow_incomplete=True)
+    with open_study_source(database, server, token) as source:
+        study_record = source.get_study(study)
+        analysis = source.find_analysis(study_record, allow_incomplete=True)
     if analysis is None:
-        print_error(_absence_reason(study_record))
+        print_error(_why_analysis_is_absent(study_record))
         raise typer.Exit(ExitCode.FAILED)
     return study_record, analysis
 
 
-def _absence_reason(study: StudyRecord) -> str:
+def _why_analysis_is_absent(study: StudyRecord) -> str:
     """Return why a service has no analysis of a study, and what to do."""
     if study.state is StudyState.COMPLETE:
         return f"study {study.id} ({study.name}) is complete and not analyzed yet: a worker analyzes it; try again"
@@ -76,16 +76,11 @@ def _print_analysis(analysis: Analysis, title: str, *, score: str, details: bool
     if analysis.comparison is not None:
         recommended = None if analysis.recommendation is None else analysis.recommendation.key
         results.print(
-            comparison_table(
-                analysis.comparison,
-                title,
-                recommended=recommended,
-                all_columns=details,
-                has_details=True,
-                score=score,
+            row_comparison_table(
+                analysis.comparison, title, recommended=recommended, all_columns=details, has_details=True, score=score
             )
         )
-    results.print(ResultLines(analysis, details=details, standalone=True))
+    results.print(RenderableResultSummary(analysis, details=details, standalone=True))
 
 
 def probe(
@@ -99,7 +94,7 @@ def probe(
     database: DatabaseOption = None,
     data: DataOption = None,
     device: DeviceOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
 ) -> None:
     """Measure the trained networks of a study in other mini-batches, without training again.
@@ -107,22 +102,24 @@ def probe(
     Sizes measure loss and accuracy at other mini-batch sizes; reshuffles measure the dependence on batch composition.
     """
     from bln_search.worker.analysis import compute_analysis
-    from bln_search.worker.probe_study import probe_study
+    from bln_search.worker.probe_study import probe_networks_of_study
 
-    sizes = _parse_sizes(batch_sizes)
+    sizes = _parse_batch_sizes(batch_sizes)
     if sizes is None and not reshuffles:
         raise typer.BadParameter("choose what to measure: --batch-sizes 1,25,100 or --reshuffles 5", param_hint="probe")
     settings = load_settings()
     probes = ProbesSpec(batch_sizes=sizes, reshuffles=reshuffles)
-    with open_database(database, settings) as ledger:
-        study_record = ledger.studies.find(study)
-        environment = make_environment(settings, data, device)
-        result_count = probe_study(ledger, study_record.id, environment, probes, line_printer(quiet=quiet))
+    with open_database_without_service(database, settings) as ledger:
+        study_record = ledger.studies.get_by_name_or_id(study)
+        environment = make_execution_environment(settings, data, device)
+        result_count = probe_networks_of_study(
+            ledger, study_record.id, environment, probes, make_progress_line_printer(quiet=quiet)
+        )
         compute_analysis(ledger, study_record.id, None)
-        if output_format is not Format.TABLE:
-            print_probes(ledger.probes.list_probes(study_record.id), probes, output_format)
+        if output_format is not RecordsFormat.TABLE:
+            print_measured_probes(ledger.probes.list_probes(study_record.id), probes, output_format)
         elif not quiet:
-            stored = count_noun(result_count, "result", "results")
+            stored = format_count_with_noun(result_count, "result", "results")
             errors.print(
                 f"{stored} stored: `bln-search report {study_record.id}` and the leaderboard page plot them, "
                 "`probe --format csv` prints them, and the recommendation takes them into account",
@@ -131,7 +128,7 @@ def probe(
             )
 
 
-def _parse_sizes(text: str | None) -> tuple[int, ...] | None:
+def _parse_batch_sizes(text: str | None) -> tuple[int, ...] | None:
     """Parse sizes such as `1,2,4`; None without text."""
     if text is None:
         return None

@@ -10,15 +10,19 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import DatabaseOption, EvaluatedSplit, FormatOption, LimitOption, ServerOption, TokenOption
-from bln_search.cli.output import Format, errors, results
+from bln_search.cli.output import RecordsFormat, errors, results
 from bln_search.cli.records import Record, print_records
-from bln_search.cli.sources import StudySource, open_source
+from bln_search.cli.sources import StudySource, open_study_source
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.selection.cross_study import SharedRow, loss_difference, match_rows
-from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
-from bln_search.reports.terminal.study_comparison import recommended_table, shared_rows_table
+from bln_search.ranking.selection.cross_study import (
+    SharedRow,
+    loss_difference_between_studies,
+    match_rows_between_studies,
+)
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
+from bln_search.reports.terminal.study_comparison import recommended_rows_table, shared_rows_table
 from bln_search.specs.records import StudyRecord
 
 _MAX_STUDIES = 6
@@ -49,12 +53,12 @@ class ComparedStudy:
     recommended: RowKey | None
 
     @property
-    def label(self) -> str:
+    def number_and_name(self) -> str:
         """Number and name."""
         return f"{self.study.id}: {self.study.name}"
 
     @property
-    def recommended_losses(self) -> LossBySeed | None:
+    def recommended_row_losses_by_seed(self) -> LossBySeed | None:
         """Losses of the recommended row by seed; None without one."""
         return None if self.recommended is None else self.losses.get(self.recommended)
 
@@ -66,40 +70,42 @@ def compare(
     token: TokenOption = None,
     split: Annotated[EvaluatedSplit, typer.Option("--split", help="Split of the losses.")] = EvaluatedSplit.VALIDATION,
     limit: LimitOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """Compare studies: their recommended rows, and the losses of every row that two of them have.
 
     Differences are to the first study, with 95 % intervals over seeds: paired by seed where both studies have the same
     seeds, otherwise Welch's.
     """
-    with open_source(database, server, token) as source:
-        compared = _read_studies(source, studies, Split(split))
-    _warn_about_data([study.study for study in compared])
-    rows, found = match_rows([study.losses for study in compared], _row_limit(limit, output_format))
-    if output_format is Format.TABLE:
-        _print_tables(compared, rows, found, split)
-    elif output_format is Format.JSON:
-        typer.echo(json.dumps(_comparison_document(compared, rows, found, split), indent=1))
+    with open_study_source(database, server, token) as source:
+        compared = _read_compared_studies(source, studies, Split(split))
+    _warn_about_different_data([study.study for study in compared])
+    rows, found = match_rows_between_studies(
+        [study.losses for study in compared], _default_row_limit(limit, output_format)
+    )
+    if output_format is RecordsFormat.TABLE:
+        _print_comparison_tables(compared, rows, found, split)
+    elif output_format is RecordsFormat.JSON:
+        typer.echo(json.dumps(_comparison_to_json_document(compared, rows, found, split), indent=1))
     else:
-        print_records(_comparison_records(compared, rows), _COLUMNS, output_format)
+        print_records(_list_comparison_records(compared, rows), _COLUMNS, output_format)
 
 
-def _read_studies(source: StudySource, names: Sequence[str], split: Split) -> list[ComparedStudy]:
+def _read_compared_studies(source: StudySource, names: Sequence[str], split: Split) -> list[ComparedStudy]:
     """Return the studies in the order of their names. Raises BadParameter unless there are two to six."""
-    studies = {study.id: study for study in (source.find(name) for name in names)}
+    studies = {study.id: study for study in (source.get_study(name) for name in names)}
     if not 2 <= len(studies) <= _MAX_STUDIES:
         raise typer.BadParameter(f"choose 2 to {_MAX_STUDIES} different studies", param_hint="STUDY")
     compared = []
     for study in studies.values():
-        analysis = source.analysis(study)
+        analysis = source.find_analysis(study)
         recommendation = None if analysis is None else analysis.recommendation
         recommended = None if recommendation is None else recommendation.key
-        compared.append(ComparedStudy(study, source.losses(study, split), recommended))
+        compared.append(ComparedStudy(study, source.get_losses_by_row(study, split), recommended))
     return compared
 
 
-def _warn_about_data(studies: Sequence[StudyRecord]) -> None:
+def _warn_about_different_data(studies: Sequence[StudyRecord]) -> None:
     """Print a warning for every study whose data differ from those of the first one."""
     first, *others = studies
     for study in others:
@@ -117,22 +123,24 @@ def _warn_about_data(studies: Sequence[StudyRecord]) -> None:
             )
 
 
-def _row_limit(limit: int | None, output_format: Format) -> int | None:
+def _default_row_limit(limit: int | None, output_format: RecordsFormat) -> int | None:
     """Return the largest number of rows; by default the table is short and other formats have every row."""
-    return _TABLE_ROWS if limit is None and output_format is Format.TABLE else limit
+    return _TABLE_ROWS if limit is None and output_format is RecordsFormat.TABLE else limit
 
 
-def _print_tables(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], found: int, split: str) -> None:
-    labels = [study.label for study in compared]
-    losses = [study.recommended_losses for study in compared]
-    score = "; ".join(dict.fromkeys(study.study.spec.loss.text for study in compared))
+def _print_comparison_tables(
+    compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], found: int, split: str
+) -> None:
+    labels = [study.number_and_name for study in compared]
+    losses = [study.recommended_row_losses_by_seed for study in compared]
+    score = "; ".join(dict.fromkeys(study.study.spec.loss_description.text for study in compared))
     results.print(
-        recommended_table(
+        recommended_rows_table(
             labels,
             [study.study.state for study in compared],
             [study.recommended for study in compared],
-            [_loss_interval(loss) for loss in losses],
-            [_difference_interval(loss, losses[0]) if position else None for position, loss in enumerate(losses)],
+            [_find_loss_interval(loss) for loss in losses],
+            [_find_difference_interval(loss, losses[0]) if position else None for position, loss in enumerate(losses)],
             split,
             score,
         )
@@ -145,18 +153,18 @@ def _print_tables(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], 
         results.print(f"{len(rows)} of {found} shared rows; --limit prints more")
 
 
-def _loss_interval(losses: LossBySeed | None) -> ConfidenceInterval | None:
-    return t_interval(list(losses.values())) if losses else None
+def _find_loss_interval(losses: LossBySeed | None) -> ConfidenceInterval | None:
+    return mean_with_t_interval(list(losses.values())) if losses else None
 
 
-def _difference_interval(losses: LossBySeed | None, first: LossBySeed | None) -> ConfidenceInterval | None:
-    return loss_difference(losses, first) if losses and first else None
+def _find_difference_interval(losses: LossBySeed | None, first: LossBySeed | None) -> ConfidenceInterval | None:
+    return loss_difference_between_studies(losses, first) if losses and first else None
 
 
-def _comparison_document(
+def _comparison_to_json_document(
     compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], found: int, split: str
 ) -> dict[str, object]:
-    first = compared[0].recommended_losses
+    first = compared[0].recommended_row_losses_by_seed
     return {
         "split": split,
         "studies": [
@@ -167,30 +175,31 @@ def _comparison_document(
                 "recommended": None
                 if study.recommended is None
                 else {
-                    **_key_fields(study.recommended),
-                    **_interval_fields("loss", _loss_interval(study.recommended_losses)),
-                    **_interval_fields(
-                        "difference", _difference_interval(study.recommended_losses, first) if position else None
+                    **_row_key_fields(study.recommended),
+                    **_mean_and_half_width_fields("loss", _find_loss_interval(study.recommended_row_losses_by_seed)),
+                    **_mean_and_half_width_fields(
+                        "difference",
+                        _find_difference_interval(study.recommended_row_losses_by_seed, first) if position else None,
                     ),
                 },
             }
             for position, study in enumerate(compared)
         ],
         "shared_rows": found,
-        "rows": _comparison_records(compared, rows),
+        "rows": _list_comparison_records(compared, rows),
     }
 
 
-def _comparison_records(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow]) -> list[Record]:
+def _list_comparison_records(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow]) -> list[Record]:
     """Return a record for each row and each study that has it."""
     return [
         {
-            **_key_fields(row.key),
+            **_row_key_fields(row.key),
             "study": study.study.id,
             "name": study.study.name,
             "recommended": row.key == study.recommended,
-            **_interval_fields("loss", loss),
-            **_interval_fields("difference", difference),
+            **_mean_and_half_width_fields("loss", loss),
+            **_mean_and_half_width_fields("difference", difference),
         }
         for row in rows
         for study, loss, difference in zip(compared, row.losses, row.differences, strict=True)
@@ -198,7 +207,7 @@ def _comparison_records(compared: Sequence[ComparedStudy], rows: Sequence[Shared
     ]
 
 
-def _key_fields(key: RowKey) -> dict[str, object]:
+def _row_key_fields(key: RowKey) -> dict[str, object]:
     return {
         "arm": key.arm,
         "parameters": key.point or None,
@@ -208,7 +217,7 @@ def _key_fields(key: RowKey) -> dict[str, object]:
     }
 
 
-def _interval_fields(name: str, interval: ConfidenceInterval | None) -> dict[str, object]:
+def _mean_and_half_width_fields(name: str, interval: ConfidenceInterval | None) -> dict[str, object]:
     """Return mean and half-width of a 95 % interval under the names `name` and `name_half`."""
     return {
         name: None if interval is None else interval.mean,

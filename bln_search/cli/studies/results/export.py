@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.exit_codes import report_nothing_written
+from bln_search.cli.exit_codes import report_nothing_written_on_interrupt
 from bln_search.cli.options import (
     DatabaseOption,
     DataOption,
@@ -19,8 +19,8 @@ from bln_search.cli.options import (
     TokenOption,
 )
 from bln_search.cli.output import DocumentFormat, print_line
-from bln_search.cli.progress_lines import line_printer
-from bln_search.cli.sources import open_client, open_database, service_address
+from bln_search.cli.progress_lines import make_progress_line_printer
+from bln_search.cli.sources import find_service_address, open_database_without_service, open_service_client
 from bln_search.cli.studies.results.exported_rows import (
     ExportedRow,
     RowOptions,
@@ -78,22 +78,22 @@ def export(
     """
     settings = load_settings()
     row = RowOptions(config, estimate, arm, batch_size, parameters, seed)
-    row.check()
-    service = service_address(database, server, settings)
-    progress = line_printer(quiet=quiet)
-    with report_nothing_written():
+    row.check_options_consistent()
+    service = find_service_address(database, server, settings)
+    progress = make_progress_line_printer(quiet=quiet)
+    with report_nothing_written_on_interrupt():
         if service is None:
-            with open_database(database, settings) as ledger:
+            with open_database_without_service(database, settings) as ledger:
                 exported = export_from_database(ledger, settings, study, row, forms, data, output, progress, overwrite)
         elif data is not None:
             raise typer.BadParameter("a worker of the service reads its own data", param_hint="--data")
         else:
-            with open_client(service, token, settings) as client:
+            with open_service_client(service, token, settings) as client:
                 exported = export_from_service(client, study, row, forms, output, progress, overwrite)
-    _print_result(output, exported, output_format)
+    _print_exported_row(output, exported, output_format)
 
 
-def _print_result(output: Path, exported: ExportedRow, output_format: DocumentFormat) -> None:
+def _print_exported_row(output: Path, exported: ExportedRow, output_format: DocumentFormat) -> None:
     if output_format is not DocumentFormat.TABLE:
         typer.echo(json.dumps({"folder": str(output), "row": exported.label, "parity": exported.parity}))
         return

@@ -14,16 +14,9 @@ import typer
 from bln_search.cli.sources import LedgerSource
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ArchiveFormat
-from bln_search.core.files.atomic_folder import atomic_folder, check_replaceable
+from bln_search.core.files.atomic_folder import atomic_folder, check_export_folder_replaceable
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.ranking.row_choice import (
-    BEST,
-    RECOMMENDED,
-    RowChoice,
-    RowWording,
-    choose_row,
-    recommended_row,
-)
+from bln_search.ranking.row_choice import BEST, RECOMMENDED, RowQuery, RowWording, get_matching_row, get_recommended_row
 from bln_search.settings import Settings
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
@@ -47,7 +40,7 @@ class RowOptions:
     parameters: str | None
     seed: int | None
 
-    def check(self) -> None:
+    def check_options_consistent(self) -> None:
         """Raise BadParameter for options that contradict each other, or an unknown configuration."""
         described = (self.estimate, self.arm, self.batch_size, self.parameters)
         if self.configuration == RECOMMENDED and described != (None, None, None, None):
@@ -57,15 +50,15 @@ class RowOptions:
                 param_hint="--config",
             )
         if self.configuration != RECOMMENDED:
-            self.choice()
+            self.parse_row_choice()
 
-    def choice(self) -> RowChoice:
+    def parse_row_choice(self) -> RowQuery:
         """Return the choice of a row that is not the recommended one. Raises BadParameter."""
         try:
             code = None if self.configuration == BEST else InferenceConfiguration(self.configuration)
         except ValueError as error:
             raise typer.BadParameter(f"{error}; or write best or recommended", param_hint="--config") from None
-        return RowChoice(code, self.estimate, self.arm, self.batch_size, self.parameters)
+        return RowQuery(code, self.estimate, self.arm, self.batch_size, self.parameters)
 
 
 @dataclass(frozen=True)
@@ -89,30 +82,30 @@ def export_from_database(
     overwrite: bool,  # noqa: FBT001 - an option of the command
 ) -> ExportedRow:
     """Export a row with the packages of this machine."""
-    study_record = ledger.studies.find(study)
-    study_record.reject_external_results()
+    study_record = ledger.studies.get_by_name_or_id(study)
+    study_record.check_networks_are_stored()
     board = ledger.results.rank_study(study_record.id, study_record.spec)
-    row = find_row(ledger, study_record, board, options)
-    trial = ledger.exported_networks.find_trial(study_record.id, row.key, options.seed)
-    from bln_search.api import export_network
-    from bln_search.data import load_data
+    row = choose_exported_row(ledger, study_record, board, options)
+    trial = ledger.export_trials.get_trial_to_export(study_record.id, row.key, options.seed)
+    from bln_search.api import export_trained_row
+    from bln_search.data import load_data_set
     from bln_search.worker.exports.trained_row import load_trained_row
 
     trained = load_trained_row(ledger, study_record, row, trial)
-    data_set = load_data(trained.trial.data.name, data or settings.data_folder, settings.cache)
-    progress(f"exporting {trained.label}")
-    description, parity = export_network(
-        trained, settings.checkpoint_store, data_set, output, overwrite=overwrite, forms=forms.forms
+    data_set = load_data_set(trained.trial.data.name, data or settings.data_folder, settings.cache)
+    progress(f"exporting {trained.row_label}")
+    description, parity = export_trained_row(
+        trained, settings.checkpoint_store, data_set, output, overwrite=overwrite, forms=forms.export_formats
     )
-    return ExportedRow(trained.label, description.folded, parity.as_json())
+    return ExportedRow(trained.row_label, description.folded, parity.to_json_object())
 
 
-def find_row(ledger: Ledger, study: StudyRecord, board: Leaderboard, options: RowOptions) -> LeaderboardRow:
+def choose_exported_row(ledger: Ledger, study: StudyRecord, board: Leaderboard, options: RowOptions) -> LeaderboardRow:
     """Return the row that the options describe. Raises ExportError."""
     if options.configuration == RECOMMENDED:
-        analysis = LedgerSource(ledger).analysis(study, allow_incomplete=True)
-        return recommended_row(board, analysis, _OPTION_WORDING)
-    return choose_row(board, options.choice(), _OPTION_WORDING)
+        analysis = LedgerSource(ledger).find_analysis(study, allow_incomplete=True)
+        return get_recommended_row(board, analysis, _OPTION_WORDING)
+    return get_matching_row(board, options.parse_row_choice(), _OPTION_WORDING)
 
 
 def export_from_service(
@@ -125,14 +118,16 @@ def export_from_service(
     overwrite: bool,  # noqa: FBT001 - an option of the command
 ) -> ExportedRow:
     """Let a worker of the service export a row, and download it."""
-    check = partial(check_replaceable, output, overwrite=overwrite, is_export=_is_export)
+    check = partial(check_export_folder_replaceable, output, overwrite=overwrite, is_export=_is_export_folder)
     check()
     study_id = client.study(study)["id"]
     if options.configuration == RECOMMENDED:
         client.analysis(study_id, wait=_ANALYSIS_SECONDS)  # a worker computes it when the study is complete
     requested = client.exports.request(study_id, format=forms, **asdict(options))
     progress(f"export {requested['id']}: {requested['name']}")
-    ready = client.exports.wait(study_id, requested["id"], on_change=lambda export: progress(_progress_line(export)))
+    ready = client.exports.wait(
+        study_id, requested["id"], on_change=lambda export: progress(_format_export_progress(export))
+    )
     with atomic_folder(output, check) as staging:
         client.exports.download_folder(ready, staging)
         description = json.loads((staging / _CONFIGURATION_FILE).read_bytes())
@@ -140,7 +135,7 @@ def export_from_service(
     return ExportedRow(ready["name"], description["folded"], parity)
 
 
-def _is_export(folder: Path) -> bool:
+def _is_export_folder(folder: Path) -> bool:
     """Whether the folder has the description of an export; reading it completely needs torch."""
     try:
         return "format" in json.loads((folder / _CONFIGURATION_FILE).read_bytes())
@@ -148,14 +143,14 @@ def _is_export(folder: Path) -> bool:
         return False
 
 
-def _progress_line(export: dict[str, Any]) -> str:
+def _format_export_progress(export: dict[str, Any]) -> str:
     ahead = export["waiting_before"]
     waiting = f", {ahead} before it" if ahead else ""
     step = f", {export['step']}" if export["step"] else ""
     return f"export {export['id']}: {export['state']}{step}{waiting}"
 
 
-def _row_label(row: LeaderboardRow) -> str:
+def _format_row_options(row: LeaderboardRow) -> str:
     estimate = f" --estimate {row.estimate}" if row.estimate else ""
     parameters = f" --parameters '{row.parameters}'" if row.point else ""
     return f"--config {row.configuration}{estimate} --arm {row.arm} --batch-size {row.batch_size}{parameters}"
@@ -163,6 +158,6 @@ def _row_label(row: LeaderboardRow) -> str:
 
 _OPTION_WORDING = RowWording(
     names="--estimate, --arm, --batch-size or --parameters",
-    describe=_row_label,
+    describe=_format_row_options,
     recommendation="--config best, or a configuration",
 )

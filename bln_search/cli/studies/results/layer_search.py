@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from bln_search.cli.environment import make_environment
+from bln_search.cli.environment import make_execution_environment
 from bln_search.cli.options import (
     DatabaseOption,
     DataOption,
@@ -18,13 +18,13 @@ from bln_search.cli.options import (
     StudyArgument,
     WorkersOption,
 )
-from bln_search.cli.output import Format, errors
-from bln_search.cli.progress_lines import line_printer
-from bln_search.cli.sources import open_database
-from bln_search.cli.studies.results.layers import print_results
+from bln_search.cli.output import RecordsFormat, errors
+from bln_search.cli.progress_lines import make_progress_line_printer
+from bln_search.cli.sources import open_database_without_service
+from bln_search.cli.studies.results.layers import print_layer_search_results
 from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.names import count_noun
+from bln_search.core.names import format_count_with_noun
 from bln_search.settings import load_settings
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.specs.study import StudySpec
@@ -58,7 +58,7 @@ def search_layers(
     database: DatabaseOption = None,
     data: DataOption = None,
     device: DeviceOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
 ) -> None:
     """Search the per-layer configurations of a study's trained networks, without training again.
@@ -66,44 +66,46 @@ def search_layers(
     After an interruption the same command resumes and keeps finished networks. `bln-search layers` shows the result.
     """
     from bln_search.worker.analysis import LayerSearchOutcome, compute_analysis
-    from bln_search.worker.layer_search import search_layers as search_networks
+    from bln_search.worker.layer_search import search_layers_of_study as search_networks
 
     settings = load_settings()
-    with open_database(database, settings) as ledger:
-        study_record = ledger.studies.find(study)
+    with open_database_without_service(database, settings) as ledger:
+        study_record = ledger.studies.get_by_name_or_id(study)
         options = {
             "search": search,
             "estimate": estimate,
             "evaluations": evaluations,
             "folds": folds,
-            **({} if group is None else {"scope": LayerScope.GROUPS, "groups": _parse_groups(group)}),
+            **({} if group is None else {"scope": LayerScope.GROUPS, "groups": _parse_layer_groups(group)}),
         }
-        layers = _layers_spec(study_record.spec, {name: value for name, value in options.items() if value})
-        environment = make_environment(settings, data, device)
+        layers = _merge_layers_spec_with_options(
+            study_record.spec, {name: value for name, value in options.items() if value}
+        )
+        environment = make_execution_environment(settings, data, device)
         try:
             network_count = search_networks(
                 ledger,
                 study_record.id,
                 environment,
                 layers,
-                line_printer(quiet=quiet),
+                make_progress_line_printer(quiet=quiet),
                 max_workers=workers,
             )
         except (DataError, ModelError) as error:  # some networks could not be searched
             compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome(str(error)))
             raise
         analysis = compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome())
-    if output_format is not Format.TABLE:
-        print_results(study_record.name, analysis.layers, output_format)
+    if output_format is not RecordsFormat.TABLE:
+        print_layer_search_results(study_record.name, analysis.layers, output_format)
     elif not quiet:
         errors.print(
-            f"{count_noun(network_count, 'network', 'networks')} searched; "
+            f"{format_count_with_noun(network_count, 'network', 'networks')} searched; "
             f"`bln-search layers {study_record.id}` shows the result",
             markup=False,
         )
 
 
-def _layers_spec(study: StudySpec, options: dict[str, object]) -> LayersSpec:
+def _merge_layers_spec_with_options(study: StudySpec, options: dict[str, object]) -> LayersSpec:
     """Return the study's section `layers`, overridden by the options."""
     layers = {**(study.layers or LayersSpec()).model_dump(), **options}
     try:
@@ -114,7 +116,7 @@ def _layers_spec(study: StudySpec, options: dict[str, object]) -> LayersSpec:
         raise typer.BadParameter(problem, param_hint="search-layers") from None
 
 
-def _parse_groups(texts: list[str]) -> dict[str, list[str]]:
+def _parse_layer_groups(texts: list[str]) -> dict[str, list[str]]:
     """Parse groups such as `early=features.*` into patterns by name."""
     groups: dict[str, list[str]] = {}
     for text in texts:

@@ -16,19 +16,19 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, print_error, print_line, results
+from bln_search.cli.output import RecordsFormat, print_error, print_line, results
 from bln_search.cli.records import print_records
-from bln_search.cli.sources import service_address
-from bln_search.cli.studies.results.analysis import load_analysis
+from bln_search.cli.sources import find_service_address
+from bln_search.cli.studies.results.analysis import load_study_and_analysis
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.page import blocks
 from bln_search.reports.page.per_layer import layer_effects_table
-from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences, result_label
+from bln_search.reports.sentences.per_layer import arm_and_point_label, excluded_option_sentences, per_layer_sentences
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.per_layer import layer_table
+from bln_search.reports.terminal.per_layer import best_layer_configurations_table
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 
@@ -45,20 +45,20 @@ def layers(
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
     limit: LimitOption = None,
 ) -> None:
     """Show the best per-layer configurations, their confirmation, and the effect of each switch in each layer."""
-    study_record, analysis = load_analysis(study, database, server, token)
+    study_record, analysis = load_study_and_analysis(study, database, server, token)
     if not analysis.layers:
-        is_remote = service_address(database, server, load_settings()) is not None
-        print_error(_absence_reason(study_record, analysis, is_remote=is_remote))
+        is_remote = find_service_address(database, server, load_settings()) is not None
+        print_error(_why_layer_results_are_absent(study_record, analysis, is_remote=is_remote))
         raise typer.Exit(ExitCode.FAILED)
-    print_results(study_record.name, analysis.layers, output_format, limit)
+    print_layer_search_results(study_record.name, analysis.layers, output_format, limit)
 
 
-def print_results(
-    study_name: str, per_layer_results: Sequence[PerLayerResult], output_format: Format, limit: int | None = None
+def print_layer_search_results(
+    study_name: str, per_layer_results: Sequence[PerLayerResult], output_format: RecordsFormat, limit: int | None = None
 ) -> None:
     """Print results of per-layer searches.
 
@@ -68,19 +68,19 @@ def print_results(
         output_format: The format.
         limit: Largest number of rows of a result; by default ten in the table and all in other formats.
     """
-    if output_format is Format.TABLE:
+    if output_format is RecordsFormat.TABLE:
         for result in per_layer_results:
-            _print_layer_result(result, limit or _TABLE_ROWS, f"{study_name}: {result_label(result)}")
+            _print_layer_result(result, limit or _TABLE_ROWS, f"{study_name}: {arm_and_point_label(result)}")
         return
     limited = tuple(result.model_copy(update={"rows": result.rows[:limit]}) for result in per_layer_results)
-    if output_format is Format.JSON:
+    if output_format is RecordsFormat.JSON:
         typer.echo(_RESULTS.dump_json(limited, indent=1).decode())
     else:
-        records = [record for result in limited for record in _row_records(result)]
+        records = [record for result in limited for record in _list_row_records(result)]
         print_records(records, _COLUMNS, output_format)
 
 
-def _row_records(result: PerLayerResult) -> list[dict[str, object]]:
+def _list_row_records(result: PerLayerResult) -> list[dict[str, object]]:
     """Return a record for each per-layer row, with its rank, then one for each uniform row."""
     shared = {
         "arm": result.arm,
@@ -103,7 +103,7 @@ def _row_records(result: PerLayerResult) -> list[dict[str, object]]:
     ]
 
 
-def _absence_reason(study: StudyRecord, analysis: Analysis, *, is_remote: bool) -> str:
+def _why_layer_results_are_absent(study: StudyRecord, analysis: Analysis, *, is_remote: bool) -> str:
     """Return why there is no result and what to do."""
     where = " on the machine of the database" if is_remote else ""
     hint = f"`bln-search search-layers {study.id}`{where} searches them"
@@ -116,7 +116,7 @@ def _absence_reason(study: StudyRecord, analysis: Analysis, *, is_remote: bool) 
 
 def _print_layer_result(result: PerLayerResult, limit: int, title: str) -> None:
     if result.rows or result.uniform:
-        results.print(layer_table(result, limit, title, CROSS_ENTROPY))
+        results.print(best_layer_configurations_table(result, limit, title, CROSS_ENTROPY))
     else:
         print_line(title)
     for line in (*per_layer_sentences(result), *excluded_option_sentences(result)):
@@ -124,10 +124,10 @@ def _print_layer_result(result: PerLayerResult, limit: int, title: str) -> None:
     if result.effects:
         effects = layer_effects_table(result)
         print_line(effects.caption)
-        results.print(_terminal_table(effects))
+        results.print(_page_table_to_terminal_table(effects))
 
 
-def _terminal_table(page_table: blocks.Table) -> FittedTable:
+def _page_table_to_terminal_table(page_table: blocks.Table) -> FittedTable:
     """Convert a table of the report for a terminal."""
     cells = zip(*(row.cells for row in page_table.rows), strict=True)
     return FittedTable(

@@ -23,25 +23,25 @@ from bln_search.cli.options import (
     TokenOption,
 )
 from bln_search.cli.output import (
-    Format,
     LeaderboardFormat,
-    check_output_path,
+    RecordsFormat,
+    check_output_path_writable,
     errors,
     print_line,
     results,
-    write_output,
+    write_to_file_or_stdout,
 )
-from bln_search.cli.sources import StudySource, open_source
+from bln_search.cli.sources import StudySource, open_study_source
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import RowComparisons, leaderboard_csv, leaderboard_json, leaderboard_jsonl
+from bln_search.reports.export import RowComparisonFields, leaderboard_csv, leaderboard_json, leaderboard_jsonl
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
-from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
-from bln_search.reports.terminal.result import ResultLines
+from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reason_lines
+from bln_search.reports.terminal.result import RenderableResultSummary
 from bln_search.specs.records import StudyRecord
 
 _FILE_WIDTH = 1_000
@@ -66,23 +66,25 @@ def leaderboard(
 ) -> None:
     """Print the ranked table of a study, or write it to a file."""
     if output is not None:
-        check_output_path(output)
+        check_output_path_writable(output)
     elif output_format is LeaderboardFormat.PARQUET and sys.stdout.isatty():
         raise typer.BadParameter(
             "Parquet is binary: choose a file with --output, or use a pipe", param_hint="--format parquet"
         )
     if output_format is LeaderboardFormat.PARQUET:
-        _parquet_writer()
+        _load_parquet_writer()
     on = None if split is None else Split(split)
-    with open_source(database, server, token) as source:
-        study_record = source.find(study)
-        print_leaderboard(source, study_record, output_format, to=output, arm=arm, on=on, limit=limit, details=details)
+    with open_study_source(database, server, token) as source:
+        study_record = source.get_study(study)
+        print_or_write_leaderboard(
+            source, study_record, output_format, to=output, arm=arm, on=on, limit=limit, details=details
+        )
 
 
-def print_leaderboard(
+def print_or_write_leaderboard(
     source: StudySource,
     study: StudyRecord,
-    output: Format | LeaderboardFormat,
+    output: RecordsFormat | LeaderboardFormat,
     *,
     to: Path | None = None,
     arm: str | None = None,
@@ -105,32 +107,32 @@ def print_leaderboard(
     labels = [spec.label for spec in study.spec.arms]
     if arm is not None and arm not in labels:
         raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
-    board = source.leaderboard(study, arm, on)
+    board = source.get_leaderboard(study, arm, on)
     leaderboard_format = LeaderboardFormat(output)
-    analysis = source.analysis(study) if _is_study_split(study, on) else None
+    analysis = source.find_analysis(study) if _is_ranked_on_study_split(study, on) else None
     if leaderboard_format is not LeaderboardFormat.TABLE:
         rows = Leaderboard(board.ranked_on, board.rows[:limit])
-        write_output(_FORMATTERS[leaderboard_format](rows, study, analysis), to)
+        write_to_file_or_stdout(_FORMATTERS[leaderboard_format](rows, study, analysis), to)
         return
-    result = _LeaderboardView(board, study, analysis, limit=limit, arm=arm, details=details)
+    result = _PrintedLeaderboard(board, study, analysis, limit=limit, arm=arm, details=details)
     if to is not None:
         text = io.StringIO()
-        _print_table(Console(file=text, width=_FILE_WIDTH), result)
-        write_output(text.getvalue().encode(), to)
+        _print_leaderboard_table(Console(file=text, width=_FILE_WIDTH), result)
+        write_to_file_or_stdout(text.getvalue().encode(), to)
     elif not board.rows:
         hint = "; `bln-search run` resumes it" if study.state is StudyState.INTERRUPTED else ""
-        hint += _older_hint(source, study)
+        hint += _complete_older_study_hint(source, study)
         errors.print(f"study {study.name} is {study.state} and has no result yet{hint}")
     else:
-        _print_table(results, result)
+        _print_leaderboard_table(results, result)
 
 
-def _is_study_split(study: StudyRecord, on: Split | None) -> bool:
+def _is_ranked_on_study_split(study: StudyRecord, on: Split | None) -> bool:
     """Is this the split on which the study compares rows?"""
     return on in (None, study.spec.ranking.split)
 
 
-def _older_hint(source: StudySource, study: StudyRecord) -> str:
+def _complete_older_study_hint(source: StudySource, study: StudyRecord) -> str:
     """Return a hint if an older study of the same name is complete; a name refers to the newest study."""
     candidates = (
         listed
@@ -142,7 +144,7 @@ def _older_hint(source: StudySource, study: StudyRecord) -> str:
 
 
 @dataclass(frozen=True)
-class _LeaderboardView:
+class _PrintedLeaderboard:
     """What a table is printed of.
 
     Attributes:
@@ -162,7 +164,7 @@ class _LeaderboardView:
     details: bool
 
 
-def _print_table(console: Console, result: _LeaderboardView) -> None:
+def _print_leaderboard_table(console: Console, result: _PrintedLeaderboard) -> None:
     recommendation = None if result.analysis is None else result.analysis.recommendation
     console.print(
         leaderboard_table(
@@ -173,16 +175,16 @@ def _print_table(console: Console, result: _LeaderboardView) -> None:
             recommended=None if recommendation is None else recommendation.key,
             all_columns=result.details,
             has_details=True,
-            score=result.study.spec.loss.text,
+            score=result.study.spec.loss_description.text,
         )
     )
-    for line in unranked_reasons(result.board):
+    for line in unranked_reason_lines(result.board):
         print_line(line, console)
     if result.arm is not None:  # the analysis is about all rows
         line = f"Only rows of {result.arm}; ranks and groups are those among all rows."
         print_line(line, console)
     elif result.analysis is not None:
-        console.print(ResultLines(result.analysis, details=result.details))
+        console.print(RenderableResultSummary(result.analysis, details=result.details))
 
 
 def study_title(study: StudyRecord) -> str:
@@ -191,16 +193,16 @@ def study_title(study: StudyRecord) -> str:
 
 
 def _encode_csv(board: Leaderboard, _study: StudyRecord, analysis: Analysis | None) -> bytes:
-    return leaderboard_csv(board, RowComparisons(analysis)).encode()
+    return leaderboard_csv(board, RowComparisonFields(analysis)).encode()
 
 
 def _encode_json(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
     header = {"study": study.name, "id": study.id, "state": study.state}
-    return (leaderboard_json(board, header, RowComparisons(analysis)) + "\n").encode()
+    return (leaderboard_json(board, header, RowComparisonFields(analysis)) + "\n").encode()
 
 
 def _encode_jsonl(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    return leaderboard_jsonl(board, {"study": study.name, "id": study.id}, RowComparisons(analysis)).encode()
+    return leaderboard_jsonl(board, {"study": study.name, "id": study.id}, RowComparisonFields(analysis)).encode()
 
 
 def _encode_latex(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
@@ -213,10 +215,10 @@ def _encode_markdown(board: Leaderboard, _study: StudyRecord, analysis: Analysis
 
 def _encode_parquet(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
     metadata = {"study": study.name, "id": str(study.id), "state": study.state.value}
-    return _parquet_writer()(board, metadata, RowComparisons(analysis))
+    return _load_parquet_writer()(board, metadata, RowComparisonFields(analysis))
 
 
-def _parquet_writer() -> Callable[[Leaderboard, Mapping[str, str], RowComparisons], bytes]:
+def _load_parquet_writer() -> Callable[[Leaderboard, Mapping[str, str], RowComparisonFields], bytes]:
     """Return the function that writes Parquet. Raises MissingPackageError without pyarrow."""
     try:
         from bln_search.reports.parquet import leaderboard_parquet

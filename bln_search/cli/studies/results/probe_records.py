@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bln_search.cli.output import Format
+from bln_search.cli.output import RecordsFormat
 from bln_search.cli.records import print_records
 from bln_search.core.enums import ProbeKind
 from bln_search.ranking.probe_results import TrialProbe
@@ -16,7 +16,7 @@ _COLUMNS = (
 )
 
 
-def print_probes(probes: Sequence[TrialProbe], measured: ProbesSpec, output_format: Format) -> None:
+def print_measured_probes(probes: Sequence[TrialProbe], measured: ProbesSpec, output_format: RecordsFormat) -> None:
     """Print the probes of the kinds that were measured.
 
     Args:
@@ -28,11 +28,11 @@ def print_probes(probes: Sequence[TrialProbe], measured: ProbesSpec, output_form
         *([ProbeKind.SIZE] if measured.batch_sizes else []),
         *([ProbeKind.RESHUFFLED, ProbeKind.SKEWED] if measured.reshuffles else []),
     }
-    records = [_probe_record(probe) for probe in probes if probe.probe.kind in kinds]
+    records = [_probe_to_record(probe) for probe in probes if probe.probe.kind in kinds]
     print_records(records, _COLUMNS, output_format)
 
 
-def _probe_record(trial_probe: TrialProbe) -> dict[str, object]:
+def _probe_to_record(trial_probe: TrialProbe) -> dict[str, object]:
     probe = trial_probe.probe
     return {
         "arm": trial_probe.arm,

@@ -9,17 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from bln_search.cli.options import DatabaseOption, OutputOption, ServerOption, StudyArgument, TokenOption
-from bln_search.cli.output import check_output_path, errors, write_file, write_output
-from bln_search.cli.sources import LedgerSource, StudySource, open_database, open_source
+from bln_search.cli.output import check_output_path_writable, errors, write_file_atomically, write_to_file_or_stdout
+from bln_search.cli.sources import LedgerSource, StudySource, open_database_without_service, open_study_source
 from bln_search.core.errors import MissingPackageError
-from bln_search.ranking.leaderboard import rank_rows
-from bln_search.reports.charts.curves import TrialCurve
-from bln_search.reports.environment_info import environment_info
-from bln_search.reports.manifest import build_manifest, manifest_json
-from bln_search.reports.page import ReportContext
+from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.reports.charts.curves import TrialLearningCurve
+from bln_search.reports.environment_info import collect_environment_info
+from bln_search.reports.manifest import build_study_manifest, manifest_to_json
+from bln_search.reports.page import StudyReportContext
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord, TrialRecord
-from bln_search.storage.pagination import Page
 
 _MAX_CURVES = 60
 _MAX_ARMS = 4
@@ -35,69 +34,66 @@ def write_manifest(
 ) -> None:
     """Write the provenance of a study's results: seeds, versions, hardware, hashes of data and checkpoints."""
     if output is not None:
-        check_output_path(output)
-    with open_source(database, server, token) as source:
-        study_record = source.find(study)
-        content = _make_manifest(source, study_record, source.trials(study_record.id))
-    write_output(manifest_json(content).encode(), output)
+        check_output_path_writable(output)
+    with open_study_source(database, server, token) as source:
+        study_record = source.get_study(study)
+        content = _build_study_manifest(source, study_record, source.list_trials(study_record.id))
+    write_to_file_or_stdout(manifest_to_json(content).encode(), output)
 
 
-def report(
+def write_html_report(
     study: StudyArgument,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="HTML file to write, atomically.", show_default=False),
+        Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write, atomically.", show_default=False)
     ],
     database: DatabaseOption = None,
 ) -> None:
     """Write a self-contained HTML report of a study."""
     try:
-        from bln_search.reports.page.html import plotly_script, study_page
+        from bln_search.reports.page.html import load_plotly_script, render_study_report_html
     except ModuleNotFoundError as error:
         raise MissingPackageError(error.name, "web") from None
-    plotly_script()
-    check_output_path(output)
-    with open_database(database, load_settings()) as ledger:
-        context = report_context(LedgerSource(ledger), ledger.studies.find(study))
-    content = study_page(context).encode()
-    write_file(output, content)
+    load_plotly_script()
+    check_output_path_writable(output)
+    with open_database_without_service(database, load_settings()) as ledger:
+        context = read_study_report_context(LedgerSource(ledger), ledger.studies.get_by_name_or_id(study))
+    content = render_study_report_html(context).encode()
+    write_file_atomically(output, content)
     errors.print(f"{output}: {len(content) / 1e6:.1f} MB", highlight=False, markup=False)
 
 
-def report_context(source: LedgerSource, study: StudyRecord) -> ReportContext:
+def read_study_report_context(source: LedgerSource, study: StudyRecord) -> StudyReportContext:
     """Read everything that the sections of the report need."""
     ledger = source.ledger
-    trials = source.trials(study.id)
-    evaluations = ledger.results.list_ranking_inputs(study.id)
-    board = rank_rows(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
+    trials = source.list_trials(study.id)
+    evaluations = ledger.results.list_evaluations_for_ranking(study.id)
+    board = rank_evaluations(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
     best_points = {row.arm: row.point for row in reversed(board.rows)}
-    listed_study = ledger.listing.find_study(study.id)
-    return ReportContext(
+    listed_study = ledger.listing.find_study_item(study.id)
+    return StudyReportContext(
         study=study,
         evaluations=evaluations,
         trials=trials,
-        manifest=_make_manifest(source, study, trials),
+        manifest=_build_study_manifest(source, study, trials),
         curves=[
-            TrialCurve(curve.trial.arm, curve.trial.point_label, curve.trial.seed, curve.epochs)
-            for curve in ledger.listing.list_curves(study.id, Page(_MAX_CURVES, "position"), {})[:_MAX_CURVES]
+            TrialLearningCurve(curve.trial.arm, curve.trial.point_label, curve.trial.seed, curve.epochs)
+            for curve in ledger.listing.list_charted_learning_curves(study.id, _MAX_CURVES)
         ],
-        seconds=ledger.results.find_inference_seconds(study.id) if study.spec.space else {},
+        seconds=ledger.results.read_inference_seconds_by_arm_and_point(study.id) if study.spec.space else {},
         drifts={
-            arm: ledger.results.list_drifts(study.id, arm, best_points[arm]) for arm in sorted(best_points)[:_MAX_ARMS]
+            arm: ledger.results.read_layer_drifts_by_seed(study.id, arm, best_points[arm])
+            for arm in sorted(best_points)[:_MAX_ARMS]
         },
-        geometries=ledger.results.list_layer_geometries(study.id) if _has_geometry(study) else {},
+        geometries=ledger.results.read_layer_geometries_by_network(study.id)
+        if study.spec.measures_layer_geometry
+        else {},
         notes=listed_study.notes if listed_study else "",
-        analysis=source.analysis(study),
+        analysis=source.find_analysis(study),
         probes=ledger.probes.list_probes(study.id),
     )
 
 
-def _has_geometry(study: StudyRecord) -> bool:
-    probes = study.spec.probes
-    return probes is not None and probes.geometry is not None
-
-
-def _make_manifest(source: StudySource, study: StudyRecord, trials: list[TrialRecord]) -> dict[str, Any]:
-    return build_manifest(
-        study, trials, machine=environment_info(), schema=source.schema_revision(), now=datetime.now(UTC)
+def _build_study_manifest(source: StudySource, study: StudyRecord, trials: list[TrialRecord]) -> dict[str, Any]:
+    return build_study_manifest(
+        study, trials, machine=collect_environment_info(), schema=source.find_schema_revision(), now=datetime.now(UTC)
     )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bln_search.cli.exit_codes import ExitCode, report_nothing_written
+from bln_search.cli.exit_codes import ExitCode, report_nothing_written_on_interrupt
 from bln_search.cli.options import DatabaseOption, DataOption, FormatOption, StudyArgument
-from bln_search.cli.output import Format, errors, print_line
+from bln_search.cli.output import RecordsFormat, errors, print_line
 from bln_search.cli.records import Record, print_records
-from bln_search.cli.sources import open_database
+from bln_search.cli.sources import open_database_without_service
 from bln_search.core.errors import DataError, LedgerError, ModelError
 from bln_search.core.states import TrialState
 from bln_search.settings import load_settings
@@ -29,7 +29,7 @@ Summary = dict[str, int | float | str | None]
 """Totals over the trials of a study, and the verdict."""
 
 
-class Verdict(StrEnum):
+class VerificationVerdict(StrEnum):
     """The result of comparing new evaluations with the stored ones.
 
     Members:
@@ -44,7 +44,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class TrialReproduction:
+class TrialVerification:
     """Comparison of a trial's new evaluations with the stored ones.
 
     Attributes:
@@ -70,18 +70,18 @@ class TrialReproduction:
     problem: str | None = None
 
     @property
-    def verdict(self) -> Verdict:
+    def trial_verdict(self) -> VerificationVerdict:
         """The result for the trial."""
         if self.problem is not None or self.different:
-            return Verdict.DIFFERENT
-        return Verdict.WITHIN_TOLERANCE if self.close else Verdict.IDENTICAL
+            return VerificationVerdict.DIFFERENT
+        return VerificationVerdict.WITHIN_TOLERANCE if self.close else VerificationVerdict.IDENTICAL
 
 
 def verify(
     study: StudyArgument,
     data: DataOption = None,
     database: DatabaseOption = None,
-    output_format: FormatOption = Format.TABLE,
+    output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """Evaluate every network of a study again from its checkpoint and compare the results with the stored ones bitwise.
 
@@ -95,75 +95,77 @@ def verify(
         data=data or settings.data_folder, cache=settings.cache, checkpoints=settings.checkpoint_store
     )
     reproductions = []
-    with report_nothing_written(), open_database(database, settings) as ledger:
-        study_record = ledger.studies.find(study)
-        study_record.reject_external_results()
+    with report_nothing_written_on_interrupt(), open_database_without_service(database, settings) as ledger:
+        study_record = ledger.studies.get_by_name_or_id(study)
+        study_record.check_networks_are_stored()
         trials = ledger.trials.list_trials(study_record.id)
         trials_with_network = [trial for trial in trials if trial.checkpoint is not None and trial.freed_at is None]
         if trials_with_network:
-            _check_data(trials_with_network[0], environment)
+            _check_data_set_present(trials_with_network[0], environment)
         for trial in trials_with_network:
-            reproductions.append(_reevaluate_trial(ledger, trial, environment))
-            if output_format is Format.TABLE:
-                print_line(_summary_line(reproductions[-1]))
-    summary = _sum_reproductions(reproductions, without_checkpoint=len(trials) - len(trials_with_network))
-    _print(study_record, summary, reproductions, output_format)
+            reproductions.append(_reevaluate_and_compare_trial(ledger, trial, environment))
+            if output_format is RecordsFormat.TABLE:
+                print_line(_format_trial_line(reproductions[-1]))
+    summary = _sum_trial_verifications(reproductions, without_checkpoint=len(trials) - len(trials_with_network))
+    _print_verification(study_record, summary, reproductions, output_format)
     if not any(reproduction.compared or reproduction.problem for reproduction in reproductions):
         errors.print(f"study {study_record.name} has no evaluation yet; run it with `bln-search run`")
         raise typer.Exit(ExitCode.FAILED)
-    if summary["verdict"] == Verdict.DIFFERENT:
+    if summary["verdict"] == VerificationVerdict.DIFFERENT:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _print(
-    study: StudyRecord, summary: Summary, reproductions: Sequence[TrialReproduction], output_format: Format
+def _print_verification(
+    study: StudyRecord, summary: Summary, reproductions: Sequence[TrialVerification], output_format: RecordsFormat
 ) -> None:
     """Print the totals after the lines of the trials; JSON is one document of both."""
-    records = [_record(reproduction) for reproduction in reproductions]
-    if output_format is Format.JSON:
+    records = [_trial_verification_to_record(reproduction) for reproduction in reproductions]
+    if output_format is RecordsFormat.JSON:
         document = {"study": study.name, "id": study.id, **summary, "trials": records}
         typer.echo(json.dumps(document, indent=1))
-    elif output_format is not Format.TABLE:
-        print_records(records, (*TrialReproduction.__dataclass_fields__, "verdict"), output_format)
+    elif output_format is not RecordsFormat.TABLE:
+        print_records(records, (*TrialVerification.__dataclass_fields__, "verdict"), output_format)
     else:
-        print_line(_total_line(summary))
+        print_line(_format_total_line(summary))
 
 
-def _record(reproduction: TrialReproduction) -> Record:
-    return {**asdict(reproduction), "verdict": reproduction.verdict}
+def _trial_verification_to_record(reproduction: TrialVerification) -> Record:
+    return {**asdict(reproduction), "verdict": reproduction.trial_verdict}
 
 
-def _check_data(trial: TrialRecord, environment: ExecutionEnvironment) -> None:
+def _check_data_set_present(trial: TrialRecord, environment: ExecutionEnvironment) -> None:
     """Raise DataError if the data set is missing, once instead of for each trial."""
     from bln_search.execution.environment import load_prepared_data
-    from bln_search.execution.reevaluation import replay_conditions
+    from bln_search.execution.reevaluation import choose_reevaluation_conditions
 
     assert trial.checkpoint is not None
-    conditions = replay_conditions(trial.checkpoint)
+    conditions = choose_reevaluation_conditions(trial.checkpoint)
     load_prepared_data(trial.spec.data, environment.data, environment.cache, conditions.device)
 
 
-def _reevaluate_trial(ledger: Ledger, trial: TrialRecord, environment: ExecutionEnvironment) -> TrialReproduction:
+def _reevaluate_and_compare_trial(
+    ledger: Ledger, trial: TrialRecord, environment: ExecutionEnvironment
+) -> TrialVerification:
     """Evaluate a trial again. Reads the stored evaluations of this trial only, to bound memory."""
-    from bln_search.execution.reevaluation import compare_evaluations, reevaluate_trial, replay_conditions
+    from bln_search.execution.reevaluation import choose_reevaluation_conditions, compare_evaluations, reevaluate_trial
 
     assert trial.checkpoint is not None
-    training_environment = replay_conditions(trial.checkpoint)
+    training_environment = choose_reevaluation_conditions(trial.checkpoint)
     try:
-        stored = ledger.results.list_trial_evaluations(trial.id)
+        stored = ledger.results.list_evaluations_of_trial(trial.id)
         if not stored and trial.state is not TrialState.FINISHED:
-            return TrialReproduction(trial.spec.label, changed=training_environment.changed)
+            return TrialVerification(trial.spec.label, changed=training_environment.changed)
         repeated = reevaluate_trial(trial.spec, trial.checkpoint, environment, training_environment)
     except (DataError, ModelError, LedgerError) as error:
-        return TrialReproduction(trial.spec.label, changed=training_environment.changed, problem=str(error))
+        return TrialVerification(trial.spec.label, changed=training_environment.changed, problem=str(error))
     comparisons = compare_evaluations(stored, repeated, same_conditions=training_environment.changed is None)
-    return _trial_reproduction(trial.spec.label, comparisons, training_environment.changed)
+    return _summarize_trial_comparisons(trial.spec.label, comparisons, training_environment.changed)
 
 
-def _trial_reproduction(
+def _summarize_trial_comparisons(
     label: str, comparisons: Sequence[EvaluationComparison], changed: str | None
-) -> TrialReproduction:
-    from bln_search.execution.reevaluation import ReproductionVerdict, largest_loss_difference
+) -> TrialVerification:
+    from bln_search.execution.reevaluation import ReproductionVerdict, find_largest_loss_difference
 
     counts = {
         verdict: sum(comparison.verdict is verdict for comparison in comparisons) for verdict in ReproductionVerdict
@@ -174,23 +176,23 @@ def _trial_reproduction(
         key = differing[0].key
         estimate = f" {key.estimate}" if key.estimate else ""
         first = f"{key.configuration}{estimate} at {key.batch_size} on {key.split}: {differing[0].differing_fields}"
-    return TrialReproduction(
+    return TrialVerification(
         label,
         len(comparisons),
         counts[ReproductionVerdict.IDENTICAL],
         counts[ReproductionVerdict.CLOSE],
         counts[ReproductionVerdict.DIFFERENT],
-        largest_loss_difference(comparisons),
+        find_largest_loss_difference(comparisons),
         first,
         changed,
     )
 
 
-def _summary_line(reproduction: TrialReproduction) -> str:
+def _format_trial_line(reproduction: TrialVerification) -> str:
     changed_text = f" ({reproduction.changed})" if reproduction.changed else ""
     if reproduction.problem is not None:
         return f"{reproduction.trial}: not reproduced: {reproduction.problem}{changed_text}"
-    if reproduction.verdict is Verdict.IDENTICAL:
+    if reproduction.trial_verdict is VerificationVerdict.IDENTICAL:
         return f"{reproduction.trial}: {reproduction.compared} evaluations, all identical{changed_text}"
     difference = (
         "" if reproduction.largest_difference is None else f", by at most {reproduction.largest_difference:.3g}"
@@ -202,13 +204,13 @@ def _summary_line(reproduction: TrialReproduction) -> str:
     )
 
 
-def _sum_reproductions(reproductions: Sequence[TrialReproduction], without_checkpoint: int) -> Summary:
+def _sum_trial_verifications(reproductions: Sequence[TrialVerification], without_checkpoint: int) -> Summary:
     differences = [
         reproduction.largest_difference for reproduction in reproductions if reproduction.largest_difference is not None
     ]
-    verdicts = {reproduction.verdict for reproduction in reproductions}
+    verdicts = {reproduction.trial_verdict for reproduction in reproductions}
     return {
-        "verdict": max(verdicts, key=list(Verdict).index, default=Verdict.IDENTICAL),
+        "verdict": max(verdicts, key=list(VerificationVerdict).index, default=VerificationVerdict.IDENTICAL),
         "compared": sum(reproduction.compared for reproduction in reproductions),
         "identical": sum(reproduction.identical for reproduction in reproductions),
         "close": sum(reproduction.close for reproduction in reproductions),
@@ -219,7 +221,7 @@ def _sum_reproductions(reproductions: Sequence[TrialReproduction], without_check
     }
 
 
-def _total_line(summary: Summary) -> str:
+def _format_total_line(summary: Summary) -> str:
     from bln_search.execution.reevaluation import TOLERANCE
 
     text = f"{summary['compared']} evaluations compared, {summary['identical']} identical"
@@ -232,6 +234,6 @@ def _total_line(summary: Summary) -> str:
         text += f"; {summary['not_reproduced']} trials not reproduced"
     if summary["without_checkpoint"]:
         text += f"; {summary['without_checkpoint']} trials have no checkpoint"
-    if summary["verdict"] == Verdict.WITHIN_TOLERANCE:
+    if summary["verdict"] == VerificationVerdict.WITHIN_TOLERANCE:
         text += "; reproduced within the tolerance, not bit for bit"
     return text

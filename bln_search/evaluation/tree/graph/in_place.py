@@ -12,7 +12,7 @@ _OPERATORS = {
 }
 
 
-def written_argument(node: fx.Node, root: nn.Module) -> fx.Node | None:
+def find_written_argument(node: fx.Node, root: nn.Module) -> fx.Node | None:
     """Return the node whose value an operation changes in place; None where there is none."""
     out = node.kwargs.get("out")
     if isinstance(out, fx.Node):
@@ -29,7 +29,7 @@ def _is_in_place(node: fx.Node, root: nn.Module) -> bool:
     return is_in_place_method or node.target in _OPERATORS or node.kwargs.get("inplace") is True
 
 
-class InPlaceOrder:
+class InPlaceSegmentOrder:
     """Earliest segment of each node such that in-place writes and reads keep the order of the program."""
 
     def __init__(self, root: nn.Module) -> None:
@@ -37,14 +37,14 @@ class InPlaceOrder:
         self._last_read: dict[fx.Node, int] = {}
         self._last_write: dict[fx.Node, int] = {}
 
-    def segment(self, node: fx.Node, segment: int) -> int:
+    def earliest_segment(self, node: fx.Node, segment: int) -> int:
         """Return the earliest segment, at or after `segment`, for a node.
 
         It comes after the writes to its arguments and after the reads of the value that it writes.
         """
         arguments = node.all_input_nodes
         segment = max([segment, *(self._last_write.get(argument, 0) for argument in arguments)])
-        target = written_argument(node, self._root)
+        target = find_written_argument(node, self._root)
         if target is not None:
             segment = self._last_write[target] = max(segment, self._last_read.get(target, 0))
         for argument in arguments:

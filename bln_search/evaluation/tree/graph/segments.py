@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.tree.graph.in_place import InPlaceOrder
+from bln_search.evaluation.tree.graph.in_place import InPlaceSegmentOrder
 from bln_search.evaluation.tree.graph.tracing import ROOT, NotTraceableError, trace_network
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
@@ -50,25 +50,25 @@ def split_at_norms(network: nn.Module) -> SegmentedNetwork:
         ModelError: the network has several inputs or outputs, or normalizes inside recurrent layers.
     """
     layers = find_norms(network)
-    refuse_norms_in_recurrent_layers(network)
+    check_no_norms_in_recurrent_layers(network)
     root, graph = trace_network(network)
     nodes = [node for node in graph.nodes if node.op != "output"]
-    norms = [node for node in nodes if node.op == "call_module" and _module_name(node) in layers]
+    norms = [node for node in nodes if node.op == "call_module" and _called_module_name(node) in layers]
     if not norms:
         raise ModelError(f"the forward pass of this {type(network).__name__} calls none of its normalization layers")
     output = next(node for node in graph.nodes if node.op == "output").args[0]
     if not isinstance(output, fx.Node):
         raise ModelError(f"the network returns {type(output).__name__}: wrap it so that it returns one tensor")
-    names = list(dict.fromkeys(_module_name(node) for node in norms))
+    names = list(dict.fromkeys(_called_module_name(node) for node in norms))
     return SegmentedNetwork(
-        _Partition.of(root, nodes, norms, output).segments(root),
+        _GraphPartition.from_nodes(root, nodes, norms, output).build_segments(root),
         tuple(names),
         tuple(layers[name] for name in names),
-        tuple(names.index(_module_name(node)) for node in norms),
+        tuple(names.index(_called_module_name(node)) for node in norms),
     )
 
 
-def refuse_norms_in_recurrent_layers(network: nn.Module) -> None:
+def check_no_norms_in_recurrent_layers(network: nn.Module) -> None:
     """Raise ModelError where a network normalizes inside recurrent layers."""
     recurrent = [module for module in network.modules() if isinstance(module, RecurrentLayer)]
     if any(isinstance(inner, Normalization) for module in recurrent for inner in module.modules()):
@@ -78,7 +78,7 @@ def refuse_norms_in_recurrent_layers(network: nn.Module) -> None:
         )
 
 
-def _module_name(node: fx.Node) -> str:
+def _called_module_name(node: fx.Node) -> str:
     """Return the name of a module in its network."""
     return str(node.target).removeprefix(ROOT).removeprefix(".")
 
@@ -95,14 +95,14 @@ _METHODS = {"size", "dim", "ndimension", "numel", "nelement", "is_floating_point
 _ATTRIBUTES = {"shape", "ndim", "dtype", "device", "is_cuda", "layout"}
 
 
-def _reads_number(node: fx.Node) -> bool:
+def _reads_shape_or_dtype(node: fx.Node) -> bool:
     """Return whether this node reads a tensor's shape or dtype, not its values."""
     if node.op == "call_method":
         return node.target in _METHODS
     return node.op == "call_function" and node.target is getattr and node.args[1] in _ATTRIBUTES
 
 
-def _classify_nodes(nodes: Sequence[fx.Node]) -> dict[fx.Node, _NodeKind]:
+def _node_kinds(nodes: Sequence[fx.Node]) -> dict[fx.Node, _NodeKind]:
     kinds: dict[fx.Node, _NodeKind] = {}
     for node in nodes:
         uses_examples = any(kinds[argument] is _NodeKind.EXAMPLES for argument in node.all_input_nodes)
@@ -111,12 +111,12 @@ def _classify_nodes(nodes: Sequence[fx.Node]) -> dict[fx.Node, _NodeKind]:
         elif not uses_examples:
             kinds[node] = _NodeKind.DERIVED
         else:
-            kinds[node] = _NodeKind.NUMBER if _reads_number(node) else _NodeKind.EXAMPLES
+            kinds[node] = _NodeKind.NUMBER if _reads_shape_or_dtype(node) else _NodeKind.EXAMPLES
     return kinds
 
 
 @dataclass(frozen=True)
-class _Partition:
+class _GraphPartition:
     """Partition of the graph: each node in the first segment in which its arguments exist.
 
     Each call of a normalization layer begins a segment.
@@ -138,18 +138,20 @@ class _Partition:
     output: fx.Node
 
     @staticmethod
-    def of(root: nn.Module, nodes: Sequence[fx.Node], norms: Sequence[fx.Node], output: fx.Node) -> _Partition:
+    def from_nodes(
+        root: nn.Module, nodes: Sequence[fx.Node], norms: Sequence[fx.Node], output: fx.Node
+    ) -> _GraphPartition:
         """Partition the graph.
 
         Raises:
             NotTraceableError: a normalization layer or the output does not depend on the examples.
         """
-        kinds = _classify_nodes(nodes)
+        kinds = _node_kinds(nodes)
         for node in (*norms, output):
             if kinds[node] is not _NodeKind.EXAMPLES:
                 raise NotTraceableError(f"{node.name} does not depend on the examples: there is nothing to configure")
         segment_of_norm = {node: segment for segment, node in enumerate(norms, start=1)}
-        order = InPlaceOrder(root)
+        order = InPlaceSegmentOrder(root)
         segment_of: dict[fx.Node, int] = {}
         derived: dict[fx.Node, set[fx.Node]] = {}
         sources: dict[fx.Node, set[fx.Node]] = {}
@@ -157,7 +159,7 @@ class _Partition:
         for node in nodes:
             arguments = node.all_input_nodes
             earliest = segment_of_norm.get(node, max((segment_of[argument] for argument in arguments), default=0))
-            segment_of[node] = order.segment(node, earliest)
+            segment_of[node] = order.earliest_segment(node, earliest)
             derived_arguments = [argument for argument in arguments if kinds[argument] is _NodeKind.DERIVED]
             derived[node] = set(derived_arguments).union(*(derived[argument] for argument in derived_arguments))
             sources[node] = (set(arguments) - set(derived_arguments)).union(
@@ -165,9 +167,9 @@ class _Partition:
             )
             if kinds[node] is not _NodeKind.DERIVED:
                 computed[segment_of[node]].append(node)
-        return _Partition(nodes, segment_of, computed, derived, sources, output)
+        return _GraphPartition(nodes, segment_of, computed, derived, sources, output)
 
-    def segments(self, root: nn.Module) -> tuple[Segment, ...]:
+    def build_segments(self, root: nn.Module) -> tuple[Segment, ...]:
         """Return each segment as a module."""
         return tuple(self._build_segment(root, index) for index in range(len(self.computed)))
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 @contextmanager
-def traceable_encoders(network: nn.Module) -> Iterator[None]:
+def use_traceable_encoders(network: nn.Module) -> Iterator[None]:
     """Replace the forward passes of torch's encoders in this context by ones that do not branch on their inputs.
 
     A subclass with its own forward pass is not changed.
@@ -43,7 +43,7 @@ def _encoder_forward(
     is_causal: bool | None = None,  # noqa: FBT001
 ) -> Any:
     """Forward pass of `nn.TransformerEncoder` without nested tensors."""
-    mask, padding = _to_additive_mask(mask, src), _to_additive_mask(src_key_padding_mask, src)
+    mask, padding = _trace_additive_mask(mask, src), _trace_additive_mask(src_key_padding_mask, src)
     for layer in encoder.layers:
         src = layer(src, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=padding)
     return src if encoder.norm is None else encoder.norm(src)
@@ -57,7 +57,7 @@ def _encoder_layer_forward(
     is_causal: bool = False,  # noqa: FBT001, FBT002
 ) -> Any:
     """Forward pass of `nn.TransformerEncoderLayer`, module by module."""
-    mask, padding = _to_additive_mask(src_mask, src), _to_additive_mask(src_key_padding_mask, src)
+    mask, padding = _trace_additive_mask(src_mask, src), _trace_additive_mask(src_key_padding_mask, src)
 
     def self_attention(x: Any) -> Any:
         return layer._sa_block(x, mask, padding, is_causal=is_causal)
@@ -75,17 +75,17 @@ _FORWARD: dict[type[nn.Module], Callable[..., Any]] = {
 }
 
 
-def _to_additive_mask(mask: Any, like: Any) -> Any:
+def _trace_additive_mask(mask: Any, like: Any) -> Any:
     """Return a mask in additive form; one operation of the graph."""
     if mask is None:
         return None
     dtype = like.dtype
     if not isinstance(dtype, fx.Proxy):
-        return additive_mask(mask, dtype)
-    return dtype.tracer.create_proxy("call_function", additive_mask, (mask, dtype), {})
+        return convert_to_additive_mask(mask, dtype)
+    return dtype.tracer.create_proxy("call_function", convert_to_additive_mask, (mask, dtype), {})
 
 
-def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
+def convert_to_additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """Return a boolean mask as minus infinity where it is true, else zero; other masks unchanged."""
     additive = F._canonical_mask(mask, "mask", None, "", dtype, check_other=False)
     assert additive is not None

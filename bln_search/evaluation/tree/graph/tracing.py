@@ -13,9 +13,8 @@ from torch import fx, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.adapted_network import AdaptedNetwork
-from bln_search.evaluation.tree.graph.traceable_encoders import traceable_encoders
-from bln_search.models.recurrent import RecurrentLayer
-from bln_search.norms import Normalization
+from bln_search.evaluation.tree.graph.traceable_encoders import use_traceable_encoders
+from bln_search.models.tracing import NormTracer
 
 ROOT = "network"
 """Name of the network in the traced module, which calls it with one input."""
@@ -40,17 +39,7 @@ class SingleInputModule(nn.Module):
         return self.call(self.network, x)
 
 
-class _Tracer(fx.Tracer):
-    """Treats normalization and recurrent layers as leaves, and torch's modules without normalization layers inside."""
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        if isinstance(m, Normalization | RecurrentLayer):
-            return True
-        has_norms = any(isinstance(inner, Normalization) for inner in m.modules())
-        return not has_norms and super().is_leaf_module(m, module_qualified_name)
-
-
-class _SymbolicBuffersTracer(_Tracer):
+class _SymbolicBuffersTracer(NormTracer):
     """Makes buffers symbolic too, for slices of symbolic size as in `self.positions[:, : x.size(1)]`."""
 
     proxy_buffer_attributes = True
@@ -66,14 +55,14 @@ def _allow_symbolic_sizes() -> Iterator[None]:
     originals = {name: getattr(torch, name) for name in _FACTORIES}
     try:
         for name, function in originals.items():
-            setattr(torch, name, _make_symbolic(function))
+            setattr(torch, name, _make_factory_symbolic(function))
         yield
     finally:
         for name, function in originals.items():
             setattr(torch, name, function)
 
 
-def _make_symbolic(function: Callable[..., Any]) -> Callable[..., Any]:
+def _make_factory_symbolic(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def symbolic_function(*args: Any, **kwargs: Any) -> Any:
         symbol = next(_find_proxies((args, kwargs)), None)
@@ -99,36 +88,36 @@ def trace_network(network: nn.Module) -> tuple[SingleInputModule, fx.Graph]:
         ModelError: the network has several inputs.
         NotTraceableError: the forward pass cannot be traced, as it branches on values or sizes.
     """
-    inputs = [] if isinstance(network, AdaptedNetwork) else _required_inputs(network)
+    inputs = [] if isinstance(network, AdaptedNetwork) else _list_required_parameters(network)
     if len(inputs) > 1:
         raise ModelError(
             f"this network takes {len(inputs)} inputs: {', '.join(inputs)}: per-layer configurations need a network "
             "with one input, examples on its first axis"
         )
-    root, tracer = SingleInputModule(network), _Tracer()
+    root, tracer = SingleInputModule(network), NormTracer()
     network = root.network
     try:
-        with traceable_encoders(network), _allow_symbolic_sizes():
+        with use_traceable_encoders(network), _allow_symbolic_sizes():
             with suppress(Exception):  # it may branch on the values of its buffers, which are known
                 return root, _SymbolicBuffersTracer().trace(root)
             return root, tracer.trace(root)
     except Exception as error:
         raise NotTraceableError(
             f"the forward pass of this {type(network).__name__} cannot be split at its normalization layers: "
-            f"{_untraceable_part(tracer, network)} cannot be traced ({type(error).__name__}: {error}). Per-layer "
-            "configurations need a network whose forward pass does not branch on the values of tensors or on their "
-            "sizes; torch.where can replace a branch on values"
+            f"{_find_untraceable_module(tracer, network)} cannot be traced ({type(error).__name__}: {error}). "
+            "Per-layer configurations need a network whose forward pass does not branch on the values of tensors or on "
+            "their sizes; torch.where can replace a branch on values"
         ) from error
 
 
-def _untraceable_part(tracer: fx.Tracer, network: nn.Module) -> str:
+def _find_untraceable_module(tracer: fx.Tracer, network: nn.Module) -> str:
     """Return the innermost module whose forward pass was traced when tracing failed."""
     name, kind = next(reversed(tracer.module_stack.values()), (ROOT, type(network)))
     inner = name.removeprefix(ROOT).removeprefix(".")
     return f"its module {inner} ({kind.__name__})" if inner else "its own forward pass"
 
 
-def _required_inputs(network: nn.Module) -> list[str]:
+def _list_required_parameters(network: nn.Module) -> list[str]:
     """Return the parameters of the forward pass without a default."""
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:

@@ -14,14 +14,14 @@ import ray  # noqa: E402
 import ray.tune.tune  # noqa: E402
 
 
-def end_actor(actor: Any) -> None:
+def kill_actor(actor: Any) -> None:
     """Kill a process; the process or the cluster may be gone already."""
     with suppress(Exception):
         ray.kill(actor, no_restart=True)
 
 
 @contextmanager
-def protect_starting_actors(is_responsive: Callable[[], bool]) -> Iterator[None]:
+def keep_first_trial_of_starting_actors(is_responsive: Callable[[], bool]) -> Iterator[None]:
     """Inside this context a process that is still starting keeps its first trial.
 
     Tune assigns that trial to the first idle process and ends the starting one; with trials shorter than a start
@@ -58,10 +58,10 @@ def protect_starting_actors(is_responsive: Callable[[], bool]) -> Iterator[None]
         tune_module.TuneController = base
         for controller in controllers:
             with suppress(Exception):
-                _release_reservations(controller._actor_manager._resource_manager, is_responsive=is_responsive())
+                _release_reserved_resources(controller._actor_manager._resource_manager, is_responsive=is_responsive())
 
 
-def _release_reservations(resource_manager: Any, *, is_responsive: bool) -> None:
+def _release_reserved_resources(resource_manager: Any, *, is_responsive: bool) -> None:
     """Release the resources of a controller that an exception ended; otherwise they stay reserved.
 
     If the cluster is gone, only the manager's records are dropped: it would wait for the cluster when it is deleted.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bln_search.core.errors import ClusterError
-from bln_search.execution.executors.ray.environment import ray_temporary_folder, set_ray_environment_variables
+from bln_search.execution.executors.ray.environment import make_ray_temporary_folder, set_ray_environment_variables
 from bln_search.execution.executors.ray.nodes import Cluster, Node
 
 set_ray_environment_variables()
@@ -31,7 +31,7 @@ _PROBE = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.a
 
 
 @contextmanager
-def open_cluster(address: str | None, cpus: int, gpus: int) -> Iterator[Cluster]:
+def join_or_start_cluster(address: str | None, cpus: int, gpus: int) -> Iterator[Cluster]:
     """Join the cluster at `address` and leave it afterwards, or start one on 127.0.0.1 and stop it afterwards.
 
     Args:
@@ -47,11 +47,11 @@ def open_cluster(address: str | None, cpus: int, gpus: int) -> Iterator[Cluster]
     joined: Cluster | None = None
     try:
         if address is None:
-            _start(cpus, gpus)
-            joined = Cluster(_list_nodes, _raylet_pid())
+            _start_local_cluster(cpus, gpus)
+            joined = Cluster(_list_nodes_if_connected, _find_own_raylet_pid())
         else:
-            _join(address)
-            joined = Cluster(_list_nodes, address=_parse_address(address))
+            _join_cluster(address)
+            joined = Cluster(_list_nodes_if_connected, address=_parse_address(address))
         yield joined
     finally:
         if joined is None or not joined.is_unresponsive:
@@ -60,7 +60,7 @@ def open_cluster(address: str | None, cpus: int, gpus: int) -> Iterator[Cluster]
             _unregister_exit_hooks()
 
 
-def _start(cpus: int, gpus: int) -> None:
+def _start_local_cluster(cpus: int, gpus: int) -> None:
     try:
         ray.init(
             address="local",
@@ -71,7 +71,7 @@ def _start(cpus: int, gpus: int) -> None:
             log_to_driver=False,
             logging_level=logging.ERROR,
             _node_ip_address="127.0.0.1",
-            _temp_dir=str(ray_temporary_folder()),
+            _temp_dir=str(make_ray_temporary_folder()),
         )
     except Exception as error:  # noqa: BLE001 - Ray raises a plain Exception if a node does not start in time
         raise ClusterError(
@@ -79,7 +79,7 @@ def _start(cpus: int, gpus: int) -> None:
         ) from None
 
 
-def _join(address: str) -> None:
+def _join_cluster(address: str) -> None:
     try:
         socket.create_connection(_parse_address(address), timeout=_CONNECT_TIMEOUT).close()
     except (OSError, OverflowError) as error:
@@ -115,7 +115,7 @@ def _parse_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _list_nodes() -> list[Node] | None:
+def _list_nodes_if_connected() -> list[Node] | None:
     """The nodes that are alive; None if the node through which this process joined is not among them.
 
     Raises ConnectionError if the cluster does not answer.
@@ -131,7 +131,7 @@ def _list_nodes() -> list[Node] | None:
     return [Node(resources.get("CPU", 0.0), resources.get("GPU", 0.0)) for resources in resources_of.values()]
 
 
-def _raylet_pid() -> int | None:
+def _find_own_raylet_pid() -> int | None:
     """The process id of the raylet of the cluster that this process started."""
     node = ray._private.worker._global_node
     raylets: list[Any] = [] if node is None else node.all_processes.get("raylet", [])

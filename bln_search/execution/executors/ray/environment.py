@@ -43,11 +43,11 @@ def set_ray_environment_variables() -> None:
     if not any(os.environ.get(name) for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         os.environ["RAY_AUTH_MODE"] = "token"
         if not Path("~/.ray/auth_token").expanduser().is_file():
-            os.environ["RAY_AUTH_TOKEN_PATH"] = str(_create_token())
+            os.environ["RAY_AUTH_TOKEN_PATH"] = str(_create_ray_token_file())
 
 
 @lru_cache(maxsize=1)
-def ray_temporary_folder() -> Path:
+def make_ray_temporary_folder() -> Path:
     """A folder of this process for the files of Ray, with a path short enough for its sockets; removed at exit."""
     base = Path(tempfile.gettempdir() if len(tempfile.gettempdir()) <= _MAX_PATH_LENGTH else "/tmp")  # noqa: S108
     for folder in base.glob(f"{_PREFIX}*-*"):
@@ -60,8 +60,8 @@ def ray_temporary_folder() -> Path:
     return folder
 
 
-def _create_token() -> Path:
-    path = ray_temporary_folder() / "token"
+def _create_ray_token_file() -> Path:
+    path = make_ray_temporary_folder() / "token"
     path.touch(mode=0o600)
     path.write_text(secrets.token_hex(32))
     return path

@@ -16,20 +16,25 @@ from bln_search.core.errors import ClusterError
 from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
-from bln_search.execution.executors.cpu_limits import choose_workers_per_device, num_available_cores
-from bln_search.execution.executors.ray.actors import end_actor, protect_starting_actors
-from bln_search.execution.executors.ray.cluster import open_cluster
-from bln_search.execution.executors.ray.environment import ray_temporary_folder, set_ray_environment_variables
+from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
+from bln_search.execution.executors.ray.actors import keep_first_trial_of_starting_actors, kill_actor
+from bln_search.execution.executors.ray.cluster import join_or_start_cluster
+from bln_search.execution.executors.ray.environment import make_ray_temporary_folder, set_ray_environment_variables
 from bln_search.execution.executors.ray.nodes import Cluster
-from bln_search.execution.executors.ray.tune_parts import TaskCallback, TaskScheduler, TaskSearcher, make_tuner
+from bln_search.execution.executors.ray.tune_parts import (
+    DriverReportingCallback,
+    InOrderTaskScheduler,
+    TaskFeedingSearcher,
+    make_tuner,
+)
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EpochDone,
     Message,
     PruneDecision,
-    Task,
     TaskFailed,
     TrainingPruned,
+    TrialTask,
 )
 
 set_ray_environment_variables()
@@ -77,10 +82,10 @@ class RayExecutor:
         """Join or start the cluster."""
         local_gpus = torch.cuda.device_count() if self.environment.device.startswith("cuda") or self.gpus else 0
         self._cluster = self._stack.enter_context(
-            open_cluster(self.address, max(num_available_cores(), self.max_workers or 1), local_gpus)
+            join_or_start_cluster(self.address, max(num_available_cores(), self.max_workers or 1), local_gpus)
         )
         try:
-            self._check_capacity(self._cluster)
+            self._check_cluster_capacity(self._cluster)
         except BaseException:
             self._stack.close()
             raise
@@ -95,12 +100,12 @@ class RayExecutor:
     def run(self, next_task: NextTask, on_message: OnMessage, on_tick: OnTick, trials: int = 1) -> None:
         """Run every task of `next_task`. An exception of a callback ends the running trials."""
         assert self._cluster is not None
-        self._cluster.raise_if_gone()
-        self._check_capacity(self._cluster)
-        _TuneRun(self, self._cluster, next_task, on_message, on_tick).run(self.worker_count(trials))
+        self._cluster.check_cluster_is_alive()
+        self._check_cluster_capacity(self._cluster)
+        _TuneRun(self, self._cluster, next_task, on_message, on_tick).run(self.num_parallel_trials(trials))
 
-    def _check_capacity(self, cluster: Cluster) -> None:
-        cluster.check_capacity(min(float(self.threads_per_trial), cluster.cpus), self.gpus)
+    def _check_cluster_capacity(self, cluster: Cluster) -> None:
+        cluster.check_trial_fits_a_node(min(float(self.threads_per_trial), cluster.cpus), self.gpus)
         if self.gpus and self.environment.device == "cpu":
             raise ClusterError(
                 f"a trial would reserve {self.gpus:g} GPUs and train on the CPU, the device of this process: give "
@@ -112,14 +117,14 @@ class RayExecutor:
         """CPU cores that one trial uses."""
         return 1 if self.gpus else self.environment.threads
 
-    def worker_count(self, trials: int) -> int:
+    def num_parallel_trials(self, trials: int) -> int:
         """Number of parallel trials for this number of trials."""
         assert self._cluster is not None
         if self.max_workers is not None:
             return self.max_workers
         if self.gpus:
             return max(1, int(self._cluster.gpus / self.gpus))
-        return choose_workers_per_device("cpu", trials, max(1, int(self._cluster.cpus) // self.threads_per_trial))
+        return choose_num_processes_per_device("cpu", trials, max(1, int(self._cluster.cpus) // self.threads_per_trial))
 
 
 def reserved_cpus_per_trial(cpus: float, workers: int, most: int = 1) -> float:
@@ -144,7 +149,7 @@ class _TuneRun:
     ) -> None:
         self.executor, self.cluster = executor, cluster
         self.next_task, self.on_message, self.on_tick = next_task, on_message, on_tick
-        self.live: dict[int, Task] = {}
+        self.live: dict[int, TrialTask] = {}
         self.actors: dict[str, Any] = {}
         self.error: BaseException | None = None
         self.cpus_per_trial = 1.0
@@ -152,16 +157,20 @@ class _TuneRun:
     def run(self, workers: int) -> None:
         self.cpus_per_trial = reserved_cpus_per_trial(self.cluster.cpus, workers, self.executor.threads_per_trial)
         resources = {"cpu": self.cpus_per_trial, **({"gpu": self.executor.gpus} if self.executor.gpus else {})}
-        storage = tempfile.mkdtemp(prefix="tune", dir=ray_temporary_folder())
+        storage = tempfile.mkdtemp(prefix="tune", dir=make_ray_temporary_folder())
         tuner = make_tuner(
-            TaskSearcher(self.executor.environment, self._next_task, self._may_get_more, self.executor.gpus),
-            TaskScheduler(self._report_result),
-            TaskCallback(self._tick, self._record_actor, self._report_result, self._report_lost_process),
+            TaskFeedingSearcher(
+                self.executor.environment, self._next_task, self._may_get_more_tasks, self.executor.gpus
+            ),
+            InOrderTaskScheduler(self._report_messages_of_result),
+            DriverReportingCallback(
+                self._on_tune_tick, self._record_actor, self._report_messages_of_result, self._report_lost_process
+            ),
             resources=resources,
             storage=storage,
         )
         try:
-            with protect_starting_actors(lambda: not self.cluster.is_unresponsive):
+            with keep_first_trial_of_starting_actors(lambda: not self.cluster.is_unresponsive):
                 tuner.fit()
         except _AbortTune:
             pass
@@ -172,37 +181,37 @@ class _TuneRun:
                 "command again"
             ) from error
         finally:
-            self._end_actors()
+            self._kill_actors()
             shutil.rmtree(storage, ignore_errors=True)
         if self.error is not None:
             raise self.error
 
-    def _next_task(self) -> Task | None:
-        self._tick()
-        with self._deferred_exceptions():
-            if len(self.live) >= self._max_live_trials() or not self.cluster.check_response():
+    def _next_task(self) -> TrialTask | None:
+        self._on_tune_tick()
+        with self._keep_exception_and_abort_tune():
+            if len(self.live) >= self._max_live_tune_trials() or not self.cluster.is_responding():
                 return None
             task = self.next_task()
         if task is not None:
             self.live[task.token] = task
         return task
 
-    def _may_get_more(self) -> bool:
+    def _may_get_more_tasks(self) -> bool:
         """Can a task follow although there is none now?"""
         return bool(self.live) or self.cluster.is_unresponsive
 
-    def _max_live_trials(self) -> int:
+    def _max_live_tune_trials(self) -> int:
         """Trials that may run now; one trial may wait for a node."""
         capacity = max(1, self.cluster.max_parallel_trials(self.cpus_per_trial, self.executor.gpus))
         return capacity if self.executor.max_workers is None else min(capacity, self.executor.max_workers)
 
-    def _report_result(self, trial: Any, result: dict[str, Any]) -> bool:
+    def _report_messages_of_result(self, trial: Any, result: dict[str, Any]) -> bool:
         """Report the messages of a result, each once; returns whether the trial must stop."""
         pending: list[Message] = result.get("messages") or []
         messages, pending[:] = list(pending), []
-        task: Task = trial.config["task"]
+        task: TrialTask = trial.config["task"]
         stop = False
-        with self._deferred_exceptions():
+        with self._keep_exception_and_abort_tune():
             for message in messages:
                 if isinstance(message, TERMINAL_MESSAGES):
                     self.live.pop(task.token, None)
@@ -221,24 +230,24 @@ class _TuneRun:
         self.actors[trial.trial_id] = trial.temporary_state.ray_actor
 
     def _report_lost_process(self, trial: Any, reason: str) -> None:
-        self._check_cluster()
-        task: Task = trial.config["task"]
+        self._abort_if_cluster_is_gone()
+        task: TrialTask = trial.config["task"]
         if self.live.pop(task.token, None) is not None:
-            with self._deferred_exceptions():
+            with self._keep_exception_and_abort_tune():
                 self.on_message(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason))
 
-    def _tick(self) -> None:
-        self._check_cluster()
-        with self._deferred_exceptions():
+    def _on_tune_tick(self) -> None:
+        self._abort_if_cluster_is_gone()
+        with self._keep_exception_and_abort_tune():
             self.on_tick(list(self.live))
 
-    def _check_cluster(self) -> None:
+    def _abort_if_cluster_is_gone(self) -> None:
         """Abort Tune if the cluster is gone, as Tune would wait for it forever."""
-        with self._deferred_exceptions():
-            self.cluster.raise_if_gone()
+        with self._keep_exception_and_abort_tune():
+            self.cluster.check_cluster_is_alive()
 
     @contextmanager
-    def _deferred_exceptions(self) -> Iterator[None]:
+    def _keep_exception_and_abort_tune(self) -> Iterator[None]:
         """Keep an exception of the block until Tune is left, and abort Tune."""
         try:
             yield
@@ -248,7 +257,7 @@ class _TuneRun:
             self.error = error
             raise _AbortTune from error
 
-    def _end_actors(self) -> None:
+    def _kill_actors(self) -> None:
         for actor in self.actors.values() if not self.cluster.is_unresponsive else ():
-            end_actor(actor)
+            kill_actor(actor)
         self.actors.clear()

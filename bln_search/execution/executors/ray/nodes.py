@@ -70,19 +70,19 @@ class Cluster:
 
     def max_parallel_trials(self, cpus: float, gpus: float) -> int:
         """The number of trials with these resources that fit side by side; a trial runs on one node."""
-        return sum(_node_capacity(node, cpus, gpus) for node in self.nodes)
+        return sum(_num_trials_that_fit_node(node, cpus, gpus) for node in self.nodes)
 
-    def raise_if_gone(self) -> None:
+    def check_cluster_is_alive(self) -> None:
         """Query the nodes at most every _CHECK_INTERVAL seconds. Raise ClusterError if the cluster is gone."""
-        if self.raylet_pid is not None and not _is_running(self.raylet_pid):
+        if self.raylet_pid is not None and not _is_process_running(self.raylet_pid):
             raise ClusterError(f"the Ray cluster is gone: its raylet ended; {_REMEDY}")
         if time.monotonic() - self.checked_at < _CHECK_INTERVAL:
             return
         self.checked_at = time.monotonic()
-        if self.address is not None and self.check_response():
+        if self.address is not None and self.is_responding():
             self._update_nodes()
 
-    def check_response(self) -> bool:
+    def is_responding(self) -> bool:
         """Does it respond now? Raises ClusterUnresponsiveError after _RESPONSE_TIMEOUT seconds without a response."""
         if self.address is None or _accepts_connections(self.address):
             self.unresponsive_since = None
@@ -102,7 +102,7 @@ class Cluster:
                 )
             self.nodes = nodes
 
-    def check_capacity(self, cpus: float, gpus: float) -> None:
+    def check_trial_fits_a_node(self, cpus: float, gpus: float) -> None:
         """Raise ClusterError if no node can ever run a trial with these resources."""
         largest = max((node.gpus for node in self.nodes), default=0.0)
         if gpus > largest:
@@ -122,7 +122,7 @@ class Cluster:
             )
 
 
-def _node_capacity(node: Node, cpus: float, gpus: float) -> int:
+def _num_trials_that_fit_node(node: Node, cpus: float, gpus: float) -> int:
     resources = [(node.cpus, cpus), (node.gpus, gpus)]
     return min((int(available / required + 1e-6) for available, required in resources if required), default=0)
 
@@ -135,7 +135,7 @@ def _accepts_connections(address: tuple[str, int]) -> bool:
     return True
 
 
-def _is_running(pid: int) -> bool:
+def _is_process_running(pid: int) -> bool:
     """Does the process exist, other than as a zombie?"""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE

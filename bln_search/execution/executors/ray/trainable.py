@@ -11,10 +11,10 @@ import torch
 
 from bln_search.core.records import EpochRecord
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.base import classify_failure
+from bln_search.execution.executors.base import task_failed_from_error
 from bln_search.execution.executors.ray.environment import set_ray_environment_variables
-from bln_search.execution.messages import TERMINAL_MESSAGES, Message, Task
-from bln_search.execution.trial import run_task
+from bln_search.execution.messages import TERMINAL_MESSAGES, Message, TrialTask
+from bln_search.execution.trial import run_trial_task
 
 set_ray_environment_variables()
 
@@ -24,13 +24,13 @@ _RESULT_INTERVAL = 2.0
 """Least number of seconds between two results of a trial, because each result costs Tune some milliseconds."""
 
 
-def _freeze_gc() -> None:
+def _freeze_garbage_collection() -> None:
     """Exclude the objects of Ray, torch and other imported modules from garbage collection: a full pass takes 0.1 s."""
     gc.collect()
     gc.freeze()
 
 
-def limit_gpu_memory(task: Task, gpus: float) -> None:
+def limit_gpu_memory_of_task(task: TrialTask, gpus: float) -> None:
     """Limit a trial on a fraction of a GPU to that fraction of its memory; a trial that runs alone has no limit."""
     if 0 < gpus < 1:
         torch.cuda.set_per_process_memory_fraction(1.0 if task.alone else gpus)
@@ -39,7 +39,7 @@ def limit_gpu_memory(task: Task, gpus: float) -> None:
 Steps = Generator[EpochRecord | None, None, None]
 
 
-class TaskTrainable(tune.Trainable):
+class SequentialTaskTrainable(tune.Trainable):
     """A worker process that runs one task after another.
 
     A step of a prunable task is one epoch. A step of any other task ends at the first epoch that is at least
@@ -47,7 +47,7 @@ class TaskTrainable(tune.Trainable):
     the checkpoint, unless training took less than that interval.
     """
 
-    task: Task
+    task: TrialTask
     environment: ExecutionEnvironment
     steps: Steps | None
     messages: list[Message]
@@ -60,12 +60,12 @@ class TaskTrainable(tune.Trainable):
 
     def _set_task(self, config: dict[str, Any]) -> None:
         if self.task_count < 2:  # the first task imports the modules that later tasks use
-            _freeze_gc()
+            _freeze_garbage_collection()
         self.task_count += 1
         self.task, self.environment = config["task"], config["environment"]
         self.steps, self.messages = None, []
         self.process_error: Exception | None = None
-        limit_gpu_memory(self.task, config.get("gpus", 0))
+        limit_gpu_memory_of_task(self.task, config.get("gpus", 0))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Set the next task of the same process."""
@@ -85,14 +85,14 @@ class TaskTrainable(tune.Trainable):
         step_started_at = time.monotonic()
         if self.steps is None:
             self.started_at = step_started_at
-            self.steps = run_task(self.task, self.environment, self.messages.append)
+            self.steps = run_trial_task(self.task, self.environment, self.messages.append)
         try:
             for record in self.steps:
                 since = self.started_at if record is None else step_started_at
                 if self.task.prunable or time.monotonic() - since > _RESULT_INTERVAL:
                     break
         except Exception as error:
-            failure = classify_failure(error)
+            failure = task_failed_from_error(error)
             if not failure.process_unusable:
                 self.messages.append(failure)
             elif not self.messages:

@@ -8,8 +8,8 @@ from typing import Any
 
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.ray.environment import set_ray_environment_variables
-from bln_search.execution.executors.ray.trainable import TaskTrainable
-from bln_search.execution.messages import Task
+from bln_search.execution.executors.ray.trainable import SequentialTaskTrainable
+from bln_search.execution.messages import TrialTask
 
 set_ray_environment_variables()
 
@@ -23,7 +23,7 @@ _MAX_CONCURRENT_TRIALS = 100_000
 """Tune's bound of trials side by side; the searcher has a lower one that follows the cluster's capacity."""
 
 
-class _NotSerialized:
+class _NotSerializedByTune:
     """Excludes an object from Tune's files and copies, because it holds methods of the driver."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -33,7 +33,7 @@ class _NotSerialized:
         return self
 
 
-class TaskSearcher(_NotSerialized, Searcher):
+class TaskFeedingSearcher(_NotSerializedByTune, Searcher):
     """Passes tasks to Tune.
 
     Args:
@@ -46,7 +46,7 @@ class TaskSearcher(_NotSerialized, Searcher):
     def __init__(
         self,
         environment: ExecutionEnvironment,
-        next_task: Callable[[], Task | None],
+        next_task: Callable[[], TrialTask | None],
         may_get_more: Callable[[], bool],
         gpus: float = 0,
     ) -> None:
@@ -61,7 +61,7 @@ class TaskSearcher(_NotSerialized, Searcher):
         return {"task": task, "environment": self.environment, "gpus": self.gpus}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Do nothing: TaskCallback reports results."""
+        """Do nothing: DriverReportingCallback reports results."""
 
     def save(self, checkpoint_path: str) -> None:
         """Do nothing: studies resume from the ledger."""
@@ -74,7 +74,7 @@ class TaskSearcher(_NotSerialized, Searcher):
         return {}
 
 
-class TaskScheduler(_NotSerialized, FIFOScheduler):
+class InOrderTaskScheduler(_NotSerializedByTune, FIFOScheduler):
     """Runs trials in order; stops a trial between two epochs if the driver decides so.
 
     Args:
@@ -90,7 +90,7 @@ class TaskScheduler(_NotSerialized, FIFOScheduler):
         return str(self.STOP if self.report_result(trial, result) else self.CONTINUE)
 
 
-class TaskCallback(_NotSerialized, tune.Callback):
+class DriverReportingCallback(_NotSerializedByTune, tune.Callback):
     """Reports Tune's events to the driver.
 
     Args:
@@ -130,16 +130,16 @@ class TaskCallback(_NotSerialized, tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         """A trial's process has ended, or did not start."""
-        self.on_loss(trial, _lost_process_reason(trial))
+        self.on_loss(trial, _reason_of_lost_process(trial))
 
     def get_state(self) -> None:
         """Return no state: studies resume from the ledger."""
 
 
 def make_tuner(
-    searcher: TaskSearcher,
-    scheduler: TaskScheduler,
-    callback: TaskCallback,
+    searcher: TaskFeedingSearcher,
+    scheduler: InOrderTaskScheduler,
+    callback: DriverReportingCallback,
     *,
     resources: dict[str, float],
     storage: str,
@@ -147,7 +147,7 @@ def make_tuner(
     """A Tuner with these parts that reuses processes and writes only a few files, into `storage`."""
     numbers = itertools.count()
     return tune.Tuner(
-        tune.with_resources(TaskTrainable, resources),
+        tune.with_resources(SequentialTaskTrainable, resources),
         tune_config=TuneConfig(
             search_alg=searcher,
             scheduler=scheduler,
@@ -168,7 +168,7 @@ def make_tuner(
     )
 
 
-def _lost_process_reason(trial: Any) -> str:
+def _reason_of_lost_process(trial: Any) -> str:
     """Why a trial's process ended. Tune has the error in a file, not yet in its storage."""
     try:
         with open(trial.pickled_error_file, "rb") as stream:  # noqa: PTH123 - Tune has a path of type str

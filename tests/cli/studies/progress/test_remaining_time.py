@@ -32,18 +32,18 @@ def run(*, trials, workers, epochs, epoch_seconds, evaluation_seconds, start_up)
         begin = start_up + wave * trial_seconds
         for epoch, name in itertools.product(range(1, epochs + 1), names):
             clock.now = begin + epoch * epoch_seconds
-            remaining.finish_epoch(name, epochs, epoch_seconds)
-            pairs.append((remaining.seconds, end - clock.now))
+            remaining.count_finished_epoch(name, epochs, epoch_seconds)
+            pairs.append((remaining.remaining_seconds, end - clock.now))
         clock.now = begin + trial_seconds
         for name in names:
-            remaining.record_evaluation_progress(name, epochs)
-            remaining.end_trial(name)
+            remaining.mark_training_ended(name, epochs)
+            remaining.count_ended_trial(name)
     return remaining, pairs
 
 
 def test_nothing_is_estimated_before_the_first_epoch():
     remaining = RemainingTimeEstimator(9, 2, Clock(40.0))
-    assert remaining.seconds is None
+    assert remaining.remaining_seconds is None
     assert remaining.seconds_since_first_epoch is None
 
 
@@ -57,7 +57,7 @@ def test_start_up_of_processes_is_not_part_of_the_pace():
 def test_elapsed_time_counts_from_the_start_of_the_first_epoch():
     clock = Clock(100.0)
     remaining = RemainingTimeEstimator(2, 1, clock)
-    remaining.finish_epoch("a", 5, 4.0)
+    remaining.count_finished_epoch("a", 5, 4.0)
     clock.now = 110.0
     assert remaining.seconds_since_first_epoch == 14.0
 
@@ -74,26 +74,36 @@ def test_the_estimate_does_not_jump():
 def test_a_failed_trial_that_runs_again_is_counted_again():
     clock = Clock()
     remaining = RemainingTimeEstimator(1, 1, clock)
-    remaining.finish_epoch("a", 4, 1.0)
-    remaining.end_trial("a", has_result=False)
+    remaining.count_finished_epoch("a", 4, 1.0)
+    remaining.count_ended_trial("a", has_result=False)
     assert remaining.ended == {"a"}
-    remaining.finish_epoch("a", 4, 1.0)
+    remaining.count_finished_epoch("a", 4, 1.0)
     assert remaining.ended == set()
-    assert remaining.seconds > 0
+    assert remaining.remaining_seconds > 0
 
 
 def test_the_last_trial_runs_alone():
     clock = Clock()
     remaining = RemainingTimeEstimator(3, 2, clock)
     for name in ("a", "b"):
-        remaining.finish_epoch(name, 1, 10.0)
-        remaining.end_trial(name)
-    remaining.finish_epoch("c", 10, 10.0)
+        remaining.count_finished_epoch(name, 1, 10.0)
+        remaining.count_ended_trial(name)
+    remaining.count_finished_epoch("c", 10, 10.0)
     for _ in range(30):  # smoothing
-        remaining._update_estimate()
-    assert remaining.seconds == pytest.approx(90.0, rel=0.01)
+        remaining._update_predicted_end()
+    assert remaining.remaining_seconds == pytest.approx(90.0, rel=0.01)
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (119, "119 s"), (600, "10 min"), (12_000, "3 h 20 min")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (119, "119 s"),
+        (600, "10 min"),
+        (12_000, "3 h 20 min"),
+        (47 * 3600, "47 h 0 min"),
+        (100 * 3600, "4 d 4 h"),
+    ],
+)
 def test_durations_are_rounded_for_people(seconds, text):
     assert format_seconds(seconds) == text

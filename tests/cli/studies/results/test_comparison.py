@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bln_search.core.enums import Split
-from bln_search.ranking.grouping import losses_by_row
+from bln_search.ranking.grouping import group_losses_by_row
 from tests.support.service_world import study
 from tests.support.tiers import latin
 
@@ -21,7 +21,7 @@ def compared(world):
 
 
 def mean_losses(world, study_id, split=Split.VALIDATION):
-    losses = losses_by_row(world.ledger.results.list_ranking_inputs(study_id), split)
+    losses = group_losses_by_row(world.ledger.results.list_evaluations_for_ranking(study_id), split)
     return {(key.arm, str(key.configuration)): sum(by_seed.values()) / len(by_seed) for key, by_seed in losses.items()}
 
 
@@ -74,7 +74,7 @@ def test_rows_are_limited_best_of_the_first_study_first(compared, world, records
 
 @pytest.mark.slow
 def test_a_study_without_results_has_no_recommended_row(compared, world, in_every_format, invoke):
-    waiting = world.queue.submit(study("waiting"), "ada").study_id
+    waiting = world.queue.submit_study(study("waiting"), "ada").study_id
     printed = in_every_format("compare", compared[0], waiting).json
     assert printed["studies"][1]["recommended"] is None
     assert printed["rows"] == []

@@ -6,18 +6,18 @@ import json
 
 import pytest
 
-from bln_search.cli.output import Format
-from bln_search.cli.studies.results.probe_records import print_probes
+from bln_search.cli.output import RecordsFormat
+from bln_search.cli.studies.results.probe_records import print_measured_probes
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
-from bln_search.core.records import EvaluationKey, Probe
+from bln_search.core.records import EvaluationKey, ProbeResult
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.specs.sections.evaluation import ProbesSpec
 
 
 def probe(kind):
     key = EvaluationKey(InferenceConfiguration("TTTT"), PopulationEstimate.FROZEN, 4, Split.VALIDATION)
-    return TrialProbe("bln", "", 1, Probe(kind, 0, key, 9, 0.5, 0.75, flips=0.25))
+    return TrialProbe("bln", "", 1, ProbeResult(kind, 0, key, 9, 0.5, 0.75, flips=0.25))
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def probe(kind):
     ],
 )
 def test_measured_kinds_are_printed(measured, kinds, capsys):
-    print_probes([probe(kind) for kind in ProbeKind], measured, Format.JSON)
+    print_measured_probes([probe(kind) for kind in ProbeKind], measured, RecordsFormat.JSON)
     printed = json.loads(capsys.readouterr().out)
     assert sorted(record["kind"] for record in printed) == sorted(kinds)
     assert {(record["configuration"], record["batch_size"], record["flips"]) for record in printed} == {

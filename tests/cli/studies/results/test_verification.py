@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.cli.studies.results.verification import TrialReproduction, Verdict
+from bln_search.cli.studies.results.verification import TrialVerification, VerificationVerdict
 
 
 @pytest.mark.parametrize(
     ("counts", "verdict"),
     [
-        ({"compared": 3, "identical": 3}, Verdict.IDENTICAL),
-        ({"compared": 0}, Verdict.IDENTICAL),
-        ({"compared": 3, "identical": 2, "close": 1}, Verdict.WITHIN_TOLERANCE),
-        ({"compared": 3, "identical": 1, "close": 1, "different": 1}, Verdict.DIFFERENT),
-        ({"problem": "the checkpoint is missing"}, Verdict.DIFFERENT),
+        ({"compared": 3, "identical": 3}, VerificationVerdict.IDENTICAL),
+        ({"compared": 0}, VerificationVerdict.IDENTICAL),
+        ({"compared": 3, "identical": 2, "close": 1}, VerificationVerdict.WITHIN_TOLERANCE),
+        ({"compared": 3, "identical": 1, "close": 1, "different": 1}, VerificationVerdict.DIFFERENT),
+        ({"problem": "the checkpoint is missing"}, VerificationVerdict.DIFFERENT),
     ],
 )
 def test_one_difference_or_problem_decides(counts, verdict):
-    assert TrialReproduction("bln seed 0", **counts).verdict is verdict
+    assert TrialVerification("bln seed 0", **counts).trial_verdict is verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.end_to_end.pages.with_worker.quick_studies import spec
 from tests.end_to_end.service import Service, until
 from tests.ranking.layers import per_layer_result
@@ -29,7 +29,7 @@ def done(service):
         analysis = client.analysis(numbers[0]).model_copy(
             update={"layers": (per_layer_result(56), per_layer_result(4))}
         )
-    ledger = open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
-    ledger.analyses.save(numbers[0], ledger.analyses.count_results(numbers[0]), analysis)
+    ledger = open_and_upgrade_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
+    ledger.analyses.save(numbers[0], ledger.analyses.count_trials_with_result(numbers[0]), analysis)
     ledger.close()
     return numbers

@@ -6,7 +6,7 @@ import pytest
 
 from bln_search.client import Client
 from bln_search.core.enums import Scope
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.end_to_end.browser import Visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -42,8 +42,8 @@ def test_a_wrong_token_is_told_and_nothing_else_happens(browser, service):
 
 
 def test_a_study_of_somebody_else_is_not_there(browser, service, done):
-    ledger = open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
-    secret, _ = ledger.tokens.create("eve", Scope.READ)
+    ledger = open_and_upgrade_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
+    secret, _ = ledger.tokens.create_token("eve", Scope.READ)
     ledger.close()
     visit = Visit(browser, service).sign_in(secret)
     assert "There is no study yet" in visit.text("main")
@@ -65,7 +65,7 @@ def test_a_token_is_made_shown_once_and_revoked(visit, service):
     page.on("dialog", lambda dialog: dialog.accept())
     visit.go("/tokens")
     page.fill("input[name=label]", "for a script")
-    page.get_by_role("button", name="Make a token").click()
+    page.get_by_role("button", name="Create a token").click()
     page.wait_for_selector("#secret:visible")
     secret = visit.text("#secret").split()[-1]
     assert Client(service.address, secret).studies() is not None

@@ -70,7 +70,7 @@ def test_layers_are_drawn_and_scroll_in_their_own_boxes(visit, done):
     page.wait_for_selector("h2:has-text('Best configurations')")
     assert "significantly better by 0.0120" in page.locator(".recommended").inner_text()
     page.locator(".chart").scroll_into_view_if_needed()
-    page.wait_for_selector(".js-plotly-plot .heatmaplayer image")
+    page.wait_for_selector(".js-plotly-plot .barlayer .point")
     boxes = "[...document.querySelectorAll('.scroll.tall')]"
     assert page.evaluate(f"{boxes}.every((one) => one.offsetHeight < 800)")
     assert page.evaluate(f"{boxes}[0].scrollWidth > {boxes}[0].clientWidth")

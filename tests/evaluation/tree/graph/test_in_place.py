@@ -9,7 +9,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
-from bln_search.evaluation.tree.graph.in_place import written_argument
+from bln_search.evaluation.tree.graph.in_place import find_written_argument
 
 ROOT = nn.ModuleDict({"writes": nn.ReLU(inplace=True), "reads": nn.ReLU()})
 
@@ -35,10 +35,10 @@ def test_the_first_argument_is_written_in_place(op, target, kwargs, writes):
     graph = fx.Graph()
     x = graph.placeholder("x")
     node = graph.create_node(op, target, (x,), kwargs)
-    assert written_argument(node, ROOT) is (x if writes else None)
+    assert find_written_argument(node, ROOT) is (x if writes else None)
 
 
 def test_the_output_argument_is_written():
     graph = fx.Graph()
     x, out = graph.placeholder("x"), graph.placeholder("out")
-    assert written_argument(graph.call_function(torch.add, (x, x), {"out": out}), ROOT) is out
+    assert find_written_argument(graph.call_function(torch.add, (x, x), {"out": out}), ROOT) is out

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from bln_search.core.enums import Split
+from bln_search.reports.formatting import format_signed
 from bln_search.worker.analysis import compute_analysis
 from docs.hooks import add_anchors
 from service.pages.leaderboard.rows import format_row_key, parse_row_key
@@ -163,7 +164,7 @@ def test_two_rows_of_the_comparison_show_its_difference(root, analysed):
     first, second = (analysis.comparison.rows[index].key for index in (0, 3))
     chosen = [format_row_key(second), format_row_key(first)]
     part = root.get(f"/studies/{number}/parts/difference", params={"row": chosen}).text
-    pair = analysis.comparison.pair(0, 3)
+    pair = analysis.comparison.find_pair(0, 3)
     assert f"{-pair.loss.mean:+.4f} [{-pair.loss.high:+.4f}, {-pair.loss.low:+.4f}]" in part
     assert "p adjusted for all pairs (Holm)" in part
     assert "paired t test" in part  # on the other split
@@ -175,12 +176,12 @@ def test_two_rows_of_the_comparison_show_its_difference(root, analysed):
 def test_difference_before_the_analysis_is_over_seeds(world, root, board):
     number = int(board.split("/")[2])
     root.get(board)
-    leaderboard = world.context.leaderboards.find_any(number)
+    leaderboard = world.context.leaderboards.find_of_any_age(number)
     keys = [row.key for row in leaderboard.leaderboard.rows if row.arm == "ln"][:2]
     part = root.get(f"/studies/{number}/parts/difference", params={"row": [format_row_key(key) for key in keys]}).text
     first, second = (leaderboard.losses[Split.VALIDATION][key] for key in keys)
     mean = sum(second[seed] - first[seed] for seed in first) / len(first)
-    assert f"{mean:+.4f}" in part
+    assert f">{format_signed(mean)}<" in part or f">{format_signed(mean)} [" in part
     assert "p not adjusted" in part
 
 
@@ -210,7 +211,7 @@ def test_other_numbers_of_rows_show_advice(world, root):
 
 def test_key_of_a_row_survives_its_link(world, root, board):
     root.get(board)
-    leaderboard = world.context.leaderboards.find_any(int(board.split("/")[2]))
+    leaderboard = world.context.leaderboards.find_of_any_age(int(board.split("/")[2]))
     assert [parse_row_key(format_row_key(row.key)) for row in leaderboard.leaderboard.rows] == [
         row.key for row in leaderboard.leaderboard.rows
     ]
@@ -219,13 +220,13 @@ def test_key_of_a_row_survives_its_link(world, root, board):
 def test_heads_of_columns_link_to_terms_that_the_glossary_has(root, board, monkeypatch, request):
     anchors = set(re.findall(r"\{ #([a-z0-9-]+) \}", add_anchors(GLOSSARY.read_text())))
     with monkeypatch.context() as patch:
-        patch.setattr(templates, "documentation_folder", lambda: None)
-        templates.template_environment.cache_clear()
+        patch.setattr(templates, "find_documentation_folder", lambda: None)
+        templates.get_template_environment.cache_clear()
         without = root.get(board).text
     assert "/docs/" not in without.partition("<thead>")[2].partition("</thead>")[0]
-    request.addfinalizer(templates.template_environment.cache_clear)
-    monkeypatch.setattr(templates, "documentation_folder", lambda: GLOSSARY.parent)
-    templates.template_environment.cache_clear()
+    request.addfinalizer(templates.get_template_environment.cache_clear)
+    monkeypatch.setattr(templates, "find_documentation_folder", lambda: GLOSSARY.parent)
+    templates.get_template_environment.cache_clear()
     head = root.get(board).text.partition("<thead>")[2].partition("</thead>")[0]
     linked = re.findall(r'href="/docs/glossary.html#([a-z-]+)"', head)
     assert {"rank", "configuration", "arm", "split", "confidence-interval", "cost", "seed"} <= {*linked} <= anchors

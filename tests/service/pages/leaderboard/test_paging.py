@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.pages.leaderboard.paging import paging
+from service.pages.leaderboard.paging import make_paging
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ from service.pages.leaderboard.paging import paging
     ],
 )
 def test_first_last_and_neighbouring_pages_are_linked(page, links):
-    assert paging(page, 50, 1000).links == links
+    assert make_paging(page, 50, 1000).links == links
 
 
 def test_number_beyond_the_end_is_the_last_page():
-    last = paging(999, 50, 101)
+    last = make_paging(999, 50, 101)
     assert (last.number, last.last, last.start) == (3, 3, 100)
 
 
 def test_empty_table_has_one_page():
-    assert (paging(5, 50, 0).number, paging(5, 50, 0).links) == (1, [1])
+    assert (make_paging(5, 50, 0).number, make_paging(5, 50, 0).links) == (1, [1])

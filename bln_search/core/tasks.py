@@ -1,0 +1,74 @@
+"""What networks are trained for: the built-in tasks, with the loss of an example and its unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
+
+NO_CLASS = -1
+"""Label of a token without a class, such as padding."""
+
+
+class TaskName(StrEnum):
+    """A built-in task.
+
+    Members:
+        CLASSIFICATION: One class for each example.
+        MULTI_LABEL: Any number of labels for each example.
+        REGRESSION: One or more numbers for each example.
+        TOKEN_CLASSIFICATION: One class for each token of a text.
+    """
+
+    CLASSIFICATION = "classification"
+    MULTI_LABEL = "multi_label"
+    REGRESSION = "regression"
+    TOKEN_CLASSIFICATION = "token_classification"  # noqa: S105 - a token of a text
+
+
+class RegressionLoss(StrEnum):
+    """The loss of a regression, a mean over the numbers of an example."""
+
+    SQUARED_ERROR = "squared_error"
+    ABSOLUTE_ERROR = "absolute_error"
+
+
+@dataclass(frozen=True)
+class TaskDescription:
+    """What a task measures of an example.
+
+    Attributes:
+        loss: Name and unit of the loss.
+        accuracy: When a prediction is correct, to continue "fraction of examples"; empty for a task whose predictions
+            are not just right or wrong.
+    """
+
+    loss: LossDescription
+    accuracy: str = ""
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether the task says of each example if its prediction is correct."""
+        return bool(self.accuracy)
+
+
+_DESCRIPTIONS = {
+    TaskName.CLASSIFICATION: TaskDescription(CROSS_ENTROPY, "whose most probable class is the right one"),
+    TaskName.MULTI_LABEL: TaskDescription(
+        LossDescription("binary cross-entropy per label", "nats"), "all of whose labels are right"
+    ),
+    TaskName.TOKEN_CLASSIFICATION: TaskDescription(LossDescription("cross-entropy per token", "nats")),
+}
+
+_REGRESSION_LOSSES = {
+    RegressionLoss.SQUARED_ERROR: LossDescription("squared error", "variances of the training targets"),
+    RegressionLoss.ABSOLUTE_ERROR: LossDescription("absolute error", "deviations of the training targets"),
+}
+
+
+def describe_task(task: TaskName, loss: RegressionLoss = RegressionLoss.SQUARED_ERROR) -> TaskDescription:
+    """What a task measures; `loss` matters for a regression only."""
+    if task is TaskName.REGRESSION:
+        return TaskDescription(_REGRESSION_LOSSES[loss])
+    return _DESCRIPTIONS[task]

@@ -1,0 +1,35 @@
+"""The diabetes data of scikit-learn: 442 patients, 10 measurements, and the progression of the disease a year later.
+
+Source: Efron, Hastie, Johnstone & Tibshirani 2004, "Least Angle Regression", section 1. A fifth of the patients is the
+test split.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bln_search.core.tasks import TaskName
+from bln_search.data.dataset import DataSet
+
+NUMBERS = ("progression",)
+
+
+def load_diabetes_data_set() -> DataSet:
+    """Return the data set; measurements (n, 10) in their original units. The test split is always the same."""
+    # The import takes more than a second, so only users of this data set pay for it.
+    from sklearn.datasets import load_diabetes  # noqa: PLC0415
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415
+
+    patients = load_diabetes(scaled=False)
+    measurements, progression = patients.data.astype(np.float64), patients.target.astype(np.float64)[:, None]
+    train, test = train_test_split(np.arange(len(progression)), test_size=0.2, random_state=0)
+    return DataSet(
+        "diabetes",
+        NUMBERS,
+        measurements[train],
+        progression[train],
+        measurements[test],
+        progression[test],
+        scale=1.0,
+        task=TaskName.REGRESSION,
+    )

@@ -1,0 +1,75 @@
+"""IMDB reviews in lower case, with the case of each word as its class (truecasing).
+
+The reviews and token ids are those of `imdb`. It is not a published data set; the task is that of Lita et al. 2003,
+"tRuEcasIng".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.core.tasks import NO_CLASS, TaskName
+from bln_search.data.dataset import DataSet
+from bln_search.data.imdb import LENGTH, WORDS, ReviewSource, get_review_source
+from bln_search.data.reviews import SPLITS, Reviews
+from bln_search.data.texts import FIRST_WORD, build_vocabulary, last_token_ids, split_words
+
+CLASSES = ("lower", "capitalized", "upper")
+REMARKS = ("the case of the words of IMDB reviews, not a published data set: its figures compare with no publication",)
+
+
+@dataclass(frozen=True)
+class CaseSource(ReviewSource):
+    """The files of the reviews, for the case of their words."""
+
+    def decode(self) -> DataSet:
+        """Return the data set; inputs and labels (n, length)."""
+        return decode_reviews(self.files.read_reviews(), self.length)
+
+
+def get_cased_review_source(folders: Sequence[Path], length: int = LENGTH) -> CaseSource:
+    """Return the reviews in the first of `folders` that holds them.
+
+    Raises:
+        DataUnavailableError: no folder holds the reviews.
+    """
+    return CaseSource(get_review_source(folders).files, length)
+
+
+def decode_reviews(reviews: Reviews, length: int) -> DataSet:
+    """Return the last `length` words of each review, in a fixed random order."""
+    words = {split: [split_words(text) for text, _ in reviews[split]] for split in SPLITS}
+    vocabulary = build_vocabulary(([word.lower() for word in text] for text in words["train"]), WORDS)
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for seed, split in enumerate(SPLITS):
+        order = np.random.default_rng(seed).permutation(len(words[split]))
+        texts = [words[split][index] for index in order]
+        lower = [[word.lower() for word in text] for text in texts]
+        arrays[f"{split}_inputs"] = np.stack([last_token_ids(text, vocabulary, length) for text in lower])
+        arrays[f"{split}_labels"] = np.stack([last_cases(text, length) for text in texts])
+    return DataSet(
+        name="imdb_case",
+        classes=CLASSES,
+        vocabulary=WORDS + FIRST_WORD,
+        remarks=REMARKS,
+        task=TaskName.TOKEN_CLASSIFICATION,
+        **arrays,  # type: ignore[arg-type]
+    )
+
+
+def last_cases(text: Sequence[str], length: int) -> NDArray[np.int64]:
+    """Return the case of the last `length` tokens of START and the text; NO_CLASS for START and for padding."""
+    cases = [NO_CLASS, *(case_of(word) for word in text[-length:])][-length:]
+    return np.array([NO_CLASS] * (length - len(cases)) + cases, np.int64)
+
+
+def case_of(word: str) -> int:
+    """Return the index in CLASSES of a word; a single capital letter is capitalized."""
+    if len(word) > 1 and word.isupper():
+        return 2
+    return 1 if word[:1].isupper() else 0

@@ -1,0 +1,55 @@
+"""Checks of the labels of a data set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.core.tasks import NO_CLASS, TaskName
+
+
+def find_label_problem(labels: object, inputs: NDArray[Any], task: TaskName, classes: int) -> str | None:
+    """Return what is wrong with the labels of one split; None where nothing is.
+
+    Args:
+        labels: classes (n,) int64; for `multi_label` 0 or 1 of each label, (n, labels) uint8; for `regression` numbers,
+            (n, numbers) floating point; for `token_classification` the class of each token or -1, (n, tokens) int64.
+        inputs: of the split, (n, ...).
+        task: what the labels are made for.
+        classes: number of classes, labels or numbers.
+    """
+    n = len(inputs)
+    if task is TaskName.MULTI_LABEL:
+        return _shape_problem(labels, (n, classes), "uint8") or _range_problem(labels, 0, 1, "labels")
+    if task is TaskName.REGRESSION:
+        return _shape_problem(labels, (n, classes), "floating point") or _finite_problem(labels)
+    if task is TaskName.TOKEN_CLASSIFICATION:
+        problem = _shape_problem(labels, inputs.shape, "int64")
+        return problem or _range_problem(labels, NO_CLASS, classes - 1, f"{classes} classes")
+    return _shape_problem(labels, (n,), "int64") or _range_problem(labels, 0, classes - 1, f"{classes} classes")
+
+
+def _shape_problem(labels: object, shape: tuple[int, ...], kind: str) -> str | None:
+    if isinstance(labels, np.ndarray) and labels.shape == shape:
+        is_right = labels.dtype.kind == "f" if kind == "floating point" else labels.dtype == np.dtype(kind)
+        if is_right:
+            return None
+    advice = "; use labels.astype('int64')" if kind == "int64" else ""
+    return f"labels are {describe_array(labels)}: {kind} of shape {shape} is required{advice}"
+
+
+def _range_problem(labels: Any, smallest: int, largest: int, what: str) -> str | None:
+    if labels.min() < smallest or labels.max() > largest:
+        return f"labels go from {labels.min()} to {labels.max()}: {what} have labels from {smallest} to {largest}"
+    return None
+
+
+def _finite_problem(labels: Any) -> str | None:
+    return None if np.isfinite(labels).all() else "labels contain NaN or infinity: remove these examples"
+
+
+def describe_array(array: object) -> str:
+    """Return the type and shape of an array."""
+    return f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__

@@ -1,0 +1,39 @@
+"""Pairs of MNIST digits with the digits that they show as labels: one label or two. It is not a published data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.core.tasks import TaskName
+from bln_search.data import mnist_pairs
+from bln_search.data.dataset import DataSet
+from bln_search.data.files import SourceFile
+
+LABELS = tuple(str(digit) for digit in range(10))
+REMARKS = mnist_pairs.REMARKS
+
+
+def decode_mnist_pair_digits(read: Callable[[SourceFile], bytes]) -> DataSet:
+    """Return the data set; images (n, 1, 28, 56)."""
+    pairs = mnist_pairs.decode_mnist_pairs(read)
+    return replace(
+        pairs,
+        name="mnist_pair_digits",
+        classes=LABELS,
+        train_labels=digit_labels(pairs.train_classes),
+        test_labels=digit_labels(pairs.test_classes),
+        task=TaskName.MULTI_LABEL,
+    )
+
+
+def digit_labels(classes: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return for classes 10a + b (n,) whether a pair shows each digit, (n, 10)."""
+    labels = np.zeros((len(classes), 10), np.uint8)
+    rows = np.arange(len(classes))
+    labels[rows, classes // 10] = 1
+    labels[rows, classes % 10] = 1
+    return labels

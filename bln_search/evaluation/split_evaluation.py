@@ -1,0 +1,127 @@
+"""Evaluation of one split under all rows: measured, diverged, or undefined with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from torch import nn
+
+from bln_search.core.enums import Split
+from bln_search.core.method import FEATURE_STATISTICS
+from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.undefined_reasons import too_few_slots_reason
+from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.chunking import MEMORY_LIMIT
+from bln_search.evaluation.longer_sequences import find_rows_undefined_for_long_sequences
+from bln_search.evaluation.one_pass import Progress, evaluate_rows
+from bln_search.evaluation.row_evaluator import OutputObserver
+from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
+from bln_search.norms.statistics import configuration_of_layer_in_row, select_layer_population
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
+from bln_search.tasks.score import Score
+
+
+def evaluate_split(
+    network: nn.Module,
+    batches: Iterable[MiniBatch],
+    rows: Sequence[InferenceRow],
+    populations: Populations,
+    *,
+    split: Split,
+    batch_size: int,
+    condition: str = "",
+    score: Score = cross_entropy_and_correctness,
+    has_accuracy: bool = True,
+    one_pass: bool = True,
+    memory_limit: int = MEMORY_LIMIT,
+    progress: Progress | None = None,
+    observe: OutputObserver | None = None,
+) -> list[Evaluation]:
+    """Return one evaluation for each of `rows`, in their order.
+
+    Args:
+        network: the network.
+        batches: mini-batches of `batch_size` examples.
+        rows: the rows.
+        populations: population values of each layer under each estimate.
+        split: of the data, for the record.
+        batch_size: the inference mini-batch size.
+        condition: name of the condition of the images, for the record; empty for clean ones.
+        score: see `evaluate_rows`.
+        has_accuracy: whether the score has correctness; evaluations have no accuracy otherwise.
+        one_pass: see `evaluate_rows`.
+        memory_limit: see `evaluate_rows`.
+        progress: see `evaluate_rows`.
+        observe: see `evaluate_rows`.
+    """
+    results = outcomes_or_undefined_reasons(
+        network,
+        batches,
+        rows,
+        populations,
+        batch_size=batch_size,
+        score=score,
+        one_pass=one_pass,
+        memory_limit=memory_limit,
+        progress=progress,
+        observe=observe,
+    )
+    keys = [EvaluationKey(row.configuration, row.estimate, batch_size, split, condition) for row in rows]
+    return [
+        Evaluation.make_undefined(key, result)
+        if isinstance(result, str)
+        else Evaluation.from_outcomes(key, result, has_accuracy=has_accuracy)
+        for key, result in zip(keys, results, strict=True)
+    ]
+
+
+def outcomes_or_undefined_reasons(
+    network: nn.Module,
+    batches: Iterable[MiniBatch],
+    rows: Sequence[InferenceRow],
+    populations: Populations,
+    *,
+    batch_size: int,
+    **options: Any,
+) -> list[ExampleOutcomes | str]:
+    """Return the outcomes of each of `rows` in their order, or the reason why it is undefined.
+
+    Args:
+        network: the network.
+        batches: mini-batches of `batch_size` examples.
+        rows: the rows.
+        populations: population values of each layer under each estimate.
+        batch_size: the inference mini-batch size.
+        options: of `evaluate_rows`.
+
+    Raises:
+        ModelError: a sequence is longer than the network supports, or the one pass does not support the network.
+    """
+    batches, without_steps = find_rows_undefined_for_long_sequences(network, batches, rows)
+    reasons = [
+        find_undefined_reason(row, populations, batch_size) or reason
+        for row, reason in zip(rows, without_steps, strict=True)
+    ]
+    defined = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
+    outcomes = iter(evaluate_rows(network, batches, defined, populations, **options))
+    return [next(outcomes) if reason is None else reason for reason in reasons]
+
+
+def find_undefined_reason(row: InferenceRow, populations: Populations, batch_size: int) -> str | None:
+    """Return why `row` is undefined in this network at this inference mini-batch size; None where it is defined."""
+    for layer, estimates in populations.items():
+        configuration = configuration_of_layer_in_row(
+            row.configuration, row.estimate, estimates
+        ).restricted_to_statistics_of(layer.method)
+        population = select_layer_population(configuration, row.estimate, estimates)
+        if population is None:
+            continue
+        reason = population.find_undefined_reason(configuration)
+        if reason is not None:
+            return reason
+        uses_feature = any(configuration.source_of(statistic).reads_population for statistic in FEATURE_STATISTICS)
+        slots = 1 if population.feature is None else population.feature.mean.shape[0]
+        if uses_feature and slots != 1 and batch_size > slots:
+            return too_few_slots_reason(slots, batch_size)
+    return None

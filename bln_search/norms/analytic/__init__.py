@@ -1,0 +1,1 @@
+"""Statistics computed from weights alone: weight normalization, normalization propagation, analytic propagation."""

@@ -1,0 +1,122 @@
+"""What a normalization layer stores: the entries of its state dict, and the state that `configure` changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.core.blend import PopulationWeight
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import NormalizedAxes, PopulationEstimate
+from bln_search.core.errors import ModelError
+from bln_search.core.method import Method, Statistic
+from bln_search.norms.extra_state import ExtraState
+
+BUFFERS = {
+    Statistic.BATCH_MEAN: "population_batch_mean",
+    Statistic.BATCH_DEVIATION: "population_batch_deviation",
+    Statistic.FEATURE_MEAN: "population_feature_mean",
+    Statistic.FEATURE_DEVIATION: "population_feature_deviation",
+}
+
+Origins = Mapping[Statistic, PopulationEstimate]
+"""The estimate of each stored value that a letter such as `M` names; the others are of the population."""
+
+ConfiguredState = tuple[
+    InferenceConfiguration, PopulationWeight | None, float | None, Origins, bool, list[Tensor | None]
+]
+"""State that `configure` changes: configuration, weight of blended statistics, that of the memory, origins of the
+stored values, `population_outdated`, stored values.
+"""
+
+
+class LayerState(nn.Module):
+    """The stored state of a normalization layer; `NormalizationBase` sets it."""
+
+    method: ClassVar[Method]
+    dynamic_buffers: ClassVar[tuple[str, ...]] = tuple(BUFFERS.values())
+    """Buffers that are None, without a shape, until they are assigned."""
+    stored_buffers: ClassVar[tuple[str, ...]] = tuple(BUFFERS.values())
+    """Buffers that `configure` sets."""
+    weight_buffers: ClassVar[tuple[str, ...]] = ()
+    """Dynamic buffers that belong to the weights, not to the population: a checkpoint stores them with the weights."""
+
+    weight: nn.Parameter
+    configuration: InferenceConfiguration
+    blend: PopulationWeight | None
+    batch_size: int | None
+    prior_values: float | None
+    origins: Origins
+    population_outdated: bool
+    normalized_axes: NormalizedAxes
+
+    @property
+    def statistics_dtype(self) -> torch.dtype:
+        """The dtype of population values: that of the weights, at least single precision."""
+        return torch.promote_types(self.weight.dtype, torch.float32)
+
+    def configured_state(self) -> ConfiguredState:
+        """Return the configuration and the population values, for `restore_configured_state`."""
+        return (
+            self.configuration,
+            self.blend,
+            self.prior_values,
+            self.origins,
+            self.population_outdated,
+            [getattr(self, name) for name in self.stored_buffers],
+        )
+
+    def restore_configured_state(self, state: ConfiguredState) -> None:
+        """Restore the state that `configured_state` returned."""
+        self.configuration, self.blend, self.prior_values, self.origins, self.population_outdated, values = state
+        for name, value in zip(self.stored_buffers, values, strict=True):
+            setattr(self, name, value)
+
+    def history_numbers_to_store(self) -> list[int]:
+        """Return the numbers that a method with a history stores in the state dict."""
+        return []
+
+    def restore_history_numbers(self, state: list[int]) -> None:
+        """Restore the numbers that `history_numbers_to_store` returned."""
+
+    def upgrade_buffers_of_earlier_format(self) -> None:
+        """Convert buffers of an earlier state dict format; called after the state dict is loaded."""
+
+    def get_extra_state(self) -> Tensor:
+        """Return the numbers that a state dict stores beside tensors, see `ExtraState`."""
+        return ExtraState(
+            self.configuration,
+            self.blend,
+            self.batch_size,
+            self.population_outdated,
+            self.history_numbers_to_store(),
+            self.normalized_axes,
+        ).to_tensor()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Restore what `get_extra_state` returned. Raises ModelError for a state of another method."""
+        stored = ExtraState.from_tensor(state)
+        if not stored.configuration.fits_method(self.method):
+            raise ModelError(
+                f"the state dict holds configuration {stored.configuration}, which does not fit a {self.method} layer"
+            )
+        self.configuration, self.batch_size, self.blend = stored.configuration, stored.batch_size, stored.blend
+        self.population_outdated = stored.population_outdated
+        self.normalized_axes = stored.normalized_axes
+        self.restore_history_numbers(stored.history)
+        if stored.is_earlier_format:
+            self.upgrade_buffers_of_earlier_format()
+
+    def allocate_buffer(self, name: str, like: Tensor | None) -> None:
+        """Make the buffer `name` an empty tensor of the shape of `like`; None where `like` is None."""
+        empty = None if like is None else self.weight.new_empty(like.shape, dtype=self.statistics_dtype)
+        setattr(self, name, empty)
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
+        is_in_state_dict = any(key.startswith(prefix) for key in state_dict)
+        for name in self.dynamic_buffers if is_in_state_dict else ():
+            self.allocate_buffer(name, state_dict.get(prefix + name))
+        super()._load_from_state_dict(state_dict, prefix, *args)

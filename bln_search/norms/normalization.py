@@ -1,0 +1,182 @@
+"""The normalization layer: one implementation for all methods, which differ in statistics and branch weights."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TypedDict, Unpack
+
+import torch
+from torch import Tensor
+
+from bln_search.core.configuration import InferenceConfiguration, training_configuration_of
+from bln_search.core.enums import Semantics
+from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic, StatisticSource
+from bln_search.norms.mixture import StoredBatchMixture
+from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
+from bln_search.norms.normalization_base import NormalizationBase
+from bln_search.norms.row_batching.enumeration import normalize_all_rows
+from bln_search.norms.row_batching.row_tensor import RowBatchedTensor
+from bln_search.norms.statistics import mean_centred_and_variance
+
+
+class NormalizationOptions(TypedDict, total=False):
+    """Optional arguments of every normalization layer; see `Normalization`."""
+
+    semantics: Semantics | str
+    epsilon: float | None
+    feature_axis: int | None
+    batch_size: int | None
+
+
+class Normalization(NormalizationBase):
+    """y = γ·( w_B·(x − E_B)/Std_B + w_F·(x − E_F)/Std_F ) + β, with the weights of the method.
+
+    In training mode all statistics come from the mini-batch (MBN, BRN and the methods with source A: see there). In
+    evaluation mode the `configuration` names the source of each: the mini-batch, the population value set by
+    `configure`, the memory or the weights.
+    With a `training_configuration` these are the sources in training mode too (BLN paper, Algorithm 2, step 13):
+    population values are constants to the gradient, statistics of the mini-batch carry it.
+
+    Args:
+        num_features: d, the length of the feature axis.
+        semantics: variant of the formulas, `paper` or `reference`.
+        epsilon: ε under the root of the deviations; by default 1e-4 for `paper`, 1e-3 for `reference`.
+        feature_axis: axis of the features; by default 1, and the last one of a three-dimensional input.
+        batch_size: m, the training mini-batch size in the weights of BLN; by default the size of each mini-batch.
+
+    Input and output: (N, D), (N, T, D), (N, C, H, W) or (N, C, D, H, W), of a floating-point type. With
+    `feature_axis` any number of axes from 2.
+    """
+
+    def __init__(self, num_features: int, **layer: Unpack[NormalizationOptions]) -> None:
+        super().__init__(num_features, **layer)
+        self.accumulators: list[MomentAccumulator] = []
+        self.records_history = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize `x`; an input with a row tag of the one-pass evaluation is normalized under all rows.
+
+        Statistics of half-precision inputs are computed in single precision, as in torch's own layers.
+        """
+        if x.dtype in (torch.float16, torch.bfloat16):
+            return self.forward(x.float()).to(torch.promote_types(x.dtype, self.weight.dtype))
+        if isinstance(x, RowBatchedTensor):
+            return normalize_all_rows(self, x)
+        self.check_input(x)
+        axes = self.input_axes(x.ndim)
+        configuration = self.configuration
+        if self.training:
+            configuration = self.training_configuration or training_configuration_of(self.method)
+        batch_weight, feature_weight = self.branch_weights(self.batch_size or x.shape[0])
+        statistics: list[Tensor] = []
+        branches: list[Tensor] = []
+        if self.has_batch_statistics:
+            branches.append(
+                self._normalize_branch(
+                    x, axes.batch_reduction_axes, batch_weight, configuration, BATCH_STATISTICS, statistics
+                )
+            )
+        if self.has_feature_statistics:
+            branches.append(
+                self._normalize_branch(
+                    x, axes.feature_reduction_axes, feature_weight, configuration, FEATURE_STATISTICS, statistics
+                )
+            )
+        self._record_statistics(statistics, x)
+        shape = self.broadcast_parameter_shape(x.ndim)
+        total = branches[0] if len(branches) == 1 else branches[0] + branches[1]
+        return torch.addcmul(self.bias.view(shape), total, self.weight.view(shape))
+
+    def _normalize_branch(
+        self,
+        x: Tensor,
+        axes: tuple[int, ...],
+        weight: float,
+        configuration: InferenceConfiguration,
+        pair: tuple[Statistic, Statistic],
+        statistics: list[Tensor],
+    ) -> Tensor:
+        """Return weight·(x − E)/Std for one pair; append mean, deviation and variance, if computed, to `statistics`."""
+        sources = configuration.source_of(pair[0]), configuration.source_of(pair[1])
+        population = self.find_stored_value(pair[0], sources[0], x), self.find_stored_value(pair[1], sources[1], x)
+        is_mixed = sources[0].mixes_stored_value_and_mini_batch or sources[1].mixes_stored_value_and_mini_batch
+        is_recorded = bool(self.accumulators) or (self.training and self.records_history and self.has_history)
+        if population[0] is not None and population[1] is not None and not is_mixed and not is_recorded:
+            return (x - population[0]) * (weight / population[1])
+        mean, centred, variance = mean_centred_and_variance(x, axes)
+        statistics += [mean, torch.sqrt(variance + self.formula_variant.epsilon), variance]
+        batch_deviation = statistics[-2]
+        if self.formula_variant.unbiased:
+            batch_deviation = self.formula_variant.compute_batch_deviation(
+                variance, prod(x.shape[axis] for axis in axes)
+            )
+        if (
+            self.training
+            and self.training_configuration is None
+            and not any(source.reads_stored_value for source in sources)
+        ):
+            return self.normalize_branch_in_training(x, mean, centred, variance, batch_deviation, weight)
+        selected_mean, deviation = population
+        if selected_mean is not None:
+            if sources[0].mixes_stored_value_and_mini_batch:
+                selected_mean = torch.lerp(mean, selected_mean, self._mixture_and_stored_share(sources[0], x)[1])
+            if self.formula_variant.around_selected_mean:
+                around_selected = (x - selected_mean).square().mean(axes, keepdim=True)
+                batch_deviation = torch.sqrt(around_selected + self.formula_variant.epsilon)
+        if deviation is None:
+            deviation = batch_deviation
+        elif sources[1].mixes_stored_value_and_mini_batch:
+            deviation = self._mixed_deviation(sources[1], x, mean, batch_deviation, deviation)
+        return (centred if selected_mean is None else x - selected_mean) * (weight / deviation)
+
+    def _mixture_and_stored_share(self, source: StatisticSource, x: Tensor) -> tuple[StoredBatchMixture, float]:
+        """Return how a statistic of `source` is computed, and the share of the stored value for the mini-batch `x`."""
+        mixture = self.find_mixture(source, self.blend, self.stored_memory_weight)
+        assert mixture is not None
+        return mixture, mixture.stored_share(x.shape[0], x.numel() // self.num_features)
+
+    def _mixed_deviation(
+        self, source: StatisticSource, x: Tensor, mean: Tensor, batch: Tensor, stored: Tensor
+    ) -> Tensor:
+        """Return the deviation computed from that of the mini-batch and a stored one."""
+        mixture, share = self._mixture_and_stored_share(source, x)
+        variance = torch.lerp(batch.square(), stored.square(), share)
+        if mixture.has_between_variance:
+            prior = self.stored_memory_weight
+            assert prior is not None
+            variance = variance + share * (1 - share) * (mean - prior.mean.view_as(mean)).square()
+        return variance.sqrt()
+
+    def normalize_branch_in_training(
+        self,
+        x: Tensor,  # noqa: ARG002
+        mean: Tensor,  # noqa: ARG002
+        centred: Tensor,
+        variance: Tensor,  # noqa: ARG002
+        deviation: Tensor,
+        weight: float,
+    ) -> Tensor:
+        """Return weight·(x − E)/Std of a pair in training mode, from the statistics of the mini-batch."""
+        return centred * (weight / deviation)
+
+    def update_history(self, mean: Tensor, deviation: Tensor, variance: Tensor, values_per_batch: int) -> None:
+        """Add the statistics of a training step to the history, in methods that have one.
+
+        Called at every training step while `records_history` is true.
+        """
+
+    def estimates_from_history(self) -> dict[str, LayerMoments]:
+        """Return the population estimates from the layer's own history of training."""
+        return {}
+
+    def _record_statistics(self, statistics: list[Tensor], x: Tensor) -> None:
+        """Pass the statistics to the accumulators and, in training, to the layer's history."""
+        is_recorded = self.training and self.records_history
+        values_per_batch = x.numel() // self.num_features
+        for accumulator in self.accumulators:
+            if is_recorded or accumulator.in_evaluation:
+                accumulator.update(statistics, x.shape[0], values_per_batch)
+        if is_recorded:
+            self.population_outdated = True
+            if self.has_history:
+                self.update_history(statistics[0], statistics[1], statistics[2], values_per_batch)

@@ -1,0 +1,83 @@
+"""The sizes of a study's splits, as far as they are known without the data, and mini-batches larger than a split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bln_search.core.enums import Split
+from bln_search.specs.sections.data import DataSpec
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import make_boundary_trial_specs
+
+EXAMPLES = {
+    "cifar10": {Split.TRAIN: 50_000, Split.TEST: 10_000},
+    "cifar100": {Split.TRAIN: 50_000, Split.TEST: 10_000},
+    "diabetes": {Split.TRAIN: 353, Split.TEST: 89},
+    "digits": {Split.TRAIN: 1_437, Split.TEST: 360},
+    "imagenet": {Split.TRAIN: 1_281_167, Split.TEST: 50_000},
+    "imdb": {Split.TRAIN: 25_000, Split.TEST: 25_000},
+    "imdb_case": {Split.TRAIN: 25_000, Split.TEST: 25_000},
+    "mnist": {Split.TRAIN: 60_000, Split.TEST: 10_000},
+    "mnist_pair_digits": {Split.TRAIN: 50_000, Split.TEST: 10_000},
+    "mnist_pairs": {Split.TRAIN: 50_000, Split.TEST: 10_000},
+}
+"""Examples of the built-in data sets, as published."""
+
+_REMEDIES = {
+    Split.TRAIN: ", raise data.fraction, or lower data.validation",
+    Split.VALIDATION: ", or raise data.fraction or data.validation",
+    Split.TEST: "",
+}
+"""How a study gets a larger split; the end of a sentence."""
+
+Location = tuple[int | str, ...]
+
+
+def count_validation_examples(spec: DataSpec, available: int) -> int:
+    """The number of validation examples out of `available` ones, before `fraction` is applied."""
+    validation = spec.validation
+    return validation if isinstance(validation, int) else max(1, round(validation * available))
+
+
+def find_known_split_sizes(spec: DataSpec) -> dict[Split, int]:
+    """The size of each split; empty if the data set's size is unknown or too small."""
+    published = EXAMPLES.get(spec.name)
+    if published is None or count_validation_examples(spec, published[Split.TRAIN]) >= published[Split.TRAIN]:
+        return {}
+    validation = count_validation_examples(spec, published[Split.TRAIN])
+    training = round(spec.fraction * (published[Split.TRAIN] - validation))
+    validation = round(spec.fraction * validation)
+    if not training or not validation:
+        return {}
+    return {Split.TRAIN: training, Split.VALIDATION: validation, Split.TEST: published[Split.TEST]}
+
+
+def format_oversized_batch_message(batch_size: int, split: Split, size: int) -> str:
+    """The message for a mini-batch that is larger than a split."""
+    return (
+        f"a mini-batch of {batch_size} examples is larger than the {split} split, which has {size}: "
+        f"lower batch_size{_REMEDIES[split]}"
+    )
+
+
+def iter_oversized_batches(study: StudySpec) -> Iterator[tuple[Location, str]]:
+    """Locations of mini-batch sizes that are larger than a split, with their messages.
+
+    Every arm must be able to take every point of the space.
+    """
+    sizes = find_known_split_sizes(study.data)
+    for location, batch_size in _iter_batch_sizes(study):
+        for split, size in sizes.items():
+            if batch_size > size:
+                yield location, format_oversized_batch_message(batch_size, split, size)
+                break
+
+
+def _iter_batch_sizes(study: StudySpec) -> Iterator[tuple[Location, int]]:
+    """The locations and values of the mini-batch sizes of training, evaluation and probes."""
+    for size in sorted({trial.training.batch_size for trial in make_boundary_trial_specs(study)}):
+        yield ("training", "batch_size") if size == study.training.batch_size else ("space",), size
+    probe_sizes = () if study.probes is None else study.probes.batch_sizes
+    for section, batch_sizes in (("evaluation", study.evaluation.batch_sizes), ("probes", probe_sizes)):
+        for position, size in enumerate(batch_sizes or ()):
+            yield (section, "batch_sizes", position), size

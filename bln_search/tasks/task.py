@@ -1,0 +1,95 @@
+"""How the outputs of a network are compared with their targets, in training and in evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from bln_search.core.tasks import RegressionLoss, TaskDescription, TaskName
+from bln_search.specs.sections.task import TaskSpec
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
+from bln_search.tasks.elementwise import absolute_errors, squared_errors
+from bln_search.tasks.labels import multi_label_cross_entropy, token_cross_entropy
+from bln_search.tasks.score import Score
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a study.
+
+    Attributes:
+        description: what it measures of an example.
+        score: losses and correctness of outputs, example by example; correctness is False everywhere where the task
+            has none.
+    """
+
+    description: TaskDescription
+    score: Score
+
+    def mean_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss of a mini-batch, which training minimizes."""
+        return self.score(outputs, targets)[0].mean()
+
+    def sum_of_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the sum of the losses."""
+        return self.score(outputs, targets)[0].sum()
+
+    def count_correct(self, outputs: Tensor, targets: Tensor) -> Tensor | None:
+        """Return the number of correct predictions; None for a task without accuracy."""
+        return self.score(outputs, targets)[1].sum() if self.description.has_accuracy else None
+
+
+class Classification(Task):
+    """One class for each example, with softmax cross-entropy; losses and correctness are computed only where needed."""
+
+    def mean_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss of a mini-batch, which training minimizes."""
+        return F.cross_entropy(outputs, targets)
+
+    def sum_of_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the sum of the losses."""
+        return F.cross_entropy(outputs, targets, reduction="sum")
+
+    def count_correct(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the number of correct predictions."""
+        return (outputs.argmax(1) == targets).sum()
+
+
+def make_task(spec: TaskSpec) -> Task:
+    """Return the task of a study."""
+    if spec.name is TaskName.CLASSIFICATION:
+        return CLASSIFICATION
+    is_regression = spec.name is TaskName.REGRESSION
+    score = _REGRESSION_SCORES[spec.regression_loss] if is_regression else _SCORES[spec.name]
+    return Task(spec.description, score)
+
+
+def _squared_error(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    return _without_correctness(squared_errors(outputs, targets))
+
+
+def _absolute_error(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    return _without_correctness(absolute_errors(outputs, targets))
+
+
+def _without_correctness(losses: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean losses of the examples, with False for the correctness that they do not have."""
+    means = losses.flatten(1).mean(1) if losses.ndim > 1 else losses
+    return means, means.new_zeros(len(means)).bool()
+
+
+_SCORES: Mapping[TaskName, Score] = {
+    TaskName.MULTI_LABEL: multi_label_cross_entropy,
+    TaskName.TOKEN_CLASSIFICATION: token_cross_entropy,
+}
+
+_REGRESSION_SCORES: Mapping[RegressionLoss, Score] = {
+    RegressionLoss.SQUARED_ERROR: _squared_error,
+    RegressionLoss.ABSOLUTE_ERROR: _absolute_error,
+}
+
+CLASSIFICATION = Classification(TaskSpec(name=TaskName.CLASSIFICATION).description, cross_entropy_and_correctness)
+"""The task of a study whose labels are classes."""

@@ -1,0 +1,124 @@
+"""Data sets of other tasks than classification: their labels, splits and targets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bln_search.core.enums import Split
+from bln_search.core.errors import DataError
+from bln_search.core.registry import DATA_SETS, data_task
+from bln_search.core.tasks import NO_CLASS, TaskName
+from bln_search.data import imdb_case, load_data_set
+from bln_search.data.catalog import CATALOG
+from bln_search.data.dataset import DataSet
+from bln_search.data.imdb import get_review_source
+from bln_search.data.mnist_pair_digits import digit_labels
+from bln_search.data.prepared import fit_target_standardization, prepare_data_set
+from bln_search.data.synthetic import FORMATS, make_synthetic_data
+from bln_search.data.texts import PADDING, START, split_words, tokenize
+from bln_search.specs import DataSpec
+from tests.data.reviews import make_reviews, write_lines
+
+DIABETES = DataSpec(name="diabetes", validation=80)
+TEXTS = np.ones((4, 3), np.uint16)
+
+
+def test_catalogue_and_registry_name_the_same_tasks():
+    assert {name: data_task(name) for name in DATA_SETS} == {name: CATALOG[name].task for name in DATA_SETS}
+    assert data_task("of a plugin") is None
+
+
+@pytest.mark.parametrize("name", ["diabetes", "imdb_case", "mnist_pair_digits"])
+def test_random_data_have_the_targets_of_the_task(name):
+    data = make_synthetic_data(DataSpec(name=name), 6)
+    targets = data.splits[Split.TRAIN][1].numpy()
+    labels = {
+        TaskName.REGRESSION: targets.astype(np.float64),
+        TaskName.MULTI_LABEL: targets,
+        TaskName.TOKEN_CLASSIFICATION: targets,
+    }[data.task]
+    inputs = data.splits[Split.TRAIN][0].numpy()
+    inputs = inputs.astype(np.uint16) if data.vocabulary else inputs
+    classes = tuple(map(str, range(FORMATS[name].outputs)))
+    DataSet(name, classes, inputs, labels, inputs, labels, task=data.task).check()
+
+
+def test_diabetes_is_that_of_scikit_learn(tmp_path):
+    from sklearn.datasets import load_diabetes
+
+    data = load_data_set("diabetes", tmp_path)
+    data.check()
+    source = load_diabetes(scaled=False)
+    order = np.lexsort(source.data.T)
+    inputs = np.concatenate([data.train_inputs, data.test_inputs])
+    labels = np.concatenate([data.train_labels, data.test_labels])[:, 0]
+    same_order = np.lexsort(inputs.T)
+    np.testing.assert_array_equal(inputs[same_order], source.data[order])
+    np.testing.assert_array_equal(labels[same_order], source.target[order])
+    assert len(data.test_inputs) == 89
+
+
+def test_targets_of_a_regression_are_standardized_by_the_training_targets(tmp_path):
+    data = load_data_set("diabetes", tmp_path)
+    prepared = prepare_data_set(data, DIABETES)
+    training, validation = (prepared.splits[split][1].double().numpy() for split in (Split.TRAIN, Split.VALIDATION))
+    assert (training.mean(), training.std()) == (pytest.approx(0, abs=1e-7), pytest.approx(1, abs=1e-7))
+    standardizer = fit_target_standardization(data, DIABETES)
+    original = np.concatenate([training, validation])[:, 0] * standardizer.deviation[0] + standardizer.mean[0]
+    np.testing.assert_allclose(np.sort(original), np.sort(data.train_labels[:, 0]), rtol=1e-6)
+    assert fit_target_standardization(load_data_set("digits", tmp_path), DataSpec(name="digits")) is None
+
+
+def test_a_constant_target_stays_finite(tmp_path):
+    data = load_data_set("diabetes", tmp_path)
+    constant = replace(data, train_labels=np.full_like(data.train_labels, 3.0))
+    assert torch.equal(prepare_data_set(constant, DIABETES).splits[Split.TRAIN][1], torch.zeros(273, 1))
+
+
+def test_digit_labels_are_the_digits_of_a_pair():
+    labels = digit_labels(np.array([7, 33, 90]))
+    assert [np.flatnonzero(row).tolist() for row in labels] == [[0, 7], [3], [0, 9]]
+
+
+def test_case_of_words_and_token_ids_of_imdb(tmp_path):
+    reviews = make_reviews()
+    reviews["train"][0] = ("I SAW it; Naïve's o'Brien", 0)
+    write_lines(tmp_path, reviews)
+    plain, cased = get_review_source([tmp_path]).decode(), imdb_case.get_cased_review_source([tmp_path]).decode()
+    np.testing.assert_array_equal(cased.train_inputs, plain.train_inputs)
+    np.testing.assert_array_equal(cased.test_inputs, plain.test_inputs)
+    cased.check()
+    is_special = np.isin(cased.train_inputs, [PADDING, START])
+    np.testing.assert_array_equal(cased.train_labels == NO_CLASS, is_special)
+    cases = [row[row != NO_CLASS].tolist() for row in cased.train_labels]
+    assert [1, 2, 0, 1, 0] in cases
+
+
+def test_words_keep_their_number_in_lower_case():
+    for text, _ in make_reviews()["train"]:
+        assert [word.lower() for word in split_words(text)] == tokenize(text)
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "message"),
+    [
+        (TaskName.REGRESSION, np.zeros(4), "train_labels are float64 of shape"),
+        (TaskName.REGRESSION, np.zeros((4, 2), np.int64), "floating point of shape"),
+        (TaskName.REGRESSION, np.array([[0, 1], [0, np.nan], [0, 0], [0, 0]]), "NaN or infinity"),
+        (TaskName.REGRESSION, np.full((4, 2), np.inf), "NaN or infinity"),
+        (TaskName.MULTI_LABEL, np.zeros((4, 2)), "uint8 of shape"),
+        (TaskName.MULTI_LABEL, np.full((4, 2), 2, np.uint8), "go from 2 to 2"),
+        (TaskName.MULTI_LABEL, np.zeros((4, 3), np.uint8), r"uint8 of shape \(4, 2\)"),
+        (TaskName.TOKEN_CLASSIFICATION, np.zeros(4, np.int64), r"int64 of shape \(4, 3\)"),
+        (TaskName.TOKEN_CLASSIFICATION, np.full((4, 3), 2), "go from 2 to 2"),
+        (TaskName.TOKEN_CLASSIFICATION, np.full((4, 3), -2), "go from -2 to -2"),
+        (TaskName.TOKEN_CLASSIFICATION, None, "NoneType"),
+    ],
+)
+def test_wrong_labels_are_named(task, labels, message):
+    with pytest.raises(DataError, match=message):
+        DataSet("own", ("a", "b"), TEXTS, labels, TEXTS, labels, task=task).check()

@@ -1,0 +1,53 @@
+"""Sizes of the tensors of each segment, and the numbers that scale with the examples."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from bln_search.evaluation.tree.graph.segments import split_at_norms
+from bln_search.evaluation.tree.graph.tracing import NotTraceableError
+from bln_search.evaluation.tree.segment_memory import choose_chunk_bytes, measure_segment_memory
+from bln_search.norms import BN
+
+
+class ScaledByNumber(nn.Module):
+    """Multiplies the output of its normalization layer by a number that it reads from its input."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number, self.norm = number, BN(3)
+
+    def forward(self, x):
+        number = self.number(x)
+        return self.norm(x) * number
+
+
+def measure(network, examples=8, features=3):
+    return measure_segment_memory(split_at_norms(network.eval()), torch.randn(examples, features))
+
+
+def test_largest_tensors_exclude_inputs_and_normalization_layers():
+    network = nn.Sequential(nn.Linear(50, 4), BN(4), nn.Linear(4, 2), nn.Linear(2, 3), BN(3))
+    assert measure(network, features=50).path_bytes == (8 * 4 * 4, 8 * 3 * 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "scales"),
+    [(lambda x: x.shape[0], (True, False)), (lambda x: x.numel(), True), (lambda x: x.dim(), False)],
+)
+def test_numbers_of_examples_scale(number, scales):
+    assert measure(ScaledByNumber(number)).scales_with_batch == ((False, scales), (False,))
+
+
+def test_a_number_that_neither_doubles_nor_stays_is_not_traceable():
+    with pytest.raises(NotTraceableError, match="9 became 17"):
+        measure(ScaledByNumber(lambda x: torch.cat([x, x[:1]]).shape[0]))
+
+
+@pytest.mark.parametrize(("device", "fastest"), [("cpu", 8 * 2**20), ("cuda", 256 * 2**20)])
+def test_a_chunk_has_the_fastest_size_within_the_memory_limit(device, fastest):
+    for memory_limit in (1_000, fastest - 1, fastest, 2**40):
+        assert choose_chunk_bytes(memory_limit, torch.device(device)) == min(memory_limit, fastest)
+    assert choose_chunk_bytes(2**40, torch.device("meta")) == 2**40

@@ -1,0 +1,121 @@
+"""Trials of every task: evaluations equal plain passes over the examples, and what they record."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from bln_search.core.checkpoints import FolderStore
+from bln_search.core.enums import Split
+from bln_search.core.tasks import TaskName
+from bln_search.evaluation.row_evaluator import use_row_in_all_layers
+from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.messages import EpochDone, EvaluationDone, TrainingDone, TrialTask
+from bln_search.execution.reevaluation import (
+    ReproductionVerdict,
+    choose_reevaluation_conditions,
+    compare_evaluations,
+    reevaluate_trial,
+)
+from bln_search.execution.trial import run_trial_task
+from bln_search.norms.network.layers import evaluation_mode
+from bln_search.specs import list_planned_trial_specs, parse_study
+from tests.data.reviews import make_reviews, write_lines
+
+STUDIES = {
+    TaskName.REGRESSION: """
+data: {name: diabetes, validation: 80}
+model: {name: mlp, widths: [8]}
+arms: [{method: bln}]
+""",
+    TaskName.TOKEN_CLASSIFICATION: """
+data: {name: imdb_case, validation: 20}
+model: {name: gru, widths: [6, 5], embedding: 7, dense: 4}
+arms: [{method: bln}]
+""",
+    TaskName.MULTI_LABEL: """
+data: {name: mnist_pair_digits, validation: 0.1, fraction: 0.002}
+model: {name: mlp, widths: [8]}
+arms: [{method: bn}]
+""",
+}
+
+
+@pytest.fixture(params=STUDIES, ids=str)
+def trained(request, tmp_path):
+    """A trial of a task with its environment and messages."""
+    if request.param is TaskName.TOKEN_CLASSIFICATION:
+        write_lines(tmp_path / "imdb", make_reviews())
+    data = request.getfixturevalue("real_data") if request.param is TaskName.MULTI_LABEL else tmp_path
+    study = parse_study(f"name: tasks\nseeds: [3]\ntraining: {{epochs: 2, batch_size: 8}}\n{STUDIES[request.param]}")
+    (trial,) = list_planned_trial_specs(study)
+    environment = ExecutionEnvironment(data, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
+    sent = []
+    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+        pass
+    yield trial, environment, sent
+    load_prepared_data.cache_clear()
+
+
+def of_type(messages, kind):
+    return [message for message in messages if isinstance(message, kind)]
+
+
+@torch.no_grad()
+def plain_losses(loaded, row, inputs, targets, size):
+    """Losses by plain forward passes over mini-batches, the last one filled from the first."""
+    n, losses = len(inputs), []
+    with evaluation_mode(loaded.network), use_row_in_all_layers(row, loaded.populations_by_estimate_and_layer):
+        for start in range(0, n, size):
+            chosen = [(start + offset) % n for offset in range(size)]
+            outputs = loaded.network(inputs[chosen])
+            kept = min(size, n - start)
+            losses += loaded.task.score(outputs[:kept], targets[start : start + kept])[0].tolist()
+    return losses
+
+
+def test_losses_of_every_row_equal_plain_passes(trained):
+    trial, environment, sent = trained
+    (done,), (checkpoint,) = of_type(sent, EvaluationDone), of_type(sent, TrainingDone)
+    evaluations = {evaluation.key: evaluation for evaluation in done.evaluations}
+    assert len(evaluations) == len(done.evaluations) > 3
+    with load_trained_network(trial, checkpoint.checkpoint, environment) as loaded:
+        size = trial.training.batch_size
+        for row in loaded.planned_inference_rows:
+            inputs, targets = loaded.data.splits[Split.VALIDATION]
+            expected = plain_losses(loaded, row, inputs, targets, size)
+            found = next(
+                evaluation
+                for key, evaluation in evaluations.items()
+                if (key.configuration, key.estimate, key.split) == (row.configuration, row.estimate, Split.VALIDATION)
+            )
+            np.testing.assert_allclose(found.outcomes.losses, expected, rtol=2e-4, atol=2e-5)
+
+
+def test_accuracy_is_recorded_where_the_task_has_one(trained):
+    trial, _, sent = trained
+    has_accuracy = trial.resolved_task.description.has_accuracy
+    (done,) = of_type(sent, EvaluationDone)
+    records = [message.record for message in of_type(sent, EpochDone)]
+    assert len(records) == 2
+    accuracies = [evaluation.accuracy for evaluation in done.evaluations]
+    accuracies += [value for record in records for value in (record.training_accuracy, record.validation_accuracy)]
+    assert {accuracy is not None for accuracy in accuracies} == {has_accuracy}
+    assert all(np.isfinite(record.training_loss) and np.isfinite(record.validation_loss) for record in records)
+
+
+def test_a_checkpoint_gives_the_same_evaluations_again(trained):
+    trial, environment, sent = trained
+    (done,), (checkpoint,) = of_type(sent, EvaluationDone), of_type(sent, TrainingDone)
+    conditions = choose_reevaluation_conditions(checkpoint.checkpoint)
+    again = reevaluate_trial(trial, checkpoint.checkpoint, environment, conditions)
+    compared = compare_evaluations(done.evaluations, again, same_conditions=True)
+    assert {comparison.verdict for comparison in compared} == {ReproductionVerdict.IDENTICAL}
+
+
+def test_training_lowers_the_loss(trained):
+    _, _, sent = trained
+    first, last = (message.record.training_loss for message in of_type(sent, EpochDone))
+    assert last < first

@@ -1,0 +1,1 @@
+"""The estimated duration of a study."""
