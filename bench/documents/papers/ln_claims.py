@@ -18,6 +18,8 @@ MNIST_PAGE = "[MNIST](ln_mnist.md)"
 RECURRENT_PAGE = "[recurrent networks](recurrent_gain.md)"
 GEOMETRY_PAGE = "[geometry](geometry.md)"
 INVARIANCES_PAGE = "[invariances](invariances.md)"
+DRAW_PAGE = "[DRAW](ln_draw.md)"
+DRAW_STUDY = "draw_mnist_small"
 ERRORS = "[errors](#errors-of-the-paper)"
 SMALL_SHARE = 0.05
 """A loss is unaffected by a change of less than this share of the loss of chance, log of the number of classes."""
@@ -172,6 +174,17 @@ def growth_against_plain() -> tuple[Comparison, ...]:
     )
 
 
+def draw_losses(epoch: int, epoch_of_none: int) -> tuple[Comparison, ...]:
+    """Return the validation loss of DRAW with LN less that without, after these epochs (-1 is the last one)."""
+    values = (
+        epoch_values(DRAW_STUDY, arm, "validation_loss", number)
+        for arm, number in (("ln", epoch), ("none", epoch_of_none))
+    )
+    names = {-1: "the last epoch", 20: "epoch 20"}
+    setting = f"validation loss, ln after {names[epoch]} less none after {names[epoch_of_none]}"
+    return (Comparison(f"{DRAW_STUDY}_curves", setting, differences(*values)),)
+
+
 def claims() -> tuple[Claim, ...]:
     """Return the claims of the paper in its order."""
     return (
@@ -269,6 +282,18 @@ def claims() -> tuple[Claim, ...]:
         Claim("§6.1", "Order embeddings on MSCOCO are trained faster and better with LN", "the data is not available"),
         Claim("§6.2", "The attentive reader on the CNN corpus likewise", "the data is not available"),
         Claim("§6.3", "Skip-thought vectors likewise", "the data is not available"),
-        Claim("§6.4", "DRAW on binarized MNIST: 82.09 against 82.36 nats", "no generative task in studies"),
+        Claim(
+            "§6.4",
+            "DRAW with LN has a lower bound after training than without (82.09 against 82.36 nats)",
+            DRAW_PAGE,
+            draw_losses(-1, -1),
+        ),
+        Claim("§6.4", "It converges faster (a lower bound after half of the epochs)", DRAW_PAGE, draw_losses(20, 20)),
+        Claim(
+            "§6.4",
+            "It converges almost twice as fast (after half of the epochs the bound of DRAW without LN after all)",
+            DRAW_PAGE,
+            draw_losses(20, -1),
+        ),
         Claim("§6.5", "Handwriting generation converges faster with LN", "the data is not available"),
     )
