@@ -8,7 +8,9 @@ from bln_search.core.enums import ProbeKind
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.probe_results import compute_batch_dependence_by_row
 from bln_search.reports.charts import Chart
+from bln_search.reports.charts.configurations import configuration_losses_heat_map
 from bln_search.reports.charts.curves import EpochMetric, TrialLearningCurve, learning_curves_chart
+from bln_search.reports.charts.evaluation_settings import reasons_without_loss
 from bln_search.reports.charts.geometry import GeometryMeasure, geometry_by_epoch_chart
 from bln_search.reports.charts.layers import statistics_drift_chart
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
@@ -17,6 +19,13 @@ from bln_search.reports.charts.variance import variance_shares_chart
 from service.pages.chart_query import StudyChartQuery
 
 _MAX_CURVES = 60
+
+
+def draw_configuration_losses(query: StudyChartQuery) -> Chart | None:
+    """Mean loss of every configuration under the selected evaluation setting."""
+    setting = query.selected_setting
+    reasons = {} if setting is None else reasons_without_loss(query.board.leaderboard, setting)
+    return configuration_losses_heat_map(query.losses_of_selected_setting, reasons)
 
 
 def draw_learning_curves(query: StudyChartQuery, metric: EpochMetric) -> Chart | None:

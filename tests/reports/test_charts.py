@@ -17,8 +17,10 @@ from bln_search.core.method import Method
 from bln_search.core.records import LayerWeightNormAndCurvature, RowKey, StatisticDrift
 from bln_search.ranking.grouping import EvaluationSetting
 from bln_search.reports.charts.configurations import (
+    NOT_EVALUATED,
     configuration_losses_heat_map,
     configuration_ranks_chart,
+    configuration_ranks_chart_by_label,
     switch_effects_chart,
 )
 from bln_search.reports.charts.curves import ERROR, TrialLearningCurve, learning_curves_chart
@@ -87,6 +89,7 @@ def test_epochs_on_test_have_a_line_only_where_they_were_evaluated():
 
 def all_charts():
     yield "heat map", configuration_losses_heat_map(losses())
+    yield "heat map with missing cells", configuration_losses_heat_map(losses(codes=WORDS[2:]))
     yield "heat map of LN", configuration_losses_heat_map(losses(codes=all_configurations(Method.LN)))
     yield "effects", switch_effects_chart(losses())
     yield "effects of one seed", switch_effects_chart(losses(1))
@@ -131,6 +134,39 @@ def test_the_heat_map_has_each_configuration_in_its_cell():
         for column, feature in enumerate(figure["x"]):
             values = table[InferenceConfiguration(batch + feature)].values()
             assert figure["z"][row][column] == pytest.approx(np.mean(list(values)))
+
+
+def test_cells_of_the_heat_map_without_a_loss_are_neutral_and_give_their_reason():
+    undefined, absent, *measured = WORDS
+    chart = configuration_losses_heat_map(losses(codes=measured), {undefined: "undefined: it has no value"})
+    values, missing = chart.figure["data"]
+    places = {
+        batch + feature: (row, column)
+        for row, batch in enumerate(values["y"])
+        for column, feature in enumerate(values["x"])
+    }
+    for code, (row, column) in places.items():
+        has_loss = code in set(map(str, measured))
+        assert (values["z"][row][column] is None, missing["z"][row][column] is None) == (not has_loss, has_loss)
+    texts = {code: missing["customdata"][row][column] for code, (row, column) in places.items()}
+    assert {code: text for code, text in texts.items() if text} == {
+        str(undefined): "undefined: it has no value",
+        str(absent): NOT_EVALUATED,
+    }
+    assert len({colour for _, colour in missing["colorscale"]}) == 1
+    for text in (f"{undefined} (undefined: it has no value)", f"{absent} ({NOT_EVALUATED})"):
+        assert text in chart.caption
+    assert "no loss" not in configuration_losses_heat_map(losses()).caption
+
+
+@pytest.mark.parametrize("name", ["a" * 32, "7: " + "long-name_" * 6 + ", " + "b" * 32])
+def test_tick_labels_of_any_length_have_short_lines(name):
+    by_label = {name: losses(), "short, batch 5": losses()}
+    ticks = configuration_ranks_chart_by_label(by_label).figure["data"][0]["x"]
+    lines = [tick.split("<br>") for tick in ticks]
+    assert lines[1] == ["short", "batch 5"]
+    assert max(len(line) for line in lines[0]) <= 16
+    assert "".join(lines[0]).replace(" ", "") == name.replace(", ", "").replace(" ", "")
 
 
 def luminance(color):

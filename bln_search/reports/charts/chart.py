@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 """Palette for colour-blind readers (Okabe & Ito 2008) without yellow and black, which vanish on some backgrounds."""
 
 DASHES = ("solid", "dash", "dot", "dashdot")
+_TICK_LETTERS = 16
+"""Letters of a line of a tick label: labels of any length leave room for the data."""
+
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 
 
@@ -101,6 +105,12 @@ def make_labels_unique(labels: Iterable[str]) -> list[str]:
         counts[label] += 1
         numbered.append(label if counts[label] == 1 else f"{label} ({counts[label]})")
     return numbered
+
+
+def wrap_tick_label(label: str) -> str:
+    """The label in short lines, separated by `<br>` as Plotly needs; a part after a comma begins a line."""
+    lines = (line for part in label.split(", ") for line in textwrap.wrap(part, _TICK_LETTERS) or [part])
+    return "<br>".join(lines)
 
 
 def configuration_sort_key(configuration: InferenceConfiguration | str) -> str:
