@@ -3,7 +3,8 @@
 const FONT = { size: 11 };
 const X_TITLE_LETTERS = 28;
 const Y_TITLE_LETTERS = 42;
-const LABEL_LETTERS = 17;
+const X_LABEL_LETTERS = 13;
+const Y_LABEL_LETTERS = 17;
 
 // A text in lines of at most so many letters; a longer word has a line of its own.
 export function inLines(text, letters) {
@@ -19,10 +20,11 @@ export function inLines(text, letters) {
   return lines.join("<br>");
 }
 
-// Long labels with their first and last letters; all labels unchanged if two would become equal.
-export function shortened(labels, letters = LABEL_LETTERS) {
+// Long lines of labels with their first and last letters; all labels unchanged if two would become equal.
+export function shortened(labels, letters) {
   const ends = Math.floor((letters - 1) / 2);
-  const short = labels.map((label) => (label.length > letters ? `${label.slice(0, letters - 1 - ends)}…${label.slice(-ends)}` : label));
+  const shorten = (line) => (line.length > letters ? `${line.slice(0, letters - 1 - ends)}…${line.slice(-ends)}` : line);
+  const short = labels.map((label) => label.split("<br>").map(shorten).join("<br>"));
   return new Set(short).size === new Set(labels).size ? short : labels;
 }
 
@@ -31,20 +33,21 @@ function titled(axis, letters) {
 }
 
 // The categories of the data keep their names, which hover texts show; only the ticks are shortened.
-function labelled(axis, data) {
+function labelled(axis, values, letters) {
   if (axis?.ticktext) {
-    return { ticktext: shortened(axis.ticktext.map(String)) };
+    return { ticktext: shortened(axis.ticktext.map(String), letters) };
   }
   if (axis?.type !== "category") {
     return {};
   }
-  const categories = [...new Set(data.flatMap((trace) => trace.y ?? []).map(String))];
-  return { tickmode: "array", tickvals: categories, ticktext: shortened(categories) };
+  const categories = [...new Set(values.map(String))];
+  return { tickmode: "array", tickvals: categories, ticktext: shortened(categories, letters) };
 }
 
 export function narrowAxes({ data, layout }) {
+  const values = (name) => data.flatMap((trace) => trace[name] ?? []);
   return {
-    xaxis: titled(layout.xaxis, X_TITLE_LETTERS),
-    yaxis: { ...titled(layout.yaxis, Y_TITLE_LETTERS), ...labelled(layout.yaxis, data) },
+    xaxis: { ...titled(layout.xaxis, X_TITLE_LETTERS), ...labelled(layout.xaxis, values("x"), X_LABEL_LETTERS) },
+    yaxis: { ...titled(layout.yaxis, Y_TITLE_LETTERS), ...labelled(layout.yaxis, values("y"), Y_LABEL_LETTERS) },
   };
 }

@@ -18,8 +18,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 """Palette for colour-blind readers (Okabe & Ito 2008) without yellow and black, which vanish on some backgrounds."""
 
 DASHES = ("solid", "dash", "dot", "dashdot")
-_TICK_LETTERS = 16
-"""Letters of a line of a tick label: labels of any length leave room for the data."""
+_TICK_LETTERS = 24
+"""Letters of a line of a tick label; a longer word has a line of its own."""
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 
@@ -109,7 +109,7 @@ def make_labels_unique(labels: Iterable[str]) -> list[str]:
 
 def wrap_tick_label(label: str) -> str:
     """The label in short lines, separated by `<br>` as Plotly needs; a part after a comma begins a line."""
-    lines = (line for part in label.split(", ") for line in textwrap.wrap(part, _TICK_LETTERS) or [part])
+    lines = (line for part in label.split(", ") for line in textwrap.wrap(part, _TICK_LETTERS, break_long_words=False))
     return "<br>".join(lines)
 
 

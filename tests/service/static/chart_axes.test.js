@@ -20,6 +20,10 @@ test("long labels keep their ends and short ones stay", () => {
   assert.equal(short, "bln FTFT");
 });
 
+test("each line of a label is shortened by itself", () => {
+  assert.deepEqual(shortened([`${"a".repeat(32)}<br>batch 5`, "bln<br>batch 5"], 5), ["aa…aa<br>ba… 5", "bln<br>ba… 5"]);
+});
+
 test("labels that would become equal stay as they are", () => {
   const labels = ["x", "y"].map((middle) => `${"a".repeat(16)}${middle}${"a".repeat(16)}`);
   assert.deepEqual(shortened(labels, 17), labels);
@@ -28,10 +32,12 @@ test("labels that would become equal stay as they are", () => {
 test("ticks are shortened and the categories of the data keep their names", () => {
   const names = ["a", "b"].map((letter) => `${letter.repeat(32)} FFFF`);
   const axis = { type: "category", title: { text: "rows" }, autorange: "reversed" };
-  const { yaxis } = narrowAxes({ data: [{ y: names }], layout: { xaxis: {}, yaxis: axis } });
+  const { xaxis, yaxis } = narrowAxes({ data: [{ x: names, y: names }], layout: { xaxis: axis, yaxis: axis } });
   assert.deepEqual(yaxis.tickvals, names);
   assert.ok(yaxis.ticktext.every((text) => text.length <= 17));
   assert.equal(yaxis.autorange, "reversed");
+  assert.deepEqual(xaxis.tickvals, names);
+  assert.ok(xaxis.ticktext.every((text) => text.length <= 13));
   const given = narrowAxes({ data: [], layout: { xaxis: {}, yaxis: { tickvals: [0, 1], ticktext: names } } }).yaxis;
   assert.deepEqual(given.tickvals, [0, 1]);
   assert.deepEqual(given.ticktext, yaxis.ticktext);
