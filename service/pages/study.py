@@ -20,7 +20,7 @@ from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
 from service.pages.answer import find_recommendation_summary
-from service.pages.leaderboard import make_display_row
+from service.pages.leaderboard import decimals_by_metric, make_display_row
 from service.pages.live import log_line_variables
 from service.pages.rendering.templates import render_fragment_response, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
@@ -124,8 +124,10 @@ def leading_rows_variables(
     """
     groups = compared_rows_by_key(analysis) if board else {}
     all_rows = board.leaderboard.rows if board else ()
+    rows = [make_display_row(row, board, groups) for row in all_rows[:_LEADING_ROWS]] if board else []
     return {
-        "rows": [make_display_row(row, board, groups) for row in all_rows[:_LEADING_ROWS]] if board else [],
+        "rows": rows,
+        "decimals": decimals_by_metric(rows, board.leaderboard) if board else {},
         "later": later,
         "total": len(all_rows),
         "arms": len({(row.arm, row.point) for row in all_rows}),

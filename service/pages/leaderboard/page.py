@@ -31,7 +31,13 @@ from service.pages.leaderboard.difference import find_chosen_rows_difference
 from service.pages.leaderboard.interval_plot import IntervalScale, find_interval_scale, render_interval_svg
 from service.pages.leaderboard.paging import make_paging
 from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitChoice, parse_leaderboard_query
-from service.pages.leaderboard.rows import DisplayRow, format_row_key, make_display_row, significantly_worse_row_keys
+from service.pages.leaderboard.rows import (
+    DisplayRow,
+    decimals_by_metric,
+    format_row_key,
+    make_display_row,
+    significantly_worse_row_keys,
+)
 from service.pages.rendering.templates import render_fragment_response, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.study_head import study_title_variables
@@ -165,6 +171,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
     pinned, lines = table.make_recommended_and_other_rows(
         distinct.list_groups(position.start, position.start + _PAGE_SIZE), rows
     )
+    shown = [*lines, *([] if pinned is None else [pinned])]
     choices = make_leaderboard_filter_choices(board)
     comparison = None if analysis is None else analysis.comparison
     available = list_available_columns(leaderboard, choices.parameters, comparison)
@@ -193,7 +200,8 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
         available=available,
         columns=columns,
         column_groups=group_columns_by_condition(columns),
-        shows_intervals=_shows_intervals([*lines, *([] if pinned is None else [pinned])], columns),
+        shows_intervals=_shows_intervals(shown, columns),
+        decimals=decimals_by_metric((line.shown for line in shown), leaderboard),
     )
 
 

@@ -184,6 +184,15 @@ def test_meaning_of_the_interval_is_given_only_beside_one(world, root, analysed)
     assert "±" not in text
 
 
+def test_values_of_a_column_have_the_same_decimals(root, analysed):
+    number, _ = analysed
+    cell = r"<td[^>]*>(?:[−-]?\d+(?:\.(\d+))? ± (?:[<>] )?\d+(?:\.(\d+))?)</td>"
+    columns = {"columns": ["validation_loss"]}
+    found = re.findall(cell, root.get(f"/studies/{number}/leaderboard", params=columns).text)
+    assert len(found) >= 15
+    assert len({len(part) for pair in found for part in pair}) == 1
+
+
 def test_only_significantly_worse_rows_are_grey(root, analysed):
     number, analysis = analysed
     worse = sum(pair.first == 0 and pair.is_significant for pair in analysis.comparison.pairs)
