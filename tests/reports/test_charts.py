@@ -16,6 +16,7 @@ from bln_search.core.enums import PopulationEstimate
 from bln_search.core.method import Method
 from bln_search.core.records import LayerWeightNormAndCurvature, RowKey, StatisticDrift
 from bln_search.ranking.grouping import EvaluationSetting
+from bln_search.ranking.statistics.student_t import t_quantile
 from bln_search.reports.charts.configurations import (
     NOT_EVALUATED,
     configuration_losses_heat_map,
@@ -85,6 +86,47 @@ def test_epochs_on_test_have_a_line_only_where_they_were_evaluated():
         if trace.get("name") == "bln, test"
     ]
     assert line["y"] == pytest.approx([2.1, 1.6, 1 / 3 + 1.1])
+
+
+def curve_of_losses(seed, values):
+    epochs = [
+        {"epoch": epoch, "training_loss": value, "validation_loss": value, "validation_accuracy": 0.1}
+        for epoch, value in enumerate(values, start=1)
+    ]
+    return TrialLearningCurve("bln", "", seed, [{**epoch, "training_accuracy": 0.9} for epoch in epochs])
+
+
+def bands(chart):
+    return [trace["y"] for trace in chart.figure["data"] if trace.get("fill") == "toself"]
+
+
+def test_bands_of_few_seeds_do_not_flatten_the_curves():
+    chart = learning_curves_chart([curve_of_losses(0, [0.6, 0.2]), curve_of_losses(1, [0.8, 0.4])], 2)
+    values = np.array(bands(chart))
+    means = np.array([0.7, 0.3])
+    half = t_quantile(0.95, 1) * np.std([0.6, 0.8], ddof=1) / np.sqrt(2)
+    assert half > 1
+    assert values.min() == pytest.approx(0.2 - 0.25 * 0.6)
+    assert values.max() == pytest.approx(0.8 + 0.25 * 0.6)
+    assert np.all(values[:, :2] >= means)
+    assert np.all(values[:, 2:] <= means[::-1])
+    assert "cut off" in chart.caption
+
+
+def test_bands_of_losses_end_at_zero_and_those_of_errors_at_100_per_cent():
+    curves = [curve_of_losses(0, [0.6, 0.01]), curve_of_losses(1, [0.8, 0.02])]
+    assert np.min(bands(learning_curves_chart(curves, 2))) == 0
+    assert np.max(bands(learning_curves_chart(curves, 2, ERROR))) <= 100
+    negative = learning_curves_chart([curve_of_losses(0, [-1.0, -2.0]), curve_of_losses(1, [-1.5, -2.5])], 2)
+    assert np.min(bands(negative)) < -2.5
+
+
+def test_narrow_bands_are_drawn_as_they_are():
+    chart = learning_curves_chart([curve_of_losses(0, [0.6, 0.2]), curve_of_losses(1, [0.601, 0.201])], 2)
+    half = t_quantile(0.95, 1) * np.std([0.6, 0.601], ddof=1) / np.sqrt(2)
+    for band in bands(chart):
+        assert band == pytest.approx([0.6005 + half, 0.2005 + half, 0.2005 - half, 0.6005 - half])
+    assert "cut off" not in chart.caption
 
 
 def all_charts():
