@@ -16,6 +16,7 @@ from bln_search.reports.charts.layers import statistics_drift_chart
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
 from bln_search.reports.charts.variance import variance_shares_chart
+from bln_search.specs.sections.point_labels import format_distinct_points
 from service.pages.chart_query import StudyChartQuery
 
 _MAX_CURVES = 60
@@ -31,8 +32,10 @@ def draw_configuration_losses(query: StudyChartQuery) -> Chart | None:
 def draw_learning_curves(query: StudyChartQuery, metric: EpochMetric) -> Chart | None:
     """Learning curves of the first trials, after a search those of its best points."""
     rows = query.context.ledger.listing.list_charted_learning_curves(query.study.id, _MAX_CURVES)
+    labels = format_distinct_points(curve.trial.point_json for curve in rows)
     curves = [
-        TrialLearningCurve(curve.trial.arm, curve.trial.point_label, curve.trial.seed, curve.epochs) for curve in rows
+        TrialLearningCurve(curve.trial.arm, labels[curve.trial.point_json], curve.trial.seed, curve.epochs)
+        for curve in rows
     ]
     study = query.context.ledger.listing.find_study_item(query.study.id)
     trials = sum(study.trials.values()) if study else len(curves)

@@ -14,7 +14,6 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import group_losses_by_setting
 from bln_search.reports.charts.chart import unique_setting_labels
 from bln_search.reports.formatting import compared_rows_by_key
-from bln_search.specs.sections.space import format_encoded_point
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
@@ -76,7 +75,7 @@ def configuration_page(
         view=serialize_configuration(selected, method, per_slot=board.spec.has_populations_per_slot),
         method=method,
         display_row=make_display_row(first, board, groups),
-        parameters=format_encoded_point(first.point),
+        parameters=first.parameters,
         others=others,
         decimals=decimals_by_metric(others, board.leaderboard),
         ranked_on=board.leaderboard.ranked_on,

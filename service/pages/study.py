@@ -11,7 +11,7 @@ from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
-from bln_search.specs.sections.space import format_encoded_point
+from bln_search.specs.sections.point_labels import format_distinct_points
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import render_study_yaml
 from bln_search.storage.ledger import Ledger
@@ -168,11 +168,13 @@ def _trial_grid_variables(ledger: Ledger, study_id: int) -> dict[str, Any]:
             "seeds": [],
             "counts": ledger.listing.count_trials_by_arm_and_state(study_id),
             "reasons": [],
+            "point_labels": {},
         }
     seeds = sorted({status.seed for status in statuses})
     grid: dict[tuple[str, str], dict[int, TrialStatus]] = {}
     for status in statuses:
         grid.setdefault((status.arm, status.point), {})[status.seed] = status
-    rows = [(arm, format_encoded_point(point), row) for (arm, point), row in grid.items()]
+    labels = format_distinct_points(point for _, point in grid)
+    rows = [(arm, labels[point], row) for (arm, point), row in grid.items()]
     reasons = [status for status in statuses if status.reason][:_MAX_REASONS]
-    return {"grid": rows, "seeds": seeds, "counts": {}, "reasons": reasons}
+    return {"grid": rows, "seeds": seeds, "counts": {}, "reasons": reasons, "point_labels": labels}

@@ -262,6 +262,16 @@ def test_heat_map_of_blends_names_their_letter():
     assert chart.figure["data"][0]["y"] == ["BB", "BF", "FB", "FF"]
 
 
+def test_points_that_are_alike_in_four_digits_have_their_own_texts():
+    near = [SearchPointResult("bln", {"rate": rate}, rate, seconds=1.0) for rate in (0.012341, 0.012344)]
+    lines = parallel_coordinates_chart(near)
+    ends = [label["text"] for label in lines.figure["layout"]["annotations"] if label["x"] == "rate"]
+    assert ends == ["0.012341", "0.012344"]
+    assert {trace["text"][0] for trace in lines.figure["data"]} == {"rate 0.012341", "rate 0.012344"}
+    front = loss_and_time_pareto_chart(near)
+    assert set(front.figure["data"][0]["text"]) == {"rate 0.012341", "rate 0.012344"}
+
+
 def test_no_chart_without_data():
     assert configuration_losses_heat_map({}) is None
     assert switch_effects_chart({WORDS[0]: {0: 1.0}}) is None

@@ -12,6 +12,7 @@ from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.grouping import EvaluationSetting
+from bln_search.specs.sections.point_labels import find_distinct_point_digits
 from bln_search.specs.sections.space import format_encoded_point
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D1F", "#999999")
@@ -79,7 +80,8 @@ def distinguishing_setting_label(setting: EvaluationSetting, settings: Sequence[
     if len({other.arm for other in settings}) > 1:
         parts.append(setting.arm)
     if len({other.point for other in settings}) > 1:
-        parts.append(format_encoded_point(setting.point))
+        digits = find_distinct_point_digits(other.point for other in settings)
+        parts.append(format_encoded_point(setting.point, digits))
     if len({other.batch_size for other in settings}) > 1:
         parts.append(f"batch {setting.batch_size}")
     if len({other.estimate for other in settings}) > 1 or not parts:

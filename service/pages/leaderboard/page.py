@@ -134,7 +134,7 @@ class _LeaderboardTable:
             recommended=self._recommended_key is not None and group.contains(self._recommended_key),
             worse=row.key in self._worse,
             parameters={
-                name: format_parameter_value_short(value)
+                name: format_parameter_value_short(value, row.point_digits)
                 for name, value in self._board.parameters_by_point(row.point).items()
             },
             picture=render_interval_svg(shown.figures[self._loss], scale),
