@@ -10,6 +10,7 @@ from sqlalchemy import update
 
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow
+from bln_search.worker.analysis import compute_analysis
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import finish_trial, study
 
@@ -125,6 +126,8 @@ def test_similar_points_have_distinct_labels(world, root):
     assert len(re.findall(r'id="trial-\d+"', page)) == 4
     both = {"learning_rate=0.012341", "learning_rate=0.012344"}
     assert labels_of(page) == both
+    compute_analysis(world.ledger, first, None)
+    assert labels_of(root.get(f"/studies/{first}/leaderboard").text) <= both
     for part in ("trials", "leaderboard?columns=parameter:learning_rate"):
         cells = re.findall(r">(?:learning_rate=)?([\d.]+)<", root.get(f"/studies/{first}/{part}").text)
         assert {label.partition("=")[2] for label in both} <= set(cells)
