@@ -21,6 +21,7 @@ _RECURRENT = frozenset(
 
 MODELS: dict[str, frozenset[str]] = {
     "allconv": frozenset({"widths"}),
+    "draw": frozenset({"widths", "glimpses", "latent", "attention", "normalize", "gain"}),
     "gru": _RECURRENT,
     "lenet": frozenset(),
     "lstm": _RECURRENT,
@@ -41,8 +42,8 @@ OPTIONS_OF_TASKS = frozenset({"per_token"})
 """Options of models that the task of a study sets, not its specification."""
 
 DATA_SETS = (
-    *("cifar10", "cifar100", "diabetes", "digits", "imagenet", "imdb", "imdb_case"),
-    *("mnist", "mnist_pair_digits", "mnist_pairs"),
+    *("cifar10", "cifar100", "diabetes", "digits", "imagenet", "imdb", "imdb_case", "imdb_next_word"),
+    *("mnist", "mnist_binarized", "mnist_pair_digits", "mnist_pairs"),
 )
 """Built-in data sets."""
 
@@ -60,7 +61,7 @@ CORRUPTIONS = (
 )
 """Built-in corruptions of images."""
 
-TEXT_LENGTHS = {"imdb": 80, "imdb_case": 80}
+TEXT_LENGTHS = {"imdb": 80, "imdb_case": 80, "imdb_next_word": 80}
 """Built-in data sets of token ids, with the number of token ids of an input."""
 
 TEXT_DATA_SETS = frozenset(TEXT_LENGTHS)
@@ -69,6 +70,8 @@ TEXT_DATA_SETS = frozenset(TEXT_LENGTHS)
 _TASKS = {
     "diabetes": TaskName.REGRESSION,
     "imdb_case": TaskName.TOKEN_CLASSIFICATION,
+    "imdb_next_word": TaskName.LANGUAGE_MODEL,
+    "mnist_binarized": TaskName.DENSITY,
     "mnist_pair_digits": TaskName.MULTI_LABEL,
 }
 
@@ -77,6 +80,12 @@ LAZY_DATA_SETS = frozenset({"imagenet"})
 
 TEXT_MODELS = frozenset(name for name, options in MODELS.items() if "embedding" in options)
 """Built-in models that take token ids."""
+
+DENSITY_MODELS = frozenset({"draw"})
+"""Built-in models that give the negative log-likelihood of an example."""
+
+RECURRENT_MODELS = TEXT_MODELS | {"draw"}
+"""Built-in models with recurrent layers."""
 
 
 @lru_cache(maxsize=1)
@@ -150,6 +159,14 @@ def find_model_data_mismatch(model: str, data: str) -> str | None:
         choice = ", ".join(sorted(TEXT_MODELS))
         return f"the model {model} takes measurements, {data} consists of token ids: choose one of {choice}"
     return None
+
+
+def find_model_task_mismatch(model: str, task: TaskName) -> str | None:
+    """Why this model cannot be trained for this task; None if it can, or if it is not built in."""
+    if model not in MODELS or (model in DENSITY_MODELS) == (task is TaskName.DENSITY):
+        return None
+    choice = sorted(DENSITY_MODELS if task is TaskName.DENSITY else set(MODELS) - DENSITY_MODELS)
+    return f"the model {model} cannot be trained for {task}: choose one of {', '.join(choice)}, or other data"
 
 
 def data_task(data: str) -> TaskName | None:

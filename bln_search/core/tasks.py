@@ -19,12 +19,21 @@ class TaskName(StrEnum):
         MULTI_LABEL: Any number of labels for each example.
         REGRESSION: One or more numbers for each example.
         TOKEN_CLASSIFICATION: One class for each token of a text.
+        LANGUAGE_MODEL: The next token after each token of a text.
+        DENSITY: The probability of the example itself.
     """
 
     CLASSIFICATION = "classification"
     MULTI_LABEL = "multi_label"
     REGRESSION = "regression"
     TOKEN_CLASSIFICATION = "token_classification"  # noqa: S105 - a token of a text
+    LANGUAGE_MODEL = "language_model"
+    DENSITY = "density"
+
+    @property
+    def predicts_tokens(self) -> bool:
+        """Whether there is a prediction for each token of a text."""
+        return self in (TaskName.TOKEN_CLASSIFICATION, TaskName.LANGUAGE_MODEL)
 
 
 class RegressionLoss(StrEnum):
@@ -59,6 +68,8 @@ _DESCRIPTIONS = {
         LossDescription("binary cross-entropy per label", "nats"), "all of whose labels are right"
     ),
     TaskName.TOKEN_CLASSIFICATION: TaskDescription(LossDescription("cross-entropy per token", "nats")),
+    TaskName.LANGUAGE_MODEL: TaskDescription(LossDescription("cross-entropy per token", "nats")),
+    TaskName.DENSITY: TaskDescription(LossDescription("negative log-likelihood", "nats")),
 }
 
 _REGRESSION_LOSSES = {

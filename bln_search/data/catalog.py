@@ -19,7 +19,9 @@ from bln_search.data import (
     imagenet,
     imdb,
     imdb_case,
+    imdb_next_word,
     mnist,
+    mnist_binarized,
     mnist_pair_digits,
     mnist_pairs,
 )
@@ -130,6 +132,17 @@ CATALOG: Mapping[str, CatalogEntry] = {
         decode=mnist.decode_mnist,
         downloads=_MNIST_DOWNLOADS,
     ),
+    "mnist_binarized": CatalogEntry(
+        "mnist_binarized",
+        "the images of mnist with pixels 0 and 1, drawn once",
+        (),
+        mnist.FILES,
+        decode=mnist_binarized.decode_binarized_mnist,
+        downloads=_MNIST_DOWNLOADS,
+        remarks=mnist_binarized.REMARKS,
+        folder="mnist",
+        task=TaskName.DENSITY,
+    ),
     "mnist_pairs": CatalogEntry(
         "mnist_pairs",
         "50,000 + 10,000 pairs of MNIST digits of a hundred classes, 28×56, made from the files of mnist",
@@ -195,6 +208,17 @@ CATALOG: Mapping[str, CatalogEntry] = {
         find_with_length=imdb_case.get_cased_review_source,
         folder="imdb",
         task=TaskName.TOKEN_CLASSIFICATION,
+    ),
+    "imdb_next_word": CatalogEntry(
+        "imdb_next_word",
+        "the reviews of imdb with the word after each of their last 80 words, of the 2,000 most frequent words",
+        imdb_next_word.CLASSES,
+        downloads=_IMDB_DOWNLOADS,
+        find=imdb_next_word.get_next_word_source,
+        remarks=imdb_next_word.REMARKS,
+        find_with_length=imdb_next_word.get_next_word_source,
+        folder="imdb",
+        task=TaskName.LANGUAGE_MODEL,
     ),
 }
 

@@ -15,7 +15,8 @@ def find_label_problem(labels: object, inputs: NDArray[Any], task: TaskName, cla
 
     Args:
         labels: classes (n,) int64; for `multi_label` 0 or 1 of each label, (n, labels) uint8; for `regression` numbers,
-            (n, numbers) floating point; for `token_classification` the class of each token or -1, (n, tokens) int64.
+            (n, numbers) floating point; for `token_classification` the class of each token or -1, (n, tokens) int64;
+            for `language_model` the next token or -1, (n, tokens) int64; for `density` nothing, (n, 0) int64.
         inputs: of the split, (n, ...).
         task: what the labels are made for.
         classes: number of classes, labels or numbers.
@@ -25,7 +26,9 @@ def find_label_problem(labels: object, inputs: NDArray[Any], task: TaskName, cla
         return _shape_problem(labels, (n, classes), "uint8") or _range_problem(labels, 0, 1, "labels")
     if task is TaskName.REGRESSION:
         return _shape_problem(labels, (n, classes), "floating point") or _finite_problem(labels)
-    if task is TaskName.TOKEN_CLASSIFICATION:
+    if task is TaskName.DENSITY:
+        return _shape_problem(labels, (n, 0), "int64")
+    if task.predicts_tokens:
         problem = _shape_problem(labels, inputs.shape, "int64")
         return problem or _range_problem(labels, NO_CLASS, classes - 1, f"{classes} classes")
     return _shape_problem(labels, (n,), "int64") or _range_problem(labels, 0, classes - 1, f"{classes} classes")

@@ -11,6 +11,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.registry import TEXT_LENGTHS
 from bln_search.core.tasks import TaskName
+from bln_search.data import imdb_next_word
 from bln_search.data.prepared import PreparedData
 from bln_search.specs.sections.data import DataSpec
 
@@ -39,8 +40,12 @@ FORMATS = {
     "digits": InputFormat((1, 8, 8), 10),
     "imagenet": InputFormat((3, 224, 224), 1000),
     "imdb": InputFormat((TEXT_LENGTHS["imdb"],), 2, 20_003),
+    "imdb_next_word": InputFormat(
+        (TEXT_LENGTHS["imdb_next_word"],), imdb_next_word.OUTPUTS, imdb_next_word.OUTPUTS, TaskName.LANGUAGE_MODEL
+    ),
     "imdb_case": InputFormat((TEXT_LENGTHS["imdb_case"],), 3, 20_003, TaskName.TOKEN_CLASSIFICATION),
     "mnist": InputFormat((1, 28, 28), 10),
+    "mnist_binarized": InputFormat((1, 28, 28), 0, task=TaskName.DENSITY),
     "mnist_pair_digits": InputFormat((1, 28, 56), 10, task=TaskName.MULTI_LABEL),
     "mnist_pairs": InputFormat((1, 28, 56), 100),
 }
@@ -50,7 +55,7 @@ FORMATS = {
 def make_synthetic_data(spec: DataSpec, examples: int, device: torch.device | str = "cpu") -> PreparedData:
     """Return random inputs and targets; all splits have the same `examples` examples.
 
-    Measurements are standard normal; token ids are uniform, so no text has padding.
+    Measurements are standard normal, those of a density 0 or 1; token ids are uniform, so no text has padding.
 
     Args:
         spec: names the data set.
@@ -68,7 +73,9 @@ def make_synthetic_data(spec: DataSpec, examples: int, device: torch.device | st
     known = FORMATS[spec.name]
     generator = torch.Generator().manual_seed(0)
     targets = _random_targets(known, examples, generator)
-    if known.vocabulary is None:
+    if known.task is TaskName.DENSITY:
+        inputs = torch.randint(0, 2, (examples, *known.shape), generator=generator).float()
+    elif known.vocabulary is None:
         inputs = torch.randn(examples, *known.shape, generator=generator)
     else:
         inputs = torch.randint(1, known.vocabulary, (examples, *known.shape), generator=generator)
@@ -84,5 +91,7 @@ def _random_targets(known: InputFormat, examples: int, generator: torch.Generato
         return torch.randn(examples, known.outputs, generator=generator)
     if known.task is TaskName.MULTI_LABEL:
         return torch.randint(0, 2, (examples, known.outputs), generator=generator, dtype=torch.uint8)
-    shape = (examples, *known.shape) if known.task is TaskName.TOKEN_CLASSIFICATION else (examples,)
+    if known.task is TaskName.DENSITY:
+        return torch.zeros(examples, 0, dtype=torch.int64)
+    shape = (examples, *known.shape) if known.task.predicts_tokens else (examples,)
     return torch.randint(0, known.outputs, shape, generator=generator)

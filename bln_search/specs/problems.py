@@ -14,18 +14,20 @@ from bln_search.core.errors import SpecError
 from bln_search.core.method import Method
 from bln_search.core.registry import (
     DATA_SETS,
+    RECURRENT_MODELS,
     TEXT_DATA_SETS,
     TEXT_LENGTHS,
-    TEXT_MODELS,
     find_corruption_problem,
     find_data_set_problem,
     find_model_data_mismatch,
     find_model_problem,
+    find_model_task_mismatch,
     task_problem,
 )
 from bln_search.core.tasks import TaskName
 from bln_search.specs.known_keys import format_unknown_key_advice
 from bln_search.specs.pydantic_messages import translate_pydantic_error
+from bln_search.specs.sections.data import Standardization
 from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.split_sizes import iter_oversized_batches
 from bln_search.specs.study import StudySpec
@@ -71,14 +73,18 @@ def problems_from_pydantic_errors(
 
 def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
     """Unknown data set, model, model option or corruption; a model or conditions that do not suit the data set."""
+    task = study.resolved_task.name
+    task_message = task_problem(task, study.data.name)
     options = set(study.model.model_dump(exclude={"name"}, exclude_none=True))
     message_by_location: dict[tuple[int | str, ...], str | None] = {
         ("data", "name"): find_data_set_problem(study.data.name),
-        ("task",): task_problem(study.resolved_task.name, study.data.name),
+        ("data", "standardization"): None if task_message else _find_standardization_problem(study),
+        ("task",): task_message,
         ("probes",): _find_classification_only_problem(study, study.probes),
         ("layers",): _find_classification_only_problem(study, study.layers),
         ("model", "name"): find_model_problem(study.model.name, options)
-        or find_model_data_mismatch(study.model.name, study.data.name),
+        or find_model_data_mismatch(study.model.name, study.data.name)
+        or (None if task_message else find_model_task_mismatch(study.model.name, task)),
     }
     conditions = ("evaluation", "conditions")
     if study.evaluation.conditions and study.data.name in TEXT_DATA_SETS:
@@ -88,7 +94,7 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
     message_by_location["evaluation", "lengths"] = _find_text_lengths_problem(study)
     for position, arm in enumerate(study.arms):
         message_by_location["arms", position, "method"] = _find_weight_statistics_problem(arm.method, study.model)
-        if arm.from_weights and study.model.name in TEXT_MODELS:
+        if arm.from_weights and study.model.name in RECURRENT_MODELS:
             message_by_location["arms", position, "from_weights"] = (
                 "mean and variance cannot be propagated through a recurrent network: remove it"
             )
@@ -99,6 +105,13 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
             ("external",): "results of your own networks are submitted with `bln-search submit-results`, not in a study"
         }
     return [Problem(location, message) for location, message in message_by_location.items() if message]
+
+
+def _find_standardization_problem(study: StudySpec) -> str | None:
+    """Standardized images of a density, whose network gives the probabilities of pixels 0 and 1."""
+    if study.resolved_task.name is not TaskName.DENSITY or study.data.standardization is Standardization.NONE:
+        return None
+    return f"a density is that of pixels from 0 to 1, not of {study.data.standardization} standardization: choose none"
 
 
 def _find_classification_only_problem(study: StudySpec, section: object) -> str | None:
@@ -113,12 +126,12 @@ def _find_weight_statistics_problem(method: Method, model: ModelSpec) -> str | N
     """A method whose statistics come from weights, in a built-in model without the weights that it needs."""
     if not method.computes_statistics_from_weights:
         return None
-    if model.name in TEXT_MODELS and method is Method.WN:
+    if model.name in RECURRENT_MODELS and method is Method.WN:
         advice = "set model.normalize to cells, or choose bn, ln, bln, mbn, brn or none"
         return (
             None if model.normalize == "cells" else f"wn needs weights in front of each normalization layer: {advice}"
         )
-    if model.name in TEXT_MODELS:
+    if model.name in RECURRENT_MODELS:
         return (
             f"{method} cannot be propagated through a recurrent network: choose wn with normalize: cells, or bn, ln, "
             "bln, mbn, brn or none"

@@ -17,7 +17,9 @@ EXAMPLES = {
     "imagenet": {Split.TRAIN: 1_281_167, Split.TEST: 50_000},
     "imdb": {Split.TRAIN: 25_000, Split.TEST: 25_000},
     "imdb_case": {Split.TRAIN: 25_000, Split.TEST: 25_000},
+    "imdb_next_word": {Split.TRAIN: 25_000, Split.TEST: 25_000},
     "mnist": {Split.TRAIN: 60_000, Split.TEST: 10_000},
+    "mnist_binarized": {Split.TRAIN: 60_000, Split.TEST: 10_000},
     "mnist_pair_digits": {Split.TRAIN: 50_000, Split.TEST: 10_000},
     "mnist_pairs": {Split.TRAIN: 50_000, Split.TEST: 10_000},
 }

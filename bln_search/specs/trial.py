@@ -11,7 +11,6 @@ from bln_search.core.blend import PopulationWeight, blended_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
-from bln_search.core.tasks import TaskName
 from bln_search.specs.pydantic_messages import translate_pydantic_error
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
@@ -77,7 +76,7 @@ class TrialSpec(SpecSection):
     def model_options(self) -> dict[str, Any]:
         """The options of the model for the method of this trial."""
         options = self.model.model_dump(mode="json", exclude={"name"}, exclude_none=True)
-        if self.resolved_task.name is TaskName.TOKEN_CLASSIFICATION:
+        if self.resolved_task.name.predicts_tokens:
             options["per_token"] = True
         if self.model.output_norm is not None:
             options["output_norm"] = self.arm.method in self.model.output_norm

@@ -40,7 +40,7 @@ def token_cross_entropy(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tenso
     if outputs.ndim != 3 or outputs.shape[:2] != targets.shape:
         raise DataError(
             f"the network gives outputs of shape {tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}: "
-            "token_classification takes logits of shape (texts, tokens, classes)"
+            "predictions of tokens are logits of shape (texts, tokens, classes)"
         )
     losses = F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), ignore_index=NO_CLASS, reduction="none")
     counts = (targets != NO_CLASS).sum(1).clamp(min=1)

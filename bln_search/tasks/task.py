@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from bln_search.core.tasks import RegressionLoss, TaskDescription, TaskName
 from bln_search.specs.sections.task import TaskSpec
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
+from bln_search.tasks.density import negative_log_likelihood
 from bln_search.tasks.elementwise import absolute_errors, squared_errors
 from bln_search.tasks.labels import multi_label_cross_entropy, token_cross_entropy
 from bln_search.tasks.score import Score
@@ -84,6 +85,8 @@ def _without_correctness(losses: Tensor) -> tuple[Tensor, Tensor]:
 _SCORES: Mapping[TaskName, Score] = {
     TaskName.MULTI_LABEL: multi_label_cross_entropy,
     TaskName.TOKEN_CLASSIFICATION: token_cross_entropy,
+    TaskName.LANGUAGE_MODEL: token_cross_entropy,
+    TaskName.DENSITY: negative_log_likelihood,
 }
 
 _REGRESSION_SCORES: Mapping[RegressionLoss, Score] = {

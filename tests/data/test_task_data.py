@@ -12,14 +12,15 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.registry import DATA_SETS, data_task
 from bln_search.core.tasks import NO_CLASS, TaskName
-from bln_search.data import imdb_case, load_data_set
+from bln_search.data import imdb_case, imdb_next_word, load_data_set
 from bln_search.data.catalog import CATALOG
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import get_review_source
+from bln_search.data.mnist_binarized import draw_pixels
 from bln_search.data.mnist_pair_digits import digit_labels
 from bln_search.data.prepared import fit_target_standardization, prepare_data_set
 from bln_search.data.synthetic import FORMATS, make_synthetic_data
-from bln_search.data.texts import PADDING, START, split_words, tokenize
+from bln_search.data.texts import PADDING, START, UNKNOWN, split_words, tokenize
 from bln_search.specs import DataSpec
 from tests.data.reviews import make_reviews, write_lines
 
@@ -32,15 +33,13 @@ def test_catalogue_and_registry_name_the_same_tasks():
     assert data_task("of a plugin") is None
 
 
-@pytest.mark.parametrize("name", ["diabetes", "imdb_case", "mnist_pair_digits"])
+@pytest.mark.parametrize("name", ["diabetes", "imdb_case", "imdb_next_word", "mnist_binarized", "mnist_pair_digits"])
 def test_random_data_have_the_targets_of_the_task(name):
     data = make_synthetic_data(DataSpec(name=name), 6)
     targets = data.splits[Split.TRAIN][1].numpy()
     labels = {
         TaskName.REGRESSION: targets.astype(np.float64),
-        TaskName.MULTI_LABEL: targets,
-        TaskName.TOKEN_CLASSIFICATION: targets,
-    }[data.task]
+    }.get(data.task, targets)
     inputs = data.splits[Split.TRAIN][0].numpy()
     inputs = inputs.astype(np.uint16) if data.vocabulary else inputs
     classes = tuple(map(str, range(FORMATS[name].outputs)))
@@ -98,6 +97,41 @@ def test_case_of_words_and_token_ids_of_imdb(tmp_path):
     assert [1, 2, 0, 1, 0] in cases
 
 
+def test_next_words_are_the_words_that_follow(tmp_path):
+    reviews = make_reviews()
+    write_lines(tmp_path, reviews)
+    data = imdb_next_word.get_next_word_source([tmp_path], length=5).decode()
+    data.check()
+    inputs, labels = data.train_inputs, data.train_labels
+    is_word = inputs[:, 1:] >= UNKNOWN
+    np.testing.assert_array_equal(labels[:, :-1], np.where(is_word, inputs[:, 1:].astype(np.int64), NO_CLASS))
+    longer = get_review_source([tmp_path]).decode()
+    known = longer.train_inputs[:, -6:]  # of a larger vocabulary, in which the words of these few reviews are all
+    np.testing.assert_array_equal(inputs, known[:, :-1])
+    np.testing.assert_array_equal(labels[:, -1], known[:, -1])
+
+
+def test_pixels_are_drawn_with_the_probability_of_their_value():
+    values = np.repeat(np.array([0, 51, 204, 255], np.uint8), 20_000).reshape(4, 20_000)
+    drawn = draw_pixels(values, seed=0)
+    assert set(np.unique(drawn)) == {0, 1}
+    assert (drawn[0] == 0).all()
+    assert (drawn[3] == 1).all()
+    np.testing.assert_allclose(drawn[1:3].mean(1), [0.2, 0.8], atol=0.01)
+    np.testing.assert_array_equal(drawn, draw_pixels(values, seed=0))
+
+
+def test_binarized_images_are_those_of_mnist(real_data):
+    binarized, digits = (load_data_set(name, real_data) for name in ("mnist_binarized", "mnist"))
+    binarized.check()
+    assert binarized.train_labels.shape == (60_000, 0)
+    for split in ("train", "test"):
+        drawn, values = getattr(binarized, f"{split}_inputs"), getattr(digits, f"{split}_inputs")
+        assert drawn.mean() == pytest.approx(values.mean() / 255, abs=1e-3)
+        assert not drawn[values == 0].any()
+        assert drawn[values == 255].all()
+
+
 def test_words_keep_their_number_in_lower_case():
     for text, _ in make_reviews()["train"]:
         assert [word.lower() for word in split_words(text)] == tokenize(text)
@@ -117,6 +151,8 @@ def test_words_keep_their_number_in_lower_case():
         (TaskName.TOKEN_CLASSIFICATION, np.full((4, 3), 2), "go from 2 to 2"),
         (TaskName.TOKEN_CLASSIFICATION, np.full((4, 3), -2), "go from -2 to -2"),
         (TaskName.TOKEN_CLASSIFICATION, None, "NoneType"),
+        (TaskName.DENSITY, np.zeros((4, 1), np.int64), r"int64 of shape \(4, 0\)"),
+        (TaskName.LANGUAGE_MODEL, np.full((4, 3), 2), "go from 2 to 2"),
     ],
 )
 def test_wrong_labels_are_named(task, labels, message):

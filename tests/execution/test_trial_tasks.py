@@ -40,15 +40,26 @@ data: {name: mnist_pair_digits, validation: 0.1, fraction: 0.002}
 model: {name: mlp, widths: [8]}
 arms: [{method: bn}]
 """,
+    TaskName.LANGUAGE_MODEL: """
+data: {name: imdb_next_word, validation: 20}
+model: {name: gru, widths: [6, 5], embedding: 7, dense: 4, normalize: cells}
+arms: [{method: bn}]
+""",
+    TaskName.DENSITY: """
+data: {name: mnist_binarized, validation: 0.1, fraction: 0.002, standardization: none}
+model: {name: draw, widths: [6, 5], glimpses: 3, latent: 4, normalize: cells}
+arms: [{method: bln}]
+""",
 }
 
 
 @pytest.fixture(params=STUDIES, ids=str)
 def trained(request, tmp_path):
     """A trial of a task with its environment and messages."""
-    if request.param is TaskName.TOKEN_CLASSIFICATION:
+    if request.param.predicts_tokens:
         write_lines(tmp_path / "imdb", make_reviews())
-    data = request.getfixturevalue("real_data") if request.param is TaskName.MULTI_LABEL else tmp_path
+    needs_files = request.param in (TaskName.MULTI_LABEL, TaskName.DENSITY)
+    data = request.getfixturevalue("real_data") if needs_files else tmp_path
     study = parse_study(f"name: tasks\nseeds: [3]\ntraining: {{epochs: 2, batch_size: 8}}\n{STUDIES[request.param]}")
     (trial,) = list_planned_trial_specs(study)
     environment = ExecutionEnvironment(data, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))

@@ -9,6 +9,7 @@ from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
 REGRESSION = MINIMAL_STUDY.replace("digits", "diabetes")
+DENSITY = MINIMAL_STUDY.replace("digits", "mnist_binarized, standardization: none").replace("mlp", "draw")
 TOKENS = MINIMAL_STUDY.replace("digits", "imdb_case").replace("mlp", "gru")
 
 
@@ -18,6 +19,8 @@ def test_a_study_has_the_task_of_its_data():
         REGRESSION: (TaskName.REGRESSION, "variances of the training targets"),
         TOKENS: (TaskName.TOKEN_CLASSIFICATION, "nats"),
         MINIMAL_STUDY.replace("digits", "mnist_pair_digits"): (TaskName.MULTI_LABEL, "nats"),
+        TOKENS.replace("imdb_case", "imdb_next_word"): (TaskName.LANGUAGE_MODEL, "nats"),
+        DENSITY: (TaskName.DENSITY, "nats"),
     }
     studies = {text: parse_study(text) for text in expected}
     assert {
@@ -57,6 +60,12 @@ def test_a_network_with_an_output_for_each_token_is_asked_for():
         (REGRESSION + "probes: {reshuffles: 3}\n", "probes"),
         (REGRESSION + "layers: {}\n", "layers"),
         (TOKENS.replace("gru", "mlp"), "model.name"),
+        (DENSITY.replace("draw", "mlp"), "model.name"),
+        (DENSITY.replace("standardization: none", "standardization: channel"), "data.standardization"),
+        (MINIMAL_STUDY.replace("mlp", "draw"), "model.name"),
+        (MINIMAL_STUDY + "task: {name: density}\n", "task"),
+        (DENSITY.replace("name: draw", "name: draw, normalize: layers"), "model"),
+        (DENSITY.replace("name: draw", "name: draw, embedding: 3"), "model.name"),
     ],
 )
 def test_what_does_not_fit_is_one_problem(text, location):

@@ -77,6 +77,13 @@ def cases():
             tokens,
             token_example,
         ),
+        "language_model": (task_of(TaskName.LANGUAGE_MODEL), per_token, tokens, token_example),
+        "density": (
+            task_of(TaskName.DENSITY),
+            random_outputs(N, 1),
+            np.zeros((N, 0), np.int64),
+            lambda output, _target: (output[0], False),
+        ),
     }
 
 
@@ -127,6 +134,9 @@ def test_tokens_without_a_class_do_not_matter():
         (TaskName.MULTI_LABEL, random_outputs(N, 2), torch.zeros(N, 3)),
         (TaskName.TOKEN_CLASSIFICATION, random_outputs(N, 2), torch.zeros(N, dtype=torch.int64)),
         (TaskName.TOKEN_CLASSIFICATION, random_outputs(N, 4, 2), torch.zeros(N, 5, dtype=torch.int64)),
+        (TaskName.LANGUAGE_MODEL, random_outputs(N, 4, 2), torch.zeros(N, 5, dtype=torch.int64)),
+        (TaskName.DENSITY, random_outputs(N), torch.zeros(N, 0, dtype=torch.int64)),
+        (TaskName.DENSITY, random_outputs(N, 2), torch.zeros(N, 0, dtype=torch.int64)),
         (TaskName.CLASSIFICATION, random_outputs(N), torch.zeros(N, dtype=torch.int64)),
     ],
 )

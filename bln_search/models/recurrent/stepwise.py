@@ -65,7 +65,7 @@ class StepwiseLayer(RecurrentLayer):
         mask = self.draw_recurrent_dropout_mask(x)
         input_parts = self.project_inputs(self.apply_input_dropout(x)).unbind(1)
         present_by_step = [None] * len(input_parts) if present is None else present.unbind(1)
-        state = (x.new_zeros(x.shape[0], self.units),) * self.num_states
+        state = self.initial_state(x)
         hidden_states: list[Tensor] = []
         for time_step, input_part in zip(
             map(TimeStep, range(len(input_parts)), present_by_step), input_parts, strict=True
@@ -77,8 +77,22 @@ class StepwiseLayer(RecurrentLayer):
             hidden_states.append(state[0])
         return torch.stack(hidden_states, 1)
 
+    def initial_state(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return the state before the first step, for the examples of `x` (N, ...)."""
+        return (x.new_zeros(x.shape[0], self.units),) * self.num_states
+
+    def advance(self, x: Tensor, state: tuple[Tensor, ...], time_step: TimeStep) -> tuple[Tensor, ...]:
+        """Return the state after one step, for a network whose inputs depend on earlier states.
+
+        Args:
+            x: inputs of this step, (N, inputs).
+            state: after the previous step.
+            time_step: the step.
+        """
+        return self.step(self.project_inputs(x), F.linear(state[0], self.weight_hidden), state, time_step)
+
     def project_inputs(self, x: Tensor) -> Tensor:
-        """Return W_x x_t + b of every step, (N, T, num_gates·units)."""
+        """Return W_x x_t + b, (..., num_gates·units), for inputs (..., inputs)."""
         return F.linear(x, self.weight_input, self.bias)
 
 

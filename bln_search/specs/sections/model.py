@@ -27,13 +27,16 @@ class ModelSpec(SpecSection):
         dropout: Dropout rate of the inputs of recurrent layers; by default 0.2.
         recurrent_dropout: Dropout rate of the hidden states of recurrent layers; by default 0.2.
         normalize: Normalization after the recurrent `layers` and the dense one; inside the recurrent `cells` at every
-            time step; of the `cell_output` of an lstm only, at every time step; or `cells_and_layers`; by default
-            `layers`.
+            time step; of the `cell_output` of an lstm only, at every time step; or `cells_and_layers`. For draw
+            `cell_output` or `cells`, by default `cell_output`; for the others by default `layers`.
         gain: Initial value of γ inside cells; by default 1.
         longer_sequences: Time steps after those of the training data, inside cells with statistics of each time step:
             `refuse` them, or use the population values of the `last_time_step`; by default `refuse`.
         mask_padding: Skip the padding of texts inside cells: the state stays as it is, and statistics are of the other
             examples of the mini-batch; by default `false`.
+        glimpses: Steps of draw; by default 64.
+        latent: Latent variables of each step of draw; by default 100.
+        attention: Whether draw reads and writes patches instead of whole images; by default true.
         dense_norms: Normalization of the two hidden dense layers of a vgg16, which the MBN paper's network lacks; by
             default true.
     """
@@ -53,9 +56,12 @@ class ModelSpec(SpecSection):
             "longer_sequences",
             "mask_padding",
             "dense_norms",
+            "glimpses",
+            "latent",
+            "attention",
         }
     )
-    takes_booleans = frozenset({"dense_norms", "mask_padding"})
+    takes_booleans = frozenset({"attention", "dense_norms", "mask_padding"})
 
     name: str = Field(min_length=1, max_length=64)
     widths: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = Field(default=None, min_length=1, max_length=32)
@@ -72,6 +78,9 @@ class ModelSpec(SpecSection):
     longer_sequences: Literal["refuse", "last_time_step"] | None = None
     mask_padding: bool | None = None
     dense_norms: bool | None = None
+    glimpses: Annotated[int, Field(ge=1, le=1_024)] | None = None
+    latent: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    attention: bool | None = None
 
     @field_validator("output_norm")
     @classmethod
@@ -88,6 +97,10 @@ class ModelSpec(SpecSection):
                 )
         if self.mask_padding and self.normalize not in ("cells", "cell_output"):
             raise ValueError("mask_padding needs normalization inside cells alone: set normalize: cells or cell_output")
+        if self.name == "draw" and self.normalize in ("layers", "cells_and_layers"):
+            raise ValueError(
+                f"draw has no layers for normalize: {self.normalize}: set normalize to cells or cell_output"
+            )
         if self.normalize == "cell_output" and self.name in ("gru", "rnn"):
             raise ValueError(f"only an lstm has an output of its cell, not {self.name}: set normalize: cells")
         return self
@@ -95,7 +108,7 @@ class ModelSpec(SpecSection):
     @property
     def normalizes_inside_recurrent_cells(self) -> bool:
         """Whether there is normalization inside recurrent cells, at every time step."""
-        return self.normalize in ("cells", "cell_output", "cells_and_layers")
+        return self.name == "draw" or self.normalize in ("cells", "cell_output", "cells_and_layers")
 
     @property
     def largest_specified_width(self) -> int:

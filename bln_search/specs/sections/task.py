@@ -13,7 +13,8 @@ class TaskSpec(SpecSection):
     """What the networks predict.
 
     Attributes:
-        name: `classification`, `multi_label`, `regression` or `token_classification`.
+        name: `classification`, `multi_label`, `regression`, `token_classification`, `language_model` or
+            `density`.
         loss: Loss of a regression: `squared_error` or `absolute_error`; by default `squared_error`.
     """
 

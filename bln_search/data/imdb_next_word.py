@@ -1,0 +1,67 @@
+"""IMDB reviews with the word after each word: a language model. It is not a published data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.core.tasks import NO_CLASS, TaskName
+from bln_search.data.dataset import DataSet
+from bln_search.data.imdb import LENGTH, ReviewSource, get_review_source
+from bln_search.data.reviews import SPLITS, Reviews
+from bln_search.data.texts import FIRST_WORD, PADDING, START, build_vocabulary, last_token_ids, tokenize
+
+WORDS = 2_000
+"""Number of words of the vocabulary, the most frequent ones of the training reviews."""
+
+OUTPUTS = WORDS + FIRST_WORD
+CLASSES = tuple(str(token_id) for token_id in range(OUTPUTS))
+REMARKS = ("next words of IMDB reviews, not a published data set: its figures compare with no publication",)
+
+
+@dataclass(frozen=True)
+class NextWordSource(ReviewSource):
+    """The files of the reviews, for a language model."""
+
+    def decode(self) -> DataSet:
+        """Return the data set; inputs and labels (n, length)."""
+        return decode_reviews(self.files.read_reviews(), self.length)
+
+
+def get_next_word_source(folders: Sequence[Path], length: int = LENGTH) -> NextWordSource:
+    """Return the reviews in the first of `folders` that holds them.
+
+    Raises:
+        DataUnavailableError: no folder holds the reviews.
+    """
+    return NextWordSource(get_review_source(folders).files, length)
+
+
+def decode_reviews(reviews: Reviews, length: int) -> DataSet:
+    """Return `length` token ids of each review with the token after each, in a fixed random order."""
+    texts = {split: [tokenize(text) for text, _ in reviews[split]] for split in SPLITS}
+    vocabulary = build_vocabulary(texts["train"], WORDS)
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for seed, split in enumerate(SPLITS):
+        order = np.random.default_rng(seed).permutation(len(texts[split]))
+        token_ids = np.stack([last_token_ids(texts[split][index], vocabulary, length + 1) for index in order])
+        arrays[f"{split}_inputs"] = token_ids[:, :-1]
+        arrays[f"{split}_labels"] = next_tokens(token_ids)
+    return DataSet(
+        name="imdb_next_word",
+        classes=CLASSES,
+        vocabulary=OUTPUTS,
+        remarks=REMARKS,
+        task=TaskName.LANGUAGE_MODEL,
+        **arrays,  # type: ignore[arg-type]
+    )
+
+
+def next_tokens(token_ids: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """Return the token after each of the tokens but the last, (n, length); NO_CLASS where it is START or padding."""
+    following = token_ids[:, 1:].astype(np.int64)
+    return np.where((following == START) | (following == PADDING), NO_CLASS, following)
