@@ -57,6 +57,7 @@ def get_template_environment() -> Environment:
         "signed": format_signed_interval,
         "signed_number": format_signed,
         "duration": labels.format_duration,
+        "minus_signs": labels.minus_signs,
         "bytes": labels.format_bytes,
         "switches": labels.switch_labels,
         "parameters": format_encoded_point,

@@ -102,6 +102,21 @@ def test_durations_have_two_units(seconds, expected):
     assert labels.format_duration(seconds) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("-0.030 ± 0.015 •", "−0.030 ± 0.015 •"),
+        ("[-0.2, -0.1]", "[−0.2, −0.1]"),
+        ("TT--", "TT--"),
+        ("fog-2", "fog-2"),
+        ("1e-05", "1e-05"),
+        ("–", "–"),
+    ],
+)
+def test_negative_numbers_have_a_minus_sign(text, expected):
+    assert labels.minus_signs(text) == expected
+
+
 def test_label_of_a_configuration_names_its_switches():
     assert [letter for letter, _, _ in labels.switch_labels(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
 
