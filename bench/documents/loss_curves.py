@@ -1,11 +1,13 @@
 """Loss by epoch in the LN paper's experiments with other tasks than classification.
 
 `python -m bench.documents.loss_curves --save` reads finished studies from a ledger; `--write` writes tables and charts
-into docs/ln_draw.md, from bench/results.
+into docs/ln_draw.md and docs/ln_attentive_reader.md, from bench/results.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,58 +17,67 @@ from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
 from bench.documents.curves import values_by_epoch
-from bench.documents.curves_command import COLOURS, add_mean_line, read_epochs, run_curves_command
+from bench.documents.curves_command import COLOURS, MAX_CURVES, add_mean_line, run_curves_command
 from bench.documents.experiments import finished_study
 from bench.support.reporting import read_result
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.sections.arm import ArmSpec
+from bln_search.specs.sections.space import format_point
 from bln_search.storage.ledger import Ledger
 
 _DOCS = Path(__file__).parents[2] / "docs"
-PAGES = {_DOCS / "ln_draw.md": ("draw_mnist_small", "draw_mnist_small_cells")}
+PAGES = {
+    _DOCS / "ln_draw.md": ("draw_mnist_small", "draw_mnist_small_cells"),
+    _DOCS / "ln_attentive_reader.md": ("imdb_cloze_small",),
+}
 """Pages that show the studies."""
 
 STUDIES = tuple(name for studies in PAGES.values() for name in studies)
 LOSSES = {"training_loss": "training loss", "validation_loss": "validation loss"}
+_DASHES = ("solid", "dot")  # of the points of an arm
 _LISTED_EPOCHS = (1, 2, 5, 10, 20)
 
 
 def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
-    """Return losses by epoch, seconds and test losses of every arm; None for an unfinished study."""
+    """Return losses by epoch, seconds and test losses of every arm at every point; None for an unfinished study."""
     study = finished_study(ledger, name)
     if study is None:
         return None
-    by_arm = read_epochs(ledger, study.id)
     board = ledger.results.rank_study(study.id, study.spec, on=Split.VALIDATION)
-    return {
-        "study": name,
-        "spec": study.spec.model_dump(mode="json"),
-        "loss": study.spec.loss_description.text,
-        "arms": {
-            arm.label: {
-                **{loss: _values_by_epoch(by_arm[arm.label], loss) for loss in LOSSES},
-                "training_seconds": [run[-1]["seconds"] for run in by_arm[arm.label]],
-                "rows": [_describe_row(row) for row in board.rows if row.arm == arm.label and row.rank],
-                "usual": _describe_row(_find_usual_row(board, arm)),
-            }
-            for arm in study.spec.arms
-        },
-    }
+    arm_by_label = {arm.label: arm for arm in study.spec.arms}
+    arms = {}
+    for (label, point), runs in _read_runs(ledger, study.id).items():
+        rows = [row for row in board.rows if (row.arm, row.point) == (label, point) and row.rank]
+        arms[" ".join(part for part in (label, format_point(json.loads(point or "{}"))) if part)] = {
+            "arm": label,
+            **{loss: _values_by_epoch(runs, loss) for loss in LOSSES},
+            "training_seconds": [sum(epoch["seconds"] for epoch in run) for run in runs],
+            "rows": [_describe_row(row) for row in rows],
+            "usual": _describe_row(_find_usual_row(rows, arm_by_label[label])),
+        }
+    spec, loss = study.spec.model_dump(mode="json"), study.spec.loss_description.text
+    return {"study": name, "spec": spec, "loss": loss, "arms": arms}
+
+
+def _read_runs(ledger: Ledger, study_id: int) -> dict[tuple[str, str], list[list[dict[str, Any]]]]:
+    """Return the epochs of every seed, by arm and point."""
+    runs: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
+    for curve in ledger.listing.list_charted_learning_curves(study_id, MAX_CURVES):
+        runs.setdefault((curve.trial.arm, curve.trial.point_json), []).append(curve.epochs)
+    return runs
 
 
 def _values_by_epoch(runs: Sequence[Sequence[Mapping[str, Any]]], key: str) -> list[dict[str, Any]]:
     return values_by_epoch([[epoch[key] for epoch in epochs] for epochs in runs])
 
 
-def _find_usual_row(board: Leaderboard, arm: ArmSpec) -> LeaderboardRow:
+def _find_usual_row(rows: Sequence[LeaderboardRow], arm: ArmSpec) -> LeaderboardRow:
     """Return the row of the configuration that selects checkpoints, with moving averages where it has a population."""
     configuration = arm.checkpoint_selection_configuration
     estimate = PopulationEstimate.MOVING if configuration.uses_population else None
-    return next(
-        row for row in board.rows if (row.arm, row.configuration, row.estimate) == (arm.label, configuration, estimate)
-    )
+    return next(row for row in rows if (row.configuration, row.estimate) == (configuration, estimate))
 
 
 def _describe_row(row: LeaderboardRow) -> dict[str, Any]:
@@ -136,8 +147,12 @@ def loss_chart(saved: Mapping[str, Any]) -> go.Figure:
     """Return a chart of the losses by epoch, with a line for each seed: validation left, training right."""
     chart = make_subplots(1, 2, horizontal_spacing=0.1)
     for column, (loss, title) in enumerate(reversed(LOSSES.items()), start=1):
-        for arm, measured in saved["arms"].items():
-            add_mean_line(chart, column, measured[loss], arm, colour=COLOURS[arm], dash="solid")
+        drawn: Counter[str] = Counter()
+        for label, measured in saved["arms"].items():
+            arm = measured["arm"]
+            dash = _DASHES[drawn[arm] % len(_DASHES)]
+            drawn[arm] += 1
+            add_mean_line(chart, column, measured[loss], label, colour=COLOURS[arm], dash=dash)
             for seed in zip(*(epoch["seeds"] for epoch in measured[loss]), strict=True):
                 epochs = [epoch["epoch"] for epoch in measured[loss]]
                 style = {"color": COLOURS[arm], "width": 0.7}
