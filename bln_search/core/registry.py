@@ -35,6 +35,7 @@ MODELS: dict[str, frozenset[str]] = {
     "resnet50": frozenset(),
     "resnet56": frozenset({"widths"}),
     "rnn": _RECURRENT,
+    "skip_thoughts": frozenset({"widths", "embedding", "gain"}),
     "vgg16": frozenset({"dense_norms"}),
 }
 """Built-in models with their options."""
@@ -44,7 +45,7 @@ OPTIONS_OF_TASKS = frozenset({"per_token"})
 
 DATA_SETS = (
     *("cifar10", "cifar100", "diabetes", "digits", "imagenet", "imdb", "imdb_case", "imdb_cloze"),
-    *("imdb_next_word",),
+    *("imdb_next_word", "imdb_sentences"),
     *("mnist", "mnist_binarized", "mnist_pair_digits", "mnist_pairs"),
 )
 """Built-in data sets."""
@@ -63,7 +64,7 @@ CORRUPTIONS = (
 )
 """Built-in corruptions of images."""
 
-TEXT_LENGTHS = {"imdb": 80, "imdb_case": 80, "imdb_cloze": 96, "imdb_next_word": 80}
+TEXT_LENGTHS = {"imdb": 80, "imdb_case": 80, "imdb_cloze": 96, "imdb_next_word": 80, "imdb_sentences": 48}
 """Built-in data sets of token ids, with the number of token ids of an input."""
 
 TEXT_DATA_SETS = frozenset(TEXT_LENGTHS)
@@ -73,9 +74,13 @@ _TASKS = {
     "diabetes": TaskName.REGRESSION,
     "imdb_case": TaskName.TOKEN_CLASSIFICATION,
     "imdb_next_word": TaskName.LANGUAGE_MODEL,
+    "imdb_sentences": TaskName.LANGUAGE_MODEL,
     "mnist_binarized": TaskName.DENSITY,
     "mnist_pair_digits": TaskName.MULTI_LABEL,
 }
+
+_DATA_OF_MODELS = {"attentive_reader": "imdb_cloze", "skip_thoughts": "imdb_sentences"}
+"""Built-in models for one built-in data set only."""
 
 LAZY_DATA_SETS = frozenset({"imagenet"})
 """Built-in data sets whose images are decoded one mini-batch at a time."""
@@ -89,10 +94,10 @@ DENSITY_MODELS = frozenset({"draw"})
 RECURRENT_MODELS = TEXT_MODELS | {"draw"}
 """Built-in models with recurrent layers."""
 
-MODELS_WITH_NORMS_IN_CELLS = frozenset({"attentive_reader", "draw"})
+MODELS_WITH_NORMS_IN_CELLS = frozenset({"attentive_reader", "draw", "skip_thoughts"})
 """Built-in models whose normalization layers are inside recurrent cells only."""
 
-TEXTS_OF_ONE_LENGTH = frozenset({"imdb_cloze"})
+TEXTS_OF_ONE_LENGTH = frozenset({"imdb_cloze", "imdb_sentences"})
 """Built-in data sets of token ids whose inputs cannot have another length."""
 
 
@@ -166,8 +171,12 @@ def find_model_data_mismatch(model: str, data: str) -> str | None:
     if data in TEXT_DATA_SETS and model in MODELS and model not in TEXT_MODELS:
         choice = ", ".join(sorted(TEXT_MODELS))
         return f"the model {model} takes measurements, {data} consists of token ids: choose one of {choice}"
-    if model == "attentive_reader" and data in DATA_SETS and data != "imdb_cloze":
-        return f"the model {model} answers questions about documents, which {data} does not hold: choose imdb_cloze"
+    if model in MODELS and data in DATA_SETS:
+        expected = _DATA_OF_MODELS.get(model)
+        if expected is not None and expected != data:
+            return f"the model {model} is for the data set {expected} only, not for {data}"
+        if data == "imdb_sentences" and expected is None:
+            return f"the data set {data} is for the model skip_thoughts only, not for {model}"
     return None
 
 

@@ -16,7 +16,7 @@ def find_label_problem(labels: object, inputs: NDArray[Any], task: TaskName, cla
     Args:
         labels: classes (n,) int64; for `multi_label` 0 or 1 of each label, (n, labels) uint8; for `regression` numbers,
             (n, numbers) floating point; for `token_classification` the class of each token or -1, (n, tokens) int64;
-            for `language_model` the next token or -1, (n, tokens) int64; for `density` nothing, (n, 0) int64.
+            for `language_model` the predicted tokens or -1, (n, tokens) int64; for `density` nothing, (n, 0) int64.
         inputs: of the split, (n, ...).
         task: what the labels are made for.
         classes: number of classes, labels or numbers.
@@ -29,7 +29,10 @@ def find_label_problem(labels: object, inputs: NDArray[Any], task: TaskName, cla
     if task is TaskName.DENSITY:
         return _shape_problem(labels, (n, 0), "int64")
     if task.predicts_tokens:
-        problem = _shape_problem(labels, inputs.shape, "int64")
+        shape = inputs.shape
+        if task is TaskName.LANGUAGE_MODEL and isinstance(labels, np.ndarray) and labels.ndim == 2:
+            shape = n, labels.shape[1]
+        problem = _shape_problem(labels, shape, "int64")
         return problem or _range_problem(labels, NO_CLASS, classes - 1, f"{classes} classes")
     return _shape_problem(labels, (n,), "int64") or _range_problem(labels, 0, classes - 1, f"{classes} classes")
 

@@ -11,7 +11,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.registry import TEXT_LENGTHS
 from bln_search.core.tasks import TaskName
-from bln_search.data import imdb_cloze, imdb_next_word
+from bln_search.data import imdb_cloze, imdb_next_word, imdb_sentences
 from bln_search.data.prepared import PreparedData
 from bln_search.specs.sections.data import DataSpec
 
@@ -25,12 +25,19 @@ class InputFormat:
         outputs: number of classes, labels or numbers.
         vocabulary: number of token ids; None where inputs are measurements.
         task: what the targets are made for.
+        tokens: number of predicted tokens, where they are not those of the input.
     """
 
     shape: tuple[int, ...]
     outputs: int
     vocabulary: int | None = None
     task: TaskName = TaskName.CLASSIFICATION
+    tokens: int | None = None
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of predicted tokens."""
+        return self.shape[0] if self.tokens is None else self.tokens
 
 
 FORMATS = {
@@ -45,6 +52,13 @@ FORMATS = {
         (TEXT_LENGTHS["imdb_next_word"],), imdb_next_word.OUTPUTS, imdb_next_word.OUTPUTS, TaskName.LANGUAGE_MODEL
     ),
     "imdb_case": InputFormat((TEXT_LENGTHS["imdb_case"],), 3, 20_003, TaskName.TOKEN_CLASSIFICATION),
+    "imdb_sentences": InputFormat(
+        (TEXT_LENGTHS["imdb_sentences"],),
+        imdb_next_word.OUTPUTS,
+        imdb_next_word.OUTPUTS,
+        TaskName.LANGUAGE_MODEL,
+        2 * imdb_sentences.SENTENCE_LENGTH,
+    ),
     "mnist": InputFormat((1, 28, 28), 10),
     "mnist_binarized": InputFormat((1, 28, 28), 0, task=TaskName.DENSITY),
     "mnist_pair_digits": InputFormat((1, 28, 56), 10, task=TaskName.MULTI_LABEL),
@@ -94,5 +108,5 @@ def _random_targets(known: InputFormat, examples: int, generator: torch.Generato
         return torch.randint(0, 2, (examples, known.outputs), generator=generator, dtype=torch.uint8)
     if known.task is TaskName.DENSITY:
         return torch.zeros(examples, 0, dtype=torch.int64)
-    shape = (examples, *known.shape) if known.task.predicts_tokens else (examples,)
+    shape = (examples, known.num_tokens) if known.task.predicts_tokens else (examples,)
     return torch.randint(0, known.outputs, shape, generator=generator)

@@ -23,6 +23,7 @@ from bln_search.models.mlp import MLP
 from bln_search.models.plain_convolutional import NIN, VGG16
 from bln_search.models.recurrent import RecurrentNetwork
 from bln_search.models.residual import ResNet
+from bln_search.models.skip_thoughts import SkipThoughts
 from bln_search.norms.network.unit_positions import set_unit_positions
 
 NormFactory = Callable[[int], nn.Module]
@@ -44,6 +45,7 @@ MODELS: Mapping[str, Callable[..., nn.Module]] = {
     "resnet50": partial(ImageNetResNet, depth=50),
     "resnet56": partial(ResNet, blocks=9),
     "rnn": partial(RecurrentNetwork, cell="rnn"),
+    "skip_thoughts": SkipThoughts,
     "vgg16": VGG16,
 }
 

@@ -130,7 +130,9 @@ def _find_weight_statistics_problem(method: Method, model: ModelSpec) -> str | N
     if model.name in RECURRENT_MODELS and method is Method.WN:
         advice = "set model.normalize to cells, or choose bn, ln, bln, mbn, brn or none"
         return (
-            None if model.normalize == "cells" else f"wn needs weights in front of each normalization layer: {advice}"
+            None
+            if model.normalizes_products_in_cells
+            else f"wn needs weights in front of each normalization layer: {advice}"
         )
     if model.name in RECURRENT_MODELS:
         return (

@@ -19,6 +19,7 @@ EXAMPLES = {
     "imdb_case": {Split.TRAIN: 25_000, Split.TEST: 25_000},
     "imdb_cloze": {Split.TRAIN: 7_523, Split.TEST: 7_437},
     "imdb_next_word": {Split.TRAIN: 25_000, Split.TEST: 25_000},
+    "imdb_sentences": {Split.TRAIN: 24_756, Split.TEST: 24_737},
     "mnist": {Split.TRAIN: 60_000, Split.TEST: 10_000},
     "mnist_binarized": {Split.TRAIN: 60_000, Split.TEST: 10_000},
     "mnist_pair_digits": {Split.TRAIN: 50_000, Split.TEST: 10_000},

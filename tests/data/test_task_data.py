@@ -12,7 +12,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.registry import DATA_SETS, data_task
 from bln_search.core.tasks import NO_CLASS, TaskName
-from bln_search.data import imdb_case, imdb_next_word, load_data_set
+from bln_search.data import imdb_case, imdb_next_word, imdb_sentences, load_data_set
 from bln_search.data.catalog import CATALOG
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import get_review_source
@@ -33,7 +33,9 @@ def test_catalogue_and_registry_name_the_same_tasks():
     assert data_task("of a plugin") is None
 
 
-@pytest.mark.parametrize("name", ["diabetes", "imdb_case", "imdb_next_word", "mnist_binarized", "mnist_pair_digits"])
+@pytest.mark.parametrize(
+    "name", ["diabetes", "imdb_case", "imdb_next_word", "imdb_sentences", "mnist_binarized", "mnist_pair_digits"]
+)
 def test_random_data_have_the_targets_of_the_task(name):
     data = make_synthetic_data(DataSpec(name=name), 6)
     targets = data.splits[Split.TRAIN][1].numpy()
@@ -111,6 +113,32 @@ def test_next_words_are_the_words_that_follow(tmp_path):
     np.testing.assert_array_equal(labels[:, -1], known[:, -1])
 
 
+def test_sentences_predict_the_words_before_and_after():
+    review = "Well? One two three. A b c d e. One more two three four! End of it. Bye."
+    triple = imdb_sentences.find_middle_sentences(imdb_sentences.split_sentences(review))
+    assert triple == [["one", "two", "three"], ["a", "b", "c", "d", "e"], ["one", "more", "two", "three", "four"]]
+    vocabulary = {"one": 3, "two": 4, "a": 5, "b": 6}
+    inputs, labels = imdb_sentences.encode_sentences(triple, vocabulary)
+    middle, before, after = np.split(inputs, 3)
+    assert middle[-6:].tolist() == [START, 5, 6, UNKNOWN, UNKNOWN, UNKNOWN]
+    assert before[:5].tolist() == [START, 3, 4, UNKNOWN, PADDING]
+    label_before, label_after = np.split(labels, 2)
+    assert label_before[:4].tolist() == [3, 4, UNKNOWN, NO_CLASS]
+    assert (label_before[3:] == NO_CLASS).all()
+    np.testing.assert_array_equal(label_after[:5], after[1:6])
+    assert imdb_sentences.find_middle_sentences([["a", "b", "c"], ["d"], ["e", "f", "g"]]) is None
+
+
+def test_long_sentences_are_cut_at_the_length():
+    words = [str(number) for number in range(40)]
+    vocabulary = {word: 3 + index for index, word in enumerate(words)}
+    inputs, labels = imdb_sentences.encode_sentences([words, words, words], vocabulary)
+    middle, before, _ = np.split(inputs, 3)
+    assert middle.tolist() == list(range(27, 43))
+    assert before.tolist() == [START, *range(3, 18)]
+    assert labels[:16].tolist() == list(range(3, 19))
+
+
 def test_pixels_are_drawn_with_the_probability_of_their_value():
     values = np.repeat(np.array([0, 51, 204, 255], np.uint8), 20_000).reshape(4, 20_000)
     drawn = draw_pixels(values, seed=0)
@@ -153,6 +181,7 @@ def test_words_keep_their_number_in_lower_case():
         (TaskName.TOKEN_CLASSIFICATION, None, "NoneType"),
         (TaskName.DENSITY, np.zeros((4, 1), np.int64), r"int64 of shape \(4, 0\)"),
         (TaskName.LANGUAGE_MODEL, np.full((4, 3), 2), "go from 2 to 2"),
+        (TaskName.LANGUAGE_MODEL, np.zeros((3, 3), np.int64), r"int64 of shape \(4, 3\)"),
     ],
 )
 def test_wrong_labels_are_named(task, labels, message):

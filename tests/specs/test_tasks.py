@@ -68,6 +68,8 @@ def test_a_network_with_an_output_for_each_token_is_asked_for():
         (DENSITY.replace("name: draw", "name: draw, normalize: layers"), "model"),
         (DENSITY.replace("name: draw", "name: draw, embedding: 3"), "model.name"),
         (TOKENS.replace("gru", "attentive_reader"), "model.name"),
+        (TOKENS.replace("imdb_case", "imdb_sentences"), "model.name"),
+        (TOKENS.replace("gru", "skip_thoughts"), "model.name"),
         (CLOZE.replace("reader", "reader, normalize: cells_and_layers"), "model"),
         (CLOZE + "evaluation: {lengths: [40]}\n", "evaluation.lengths"),
     ],

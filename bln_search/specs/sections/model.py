@@ -17,8 +17,8 @@ class ModelSpec(SpecSection):
     Attributes:
         name: A network of the table below, or the name of a custom model (plugin).
         widths: Widths of the hidden layers, of the stages of a ResNet (three, none narrower than the one before), of
-            the first and the further layers of allconv (two), of the encoder and the decoder of draw, or of the
-            recurrent layers.
+            the first and the further layers of allconv (two), of the encoder and the decoder of draw and
+            skip_thoughts, or of the recurrent layers.
         activation: Nonlinearity of an mlp; `sloped_relu` is max(0, x) + 0.03·x; by default `tanh`.
         placement: Position of an mlp's normalization layers: `after` the nonlinearity or `before` it; by default
             `after`.
@@ -115,6 +115,12 @@ class ModelSpec(SpecSection):
             "cell_output",
             "cells_and_layers",
         )
+
+    @property
+    def normalizes_products_in_cells(self) -> bool:
+        """Whether there is normalization directly behind the weights of recurrent cells."""
+        is_default = self.name in MODELS_WITH_NORMS_IN_CELLS - {"draw"}
+        return self.normalize == "cells" or (self.normalize is None and is_default)
 
     @property
     def largest_specified_width(self) -> int:

@@ -1,0 +1,98 @@
+"""Three consecutive sentences of each IMDB review: the middle one predicts the words around it (skip-thoughts).
+
+A stand-in for the sentences of the BookCorpus (Kiros et al. 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.core.tasks import NO_CLASS, TaskName
+from bln_search.data.dataset import DataSet
+from bln_search.data.imdb import ReviewSource, get_review_source
+from bln_search.data.imdb_cloze import split_sentences
+from bln_search.data.imdb_next_word import CLASSES, OUTPUTS, WORDS
+from bln_search.data.reviews import SPLITS, Reviews
+from bln_search.data.texts import PADDING, START, UNKNOWN, build_vocabulary, last_token_ids
+
+SENTENCE_LENGTH = 16
+"""Number of token ids of a sentence: its last ones for the middle sentence, its first ones for the others."""
+
+REMARKS = ("consecutive sentences of IMDB reviews, not a published data set: its figures compare with no publication",)
+_SHORTEST_SENTENCE = 3
+
+
+@dataclass(frozen=True)
+class SentenceSource(ReviewSource):
+    """The files of the reviews, for consecutive sentences."""
+
+    def decode(self) -> DataSet:
+        """Return the data set; inputs (n, 3·SENTENCE_LENGTH), labels (n, 2·SENTENCE_LENGTH)."""
+        return decode_reviews(self.files.read_reviews())
+
+
+def get_sentence_source(folders: Sequence[Path]) -> SentenceSource:
+    """Return the reviews in the first of `folders` that holds them.
+
+    Raises:
+        DataUnavailableError: no folder holds the reviews.
+    """
+    return SentenceSource(get_review_source(folders).files)
+
+
+def decode_reviews(reviews: Reviews) -> DataSet:
+    """Return three sentences of each review that has as many, in a fixed random order.
+
+    An input is the middle sentence, the one before it and the one after it. Labels are the words of the latter two.
+    """
+    sentences = {split: [split_sentences(text) for text, _ in reviews[split]] for split in SPLITS}
+    words = ([word for sentence in review for word in sentence] for review in sentences["train"])
+    vocabulary = build_vocabulary(words, WORDS)
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for seed, split in enumerate(SPLITS):
+        found = [triple for review in sentences[split] if (triple := find_middle_sentences(review)) is not None]
+        order = np.random.default_rng(seed).permutation(len(found))
+        examples = [encode_sentences(found[index], vocabulary) for index in order]
+        arrays[f"{split}_inputs"] = np.stack([inputs for inputs, _ in examples])
+        arrays[f"{split}_labels"] = np.stack([labels for _, labels in examples])
+    return DataSet(
+        name="imdb_sentences",
+        classes=CLASSES,
+        vocabulary=OUTPUTS,
+        remarks=REMARKS,
+        task=TaskName.LANGUAGE_MODEL,
+        **arrays,  # type: ignore[arg-type]
+    )
+
+
+def find_middle_sentences(sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[str]] | None:
+    """Return the three sentences in the middle of a review, of those with three words at least; None without three."""
+    long = [sentence for sentence in sentences if len(sentence) >= _SHORTEST_SENTENCE]
+    if len(long) < 3:
+        return None
+    first = (len(long) - 3) // 2
+    return long[first : first + 3]
+
+
+def encode_sentences(
+    triple: Sequence[Sequence[str]], vocabulary: Mapping[str, int]
+) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    """Return inputs and labels of a triple of sentences.
+
+    The sentence before and the one after begin with START. Their labels are the token after each token, `NO_CLASS`
+    after the last one.
+    """
+    before, middle, after = triple
+    inputs, labels = [last_token_ids(middle, vocabulary, SENTENCE_LENGTH)], []
+    for sentence in (before, after):
+        token_ids = [vocabulary.get(word, UNKNOWN) for word in sentence[:SENTENCE_LENGTH]]
+        missing = SENTENCE_LENGTH - len(token_ids)
+        padded = [START, *token_ids, *[PADDING] * missing][:SENTENCE_LENGTH]
+        inputs.append(np.array(padded, np.uint16))
+        labels.append(np.array([*token_ids, *[NO_CLASS] * missing], np.int64))
+    return np.concatenate(inputs), np.concatenate(labels)
