@@ -75,7 +75,9 @@ class EvaluationOut(BaseModel):
     n: int
     loss: float | None
     accuracy: float | None
-    metrics: dict[str, float] = Field({}, description="metrics of the task over all examples of the split")
+    metrics: dict[str, float] = Field(
+        default_factory=dict, description="metrics of the task over all examples of the split"
+    )
     reason: str | None
 
 
