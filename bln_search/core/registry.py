@@ -161,7 +161,7 @@ def find_model_data_mismatch(model: str, data: str) -> str | None:
     return None
 
 
-def find_model_task_mismatch(model: str, task: TaskName) -> str | None:
+def find_model_task_mismatch(model: str, task: str) -> str | None:
     """Why this model cannot be trained for this task; None if it can, or if it is not built in."""
     if model not in MODELS or (model in DENSITY_MODELS) == (task is TaskName.DENSITY):
         return None
@@ -174,12 +174,12 @@ def data_task(data: str) -> TaskName | None:
     return _TASKS.get(data, TaskName.CLASSIFICATION) if data in DATA_SETS else None
 
 
-def task_problem(task: TaskName, data: str) -> str | None:
+def task_problem(task: str, data: str) -> str | None:
     """Why networks cannot be trained for this task on this data set; None if they can.
 
-    Data sets that are not built in are checked when the study starts.
+    Data sets and tasks that are not built in are checked when the study starts.
     """
     expected = data_task(data)
-    if expected is not None and expected is not task:
+    if isinstance(task, TaskName) and expected is not None and expected is not task:
         return f"the labels of {data} are made for {expected}, not for {task}: leave task out, or choose other data"
     return None

@@ -70,7 +70,7 @@ class PreparedData:
     standardizer: Standardizer | None = None
     scale: float = 1.0
     load_texts: TextLoader | None = None
-    task: TaskName = TaskName.CLASSIFICATION
+    task: str = TaskName.CLASSIFICATION
     target_deviation: NDArray[np.float64] | None = None
 
     def check_batch_size(self, batch_size: int) -> None:

@@ -72,10 +72,7 @@ class SplitMetricRecorder:
     def add_outputs(self, row: InferenceRow, outputs: Tensor, targets: Tensor) -> None:
         """Add outputs (n, ...) of a row and their targets. Raises ModelError if the outputs exceed the memory limit."""
         if row not in self._states:
-            streaming = {name: metric for name, metric in self._metrics.items() if metric.is_streaming}
-            self._states[row] = _RowMetricState(
-                {name: _copy_and_reset_metric(metric) for name, metric in streaming.items()}
-            )
+            self._states[row] = self._make_state()
         state = self._states[row]
         for name, metric in state.streaming.items():
             device = getattr(metric, "device", "cpu")
@@ -89,6 +86,17 @@ class SplitMetricRecorder:
                 self._targets.append(targets.cpu())
             self._check_kept_outputs_fit_memory(outputs)
             state.outputs.append(outputs.to("cpu", copy=True))
+
+    def _make_state(self) -> _RowMetricState:
+        state = _RowMetricState({})
+        for name, metric in self._metrics.items():
+            if not metric.is_streaming:
+                continue
+            try:
+                state.streaming[name] = _copy_and_reset_metric(metric)
+            except Exception as error:  # noqa: BLE001 - reported with the row, as one of update
+                state.failures[name] = error
+        return state
 
     def add_metrics_to_evaluations(self, evaluations: Iterable[Evaluation]) -> list[Evaluation]:
         """The evaluations, those of measured rows with the metrics that have a finite value.

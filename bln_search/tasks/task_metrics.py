@@ -31,6 +31,7 @@ from bln_search.tasks.metrics import (
     TokenAccuracy,
     TokenF1Score,
 )
+from bln_search.tasks.plugin import make_plugin_metrics
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,10 @@ MetricFactory = Callable[[DataScale], StreamingMetric]
 
 def make_metrics(spec: TaskSpec, scale: DataScale) -> dict[str, StreamingMetric]:
     """Return new objects for the metrics of a task, by name."""
-    return {description.name: make(scale) for description, make in _METRICS.get(spec.name, {}).items()}
+    task = spec.built_in_name
+    if task is None:
+        return make_plugin_metrics(spec.name)
+    return {description.name: make(scale) for description, make in _METRICS.get(task, {}).items()}
 
 
 def _make_mean_absolute_error(scale: DataScale) -> StreamingMetric:
