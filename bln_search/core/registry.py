@@ -1,6 +1,6 @@
 """Names of models, data sets and image corruptions: built-in ones, and plugins of installed packages.
 
-This module imports no model, data set or corruption. A package adds a model with the entry point group
+This module imports no model, data set or corruption. For tasks see `bln_search.core.task_plugin`. A package adds a model with the entry point group
 `bln_search.models`, a data set with `bln_search.data_sets`, a corruption with `bln_search.corruptions`, and the
 replacement of a normalization layer with `bln_search.norm_layers`.
 """
