@@ -1,8 +1,8 @@
 """Names of models, data sets and image corruptions: built-in ones, and plugins of installed packages.
 
-This module imports no model, data set or corruption. For tasks see `bln_search.core.task_plugin`. A package adds a model with the entry point group
+This module imports no model, data set or corruption. A package adds a model with the entry point group
 `bln_search.models`, a data set with `bln_search.data_sets`, a corruption with `bln_search.corruptions`, and the
-replacement of a normalization layer with `bln_search.norm_layers`.
+replacement of a normalization layer with `bln_search.norm_layers`. For tasks see `bln_search.core.task_plugin`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _RECURRENT = frozenset(
 
 MODELS: dict[str, frozenset[str]] = {
     "allconv": frozenset({"widths"}),
+    "attentive_reader": frozenset({"widths", "embedding", "normalize", "gain"}),
     "draw": frozenset({"widths", "glimpses", "latent", "attention", "normalize", "gain"}),
     "gru": _RECURRENT,
     "lenet": frozenset(),
@@ -42,7 +43,8 @@ OPTIONS_OF_TASKS = frozenset({"per_token"})
 """Options of models that the task of a study sets, not its specification."""
 
 DATA_SETS = (
-    *("cifar10", "cifar100", "diabetes", "digits", "imagenet", "imdb", "imdb_case", "imdb_next_word"),
+    *("cifar10", "cifar100", "diabetes", "digits", "imagenet", "imdb", "imdb_case", "imdb_cloze"),
+    *("imdb_next_word",),
     *("mnist", "mnist_binarized", "mnist_pair_digits", "mnist_pairs"),
 )
 """Built-in data sets."""
@@ -61,7 +63,7 @@ CORRUPTIONS = (
 )
 """Built-in corruptions of images."""
 
-TEXT_LENGTHS = {"imdb": 80, "imdb_case": 80, "imdb_next_word": 80}
+TEXT_LENGTHS = {"imdb": 80, "imdb_case": 80, "imdb_cloze": 96, "imdb_next_word": 80}
 """Built-in data sets of token ids, with the number of token ids of an input."""
 
 TEXT_DATA_SETS = frozenset(TEXT_LENGTHS)
@@ -86,6 +88,12 @@ DENSITY_MODELS = frozenset({"draw"})
 
 RECURRENT_MODELS = TEXT_MODELS | {"draw"}
 """Built-in models with recurrent layers."""
+
+MODELS_WITH_NORMS_IN_CELLS = frozenset({"attentive_reader", "draw"})
+"""Built-in models whose normalization layers are inside recurrent cells only."""
+
+TEXTS_OF_ONE_LENGTH = frozenset({"imdb_cloze"})
+"""Built-in data sets of token ids whose inputs cannot have another length."""
 
 
 @lru_cache(maxsize=1)
@@ -158,6 +166,8 @@ def find_model_data_mismatch(model: str, data: str) -> str | None:
     if data in TEXT_DATA_SETS and model in MODELS and model not in TEXT_MODELS:
         choice = ", ".join(sorted(TEXT_MODELS))
         return f"the model {model} takes measurements, {data} consists of token ids: choose one of {choice}"
+    if model == "attentive_reader" and data in DATA_SETS and data != "imdb_cloze":
+        return f"the model {model} answers questions about documents, which {data} does not hold: choose imdb_cloze"
     return None
 
 

@@ -19,6 +19,7 @@ from bln_search.data import (
     imagenet,
     imdb,
     imdb_case,
+    imdb_cloze,
     imdb_next_word,
     mnist,
     mnist_binarized,
@@ -208,6 +209,15 @@ CATALOG: Mapping[str, CatalogEntry] = {
         find_with_length=imdb_case.get_cased_review_source,
         folder="imdb",
         task=TaskName.TOKEN_CLASSIFICATION,
+    ),
+    "imdb_cloze": CatalogEntry(
+        "imdb_cloze",
+        "questions about the reviews of imdb: which of fifty frequent words is missing in a sentence",
+        imdb_cloze.ANSWERS,
+        downloads=_IMDB_DOWNLOADS,
+        find=imdb_cloze.get_cloze_source,
+        remarks=imdb_cloze.REMARKS,
+        folder="imdb",
     ),
     "imdb_next_word": CatalogEntry(
         "imdb_next_word",

@@ -11,7 +11,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.registry import TEXT_LENGTHS
 from bln_search.core.tasks import TaskName
-from bln_search.data import imdb_next_word
+from bln_search.data import imdb_cloze, imdb_next_word
 from bln_search.data.prepared import PreparedData
 from bln_search.specs.sections.data import DataSpec
 
@@ -40,6 +40,7 @@ FORMATS = {
     "digits": InputFormat((1, 8, 8), 10),
     "imagenet": InputFormat((3, 224, 224), 1000),
     "imdb": InputFormat((TEXT_LENGTHS["imdb"],), 2, 20_003),
+    "imdb_cloze": InputFormat((TEXT_LENGTHS["imdb_cloze"],), len(imdb_cloze.ANSWERS), imdb_cloze.BLANK + 1),
     "imdb_next_word": InputFormat(
         (TEXT_LENGTHS["imdb_next_word"],), imdb_next_word.OUTPUTS, imdb_next_word.OUTPUTS, TaskName.LANGUAGE_MODEL
     ),

@@ -14,6 +14,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.registry import OPTIONS_OF_TASKS, TEXT_MODELS, find_model_problem, plugin_model_entry_points
 from bln_search.models.all_convolutional import AllConvolutionalNetwork
 from bln_search.models.analytic import bind_analytic_layers
+from bln_search.models.attentive_reader import AttentiveReader
 from bln_search.models.draw import DRAW
 from bln_search.models.imagenet_residual import ImageNetResNet
 from bln_search.models.initialization import initialize_weights
@@ -29,6 +30,7 @@ NormFactory = Callable[[int], nn.Module]
 
 MODELS: Mapping[str, Callable[..., nn.Module]] = {
     "allconv": AllConvolutionalNetwork,
+    "attentive_reader": AttentiveReader,
     "draw": DRAW,
     "gru": partial(RecurrentNetwork, cell="gru"),
     "lenet": LeNet,

@@ -14,7 +14,8 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.condition_metrics import ConditionMetrics, compute_condition_metrics
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.ranking.row_results import RowResults, SeedResult, TrialEvaluation, group_evaluations_by_row
-from bln_search.specs.sections.space import format_encoded_point
+from bln_search.specs.sections.point_labels import find_distinct_point_digits
+from bln_search.specs.sections.space import DIGITS, format_encoded_point
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class LeaderboardRow:
         seeds: Number of seeds with evaluations.
         metrics: Loss, accuracy and metrics of the task by split, on clean images where the study has conditions.
         gaps: Generalization gap by split: its loss minus the loss on the training split, where that was evaluated.
+        point_digits: Significant digits of the point as people read it, which distinguish the points of a leaderboard.
         reason: Why it is undefined or diverged, as its evaluation says.
         point: Point of the search space as JSON; empty without a space.
         missing_seeds: None where no seed is missing.
@@ -59,6 +61,7 @@ class LeaderboardRow:
     missing_seeds: SeedShortfall | None = None
     conditions: ConditionMetrics | None = None
     gaps: Mapping[Split, MeanStd] = field(default_factory=dict)
+    point_digits: int = field(default=DIGITS, compare=False)
 
     @property
     def key(self) -> RowKey:
@@ -68,7 +71,7 @@ class LeaderboardRow:
     @property
     def parameters(self) -> str:
         """The point as people read it."""
-        return format_encoded_point(self.point)
+        return format_encoded_point(self.point, self.point_digits)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,12 @@ class Leaderboard:
 
     ranked_on: Split
     rows: tuple[LeaderboardRow, ...]
+
+    def __post_init__(self) -> None:
+        digits = find_distinct_point_digits(row.point for row in self.rows)
+        for row in self.rows:
+            if row.point_digits < digits:
+                object.__setattr__(row, "point_digits", digits)  # a part of a leaderboard keeps the labels of its rows
 
     @property
     def best_row(self) -> LeaderboardRow | None:

@@ -10,6 +10,7 @@ from bln_search.core.errors import ExportError
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.specs.sections.space import format_encoded_point
 
 RECOMMENDED, BEST = "recommended", "best"
 _MAX_LISTED_ROWS = 20
@@ -24,7 +25,7 @@ class RowQuery:
         estimate: Population estimate.
         arm: Label of the arm.
         batch_size: Inference mini-batch size.
-        parameters: Parameters of the point, as people read them or as JSON.
+        parameters: Parameters of the point, as people read them or as JSON. Fewer digits may match several points.
     """
 
     configuration: InferenceConfiguration | None = None
@@ -40,7 +41,7 @@ class RowQuery:
             and self.estimate in (None, row.estimate)
             and self.arm in (None, row.arm)
             and self.batch_size in (None, row.batch_size)
-            and self.parameters in (None, row.parameters, row.point)
+            and self.parameters in (None, row.parameters, row.point, format_encoded_point(row.point))
         )
 
 

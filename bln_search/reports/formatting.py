@@ -3,35 +3,96 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Iterable
 
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedPair, ComparedRow
 from bln_search.ranking.metrics import MeanStd
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval_from_deviation
+from bln_search.reports.leaderboard_columns import display_factor_and_decimals
 
 _MAX_DECIMALS = 8
 _ROUNDING_ERROR = 0.5 * 10**-_MAX_DECIMALS
 """A smaller half-width is shown as 0."""
 
+_EXTRA_DECIMALS = 2
+"""Decimals of a column differ at most by this number from those of values without an interval."""
 
-def format_interval(interval: ConfidenceInterval | None, factor: float = 1.0, digits: int = 4) -> str:
-    """Mean and half-width of a confidence interval, rounded to two significant digits of the half-width.
+
+def format_interval(
+    interval: ConfidenceInterval | None,
+    factor: float = 1.0,
+    digits: int = 4,
+    *,
+    decimals: int | None = None,
+    largest: float | None = None,
+) -> str:
+    """Mean and half-width of a confidence interval with the same number of decimals.
+
+    By default the half-width has two significant digits, the usual rule for a value by itself (Particle Data Group,
+    Review of Particle Physics, section 5.3). Values of one column have the same decimals instead: `common_decimals`.
 
     Args:
         interval: The interval; None for a missing value.
         factor: Factor by which both are multiplied: 100 for per cent.
         digits: Decimals of the mean if the half-width is unknown.
+        decimals: Decimals of both.
+        largest: Range of the values of the quantity. A half-width above it is shown as `> 100`: it excludes no value.
     """
     if interval is None:
         return "–"
     mean, half = interval.mean * factor, None if interval.half is None else interval.half * factor
     if half is None:
-        return f"{mean:z.{digits}f}"
+        return f"{mean:z.{digits if decimals is None else decimals}f}"
     if half < _ROUNDING_ERROR:
-        return f"{mean:z.{digits}f} ± 0"
-    decimals = min(_MAX_DECIMALS, max(0, 1 - math.floor(math.log10(half))))
-    return f"{mean:z.{decimals}f} ± {half:.{decimals}f}"
+        return f"{mean:z.{digits if decimals is None else decimals}f} ± 0"
+    if decimals is None:
+        decimals = min(_MAX_DECIMALS, max(0, _decimals_for_significant_digits(half, 2)))
+    if largest is not None and half > largest:
+        return f"{mean:z.{decimals}f} ± > {largest:g}"
+    rounded = f"{half:.{decimals}f}"
+    return f"{mean:z.{decimals}f} ± {rounded if float(rounded) else f'< {10**-decimals:.{decimals}f}'}"
+
+
+def format_metric_interval(interval: ConfidenceInterval | None, metric: str, decimals: int | None = None) -> str:
+    """The interval of a metric: accuracies in per cent, of which none is above 100.
+
+    Args:
+        interval: The interval; None for a missing value.
+        metric: `accuracy`, or a loss or gap.
+        decimals: Decimals of mean and half-width; None for those of the half-width.
+    """
+    factor, digits = display_factor_and_decimals(metric)
+    largest = 100.0 if metric == "accuracy" else None
+    return format_interval(interval, factor, digits, decimals=decimals, largest=largest)
+
+
+def common_decimals(intervals: Iterable[ConfidenceInterval | None], metric: str) -> int:
+    """Decimals of all values of a column, so that rounding never reverses their order.
+
+    The median half-width has two significant digits and the smallest at least one, within two decimals of those of
+    values without an interval: 2 to 6 decimals of a loss, 0 to 4 of an accuracy in per cent.
+
+    Args:
+        intervals: The values of the column; None for a missing one.
+        metric: `accuracy`, or a loss or gap.
+    """
+    factor, digits = display_factor_and_decimals(metric)
+    halves = [factor * interval.half for interval in intervals if interval is not None and interval.half is not None]
+    halves = [half for half in halves if half >= _ROUNDING_ERROR]
+    if not halves:
+        return digits
+    needed = max(
+        _decimals_for_significant_digits(statistics.median(halves), 2), _decimals_for_significant_digits(min(halves), 1)
+    )
+    return min(digits + _EXTRA_DECIMALS, max(digits - _EXTRA_DECIMALS, needed))
+
+
+def _decimals_for_significant_digits(value: float, digits: int) -> int:
+    """Decimals with which a positive value has so many significant digits."""
+    return digits - 1 - math.floor(math.log10(value))
 
 
 def format_signed_interval(interval: ConfidenceInterval | None) -> str:

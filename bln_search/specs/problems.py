@@ -17,6 +17,7 @@ from bln_search.core.registry import (
     RECURRENT_MODELS,
     TEXT_DATA_SETS,
     TEXT_LENGTHS,
+    TEXTS_OF_ONE_LENGTH,
     find_corruption_problem,
     find_data_set_problem,
     find_model_data_mismatch,
@@ -154,6 +155,8 @@ def _find_text_lengths_problem(study: StudySpec) -> str | None:
         return None
     if study.data.name not in TEXT_LENGTHS:
         return f"{study.data.name} does not consist of texts, which have a length: remove lengths"
+    if study.data.name in TEXTS_OF_ONE_LENGTH:
+        return f"the inputs of {study.data.name} have one length: remove lengths"
     steps, model = TEXT_LENGTHS[study.data.name], study.model
     methods = sorted({arm.method.value for arm in study.arms if arm.method.has_batch_statistics})
     is_refused = model.normalizes_inside_recurrent_cells and model.longer_sequences != "last_time_step"

@@ -17,6 +17,7 @@ EXAMPLES = {
     "imagenet": {Split.TRAIN: 1_281_167, Split.TEST: 50_000},
     "imdb": {Split.TRAIN: 25_000, Split.TEST: 25_000},
     "imdb_case": {Split.TRAIN: 25_000, Split.TEST: 25_000},
+    "imdb_cloze": {Split.TRAIN: 7_523, Split.TEST: 7_437},
     "imdb_next_word": {Split.TRAIN: 25_000, Split.TEST: 25_000},
     "mnist": {Split.TRAIN: 60_000, Split.TEST: 10_000},
     "mnist_binarized": {Split.TRAIN: 60_000, Split.TEST: 10_000},

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bln_search.core.enums import ProbeKind
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_to_best_chart
-from bln_search.reports.charts.configurations import configuration_losses_heat_map, switch_effects_chart
+from bln_search.reports.charts.configurations import switch_effects_chart
 from bln_search.reports.charts.curves import ERROR, LOSS
 from bln_search.reports.charts.evaluation_settings import best_point_configuration_ranks_chart
 from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, GeometryMeasure
@@ -19,6 +19,7 @@ from bln_search.reports.charts.search import (
 )
 from service.pages.chart_drawing import (
     draw_batch_dependence,
+    draw_configuration_losses,
     draw_geometry,
     draw_latencies,
     draw_layer_switch_effects,
@@ -78,7 +79,7 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
     RESULT: {
         "configurations": ChartEntry(
             "Loss of every configuration",
-            lambda query: configuration_losses_heat_map(query.losses_of_selected_setting),
+            draw_configuration_losses,
             "nothing is measured yet",
             by_setting=True,
         ),

@@ -8,22 +8,34 @@ from bln_search.core.enums import ProbeKind
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.probe_results import compute_batch_dependence_by_row
 from bln_search.reports.charts import Chart
+from bln_search.reports.charts.configurations import configuration_losses_heat_map
 from bln_search.reports.charts.curves import EpochMetric, TrialLearningCurve, learning_curves_chart
+from bln_search.reports.charts.evaluation_settings import reasons_without_loss
 from bln_search.reports.charts.geometry import GeometryMeasure, geometry_by_epoch_chart
 from bln_search.reports.charts.layers import statistics_drift_chart
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
 from bln_search.reports.charts.variance import variance_shares_chart
+from bln_search.specs.sections.point_labels import format_distinct_points
 from service.pages.chart_query import StudyChartQuery
 
 _MAX_CURVES = 60
 
 
+def draw_configuration_losses(query: StudyChartQuery) -> Chart | None:
+    """Mean loss of every configuration under the selected evaluation setting."""
+    setting = query.selected_setting
+    reasons = {} if setting is None else reasons_without_loss(query.board.leaderboard, setting)
+    return configuration_losses_heat_map(query.losses_of_selected_setting, reasons)
+
+
 def draw_learning_curves(query: StudyChartQuery, metric: EpochMetric) -> Chart | None:
     """Learning curves of the first trials, after a search those of its best points."""
     rows = query.context.ledger.listing.list_charted_learning_curves(query.study.id, _MAX_CURVES)
+    labels = format_distinct_points(curve.trial.point_json for curve in rows)
     curves = [
-        TrialLearningCurve(curve.trial.arm, curve.trial.point_label, curve.trial.seed, curve.epochs) for curve in rows
+        TrialLearningCurve(curve.trial.arm, labels[curve.trial.point_json], curve.trial.seed, curve.epochs)
+        for curve in rows
     ]
     study = query.context.ledger.listing.find_study_item(query.study.id)
     trials = sum(study.trials.values()) if study else len(curves)

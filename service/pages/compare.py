@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse
 from bln_search.core.enums import Split
 from bln_search.ranking.selection.cross_study import SharedRow, compare_best_rows_of_studies, match_rows_between_studies
 from bln_search.reports.sentences.study_comparison import best_rows_difference_sentence, shared_rows_sentence
+from bln_search.specs.sections.point_labels import find_distinct_point_digits, format_distinct_points
 from bln_search.specs.spec_differences import list_key_differences
 from bln_search.storage.listing.studies import StudyListItem
 from bln_search.storage.pagination import PageRequest
@@ -55,7 +56,7 @@ def study_comparison_page(
     if not 2 <= len(study_ids) <= MAX_STUDIES:
         advice = f"Choose two to {MAX_STUDIES} studies." if study_ids else None
         empty: dict[str, Any] = {"boards": [], "rows": [], "found": 0, "verdicts": [], "differences": []}
-        return render_page_response(request, "compare.html", advice=advice, **empty, **shared)
+        return render_page_response(request, "compare.html", advice=advice, point_labels={}, **empty, **shared)
     boards = get_leaderboards_of_studies(context, reader, study_ids)
     tested, found = match_rows_between_studies([board.losses[Split(split)] for board in boards], _MAX_TESTED_ROWS)
     return render_page_response(
@@ -64,6 +65,7 @@ def study_comparison_page(
         charts=True,
         boards=list(zip(study_ids, boards, strict=True)),
         rows=tested[:_MAX_ROWS],
+        point_labels=format_distinct_points(row.key.point for row in tested[:_MAX_ROWS]),
         found=found,
         verdicts=_list_study_verdicts(boards, study_ids, tested, found, Split(split)),
         differences=list_key_differences([board.spec for board in boards]),
@@ -76,13 +78,16 @@ def _list_study_verdicts(
     boards: list[CachedLeaderboard], study_ids: list[int], rows: list[SharedRow], found: int, split: Split
 ) -> list[str]:
     """Return a verdict for each study after the first one."""
+    digits = find_distinct_point_digits(row.key.point for row in rows)
     names = [f"{study_id}: {board.spec.name}" for study_id, board in zip(study_ids, boards, strict=True)]
     losses = [board.losses[split] for board in boards]
     verdicts = []
     for index in range(1, len(boards)):
         best = compare_best_rows_of_studies(losses[0], losses[index])
         sentences = [
-            None if best is None else best_rows_difference_sentence(names[0], names[index], split, best),
+            None
+            if best is None
+            else best_rows_difference_sentence(names[0], names[index], split, best, point_digits=digits),
             shared_rows_sentence(rows, index, has_more=found > len(rows)),
         ]
         verdicts.append(" ".join(sentence for sentence in sentences if sentence))

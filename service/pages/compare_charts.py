@@ -14,6 +14,7 @@ from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import distinguishing_setting_label, make_labels_unique
 from bln_search.reports.charts.configurations import configuration_ranks_chart_by_label
 from bln_search.reports.charts.curves import LOSS, TrialLearningCurve, learning_curves_chart
+from bln_search.specs.sections.point_labels import format_distinct_points
 from bln_search.storage.tokens import Bearer
 from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
@@ -60,10 +61,11 @@ def _draw_learning_curves(context: AppContext, reader: Bearer, study_ids: Sequen
     curves, trials = [], 0
     for study_id, board in zip(study_ids, boards, strict=True):
         records = context.ledger.listing.list_charted_learning_curves(study_id, _MAX_CURVES)
+        point_labels = format_distinct_points(record.trial.point_json for record in records)
         curves += [
             TrialLearningCurve(
                 f"{study_id}: {board.spec.name}, {record.trial.arm}",
-                record.trial.point_label,
+                point_labels[record.trial.point_json],
                 record.trial.seed,
                 record.epochs,
             )

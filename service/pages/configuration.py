@@ -14,12 +14,11 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import group_losses_by_setting
 from bln_search.reports.charts.chart import unique_setting_labels
 from bln_search.reports.formatting import compared_rows_by_key
-from bln_search.specs.sections.space import format_encoded_point
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.exports import export_variables_of_row
-from service.pages.leaderboard import make_display_row
+from service.pages.leaderboard import decimals_by_metric, make_display_row
 from service.pages.leaderboard.query import EstimateChoice
 from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
@@ -66,6 +65,7 @@ def configuration_page(
         )
     first = matching[0]
     groups = compared_rows_by_key(context.analyses.find_analysis(study.id))
+    others = [make_display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS]
     method = next(spec.method for spec in board.spec.arms if spec.label == first.arm)
     return render_page_response(
         request,
@@ -75,8 +75,9 @@ def configuration_page(
         view=serialize_configuration(selected, method, per_slot=board.spec.has_populations_per_slot),
         method=method,
         display_row=make_display_row(first, board, groups),
-        parameters=format_encoded_point(first.point),
-        others=[make_display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
+        parameters=first.parameters,
+        others=others,
+        decimals=decimals_by_metric(others, board.leaderboard),
         ranked_on=board.leaderboard.ranked_on,
         wins=_list_settings_with_lowest_loss(board, selected),
         exportable=board.spec.external is None and first.state is EvaluationState.MEASURED,

@@ -22,13 +22,16 @@ _WAITING = (StudyState.ACCEPTED, StudyState.RUNNING)
 def study_head_variables(context: AppContext, listed: StudyListItemWithSpec, bearer: Bearer) -> dict[str, Any]:
     """Return the template variables of the head of a study's page."""
     spec = _find_external_study_spec(listed)
+    waits_for_worker = bool(listed.owner) and listed.state in _WAITING
+    lacks_worker = waits_for_worker and not context.ledger.workers.list_live_workers()
     return {
         "viewer": make_viewer_variables(bearer),
         "study": serialize_study(listed),
-        "place": _find_queue_place(context, listed),
+        "has_remaining_time": listed.state == StudyState.RUNNING and not lacks_worker,
+        "place": None if lacks_worker else _find_queue_place(context, listed),
         "external": None if spec is None else spec.external,
         "loss": CROSS_ENTROPY if spec is None else spec.loss_description,
-        "banner": _find_banner(context, listed),
+        "banner": _find_banner(listed, lacks_worker=lacks_worker),
     }
 
 
@@ -44,7 +47,7 @@ def study_title_variables(context: AppContext, study: StudyAccess) -> dict[str, 
     }
 
 
-def _find_banner(context: AppContext, listed: StudyListItemWithSpec) -> dict[str, Any] | None:
+def _find_banner(listed: StudyListItemWithSpec, *, lacks_worker: bool) -> dict[str, Any] | None:
     """Return what a user must know first: no worker, a failed study, or a complete one without a usable network."""
     trials = listed.trials
     unusable = {state.value: trials[state] for state in (TrialState.DIVERGED, TrialState.FAILED) if trials.get(state)}
@@ -54,14 +57,14 @@ def _find_banner(context: AppContext, listed: StudyListItemWithSpec) -> dict[str
     if listed.state == StudyState.COMPLETE and unusable:
         kind = "unusable" if count >= total else "gaps"
         return {"kind": kind, "text": f"{count} of {total} trials have no usable network", "unusable": unusable}
-    if listed.state in _WAITING and not context.ledger.workers.list_live_workers():
+    if lacks_worker:
         return {"kind": "worker", "text": "No worker is running, so this study waits.", "unusable": {}}
     return None
 
 
 def _find_queue_place(context: AppContext, listed: StudyListItemWithSpec) -> QueuePlace | None:
-    """Return the place in the queue; None for a study that does not wait for a worker, or has none to wait for."""
-    if listed.state != StudyState.ACCEPTED or not context.ledger.workers.list_live_workers():
+    """Return the place in the queue; None for a study that does not wait for a worker."""
+    if listed.state != StudyState.ACCEPTED:
         return None
     return context.ledger.listing.read_queue_places(context.settings.running_studies).get(listed.id)
 

@@ -72,12 +72,14 @@ class ListedStudy:
         results: Number of its trials with a result.
         place: Its place in the queue; None if it is not in the queue.
         lacks_worker: Whether it waits or runs while no worker is alive.
+        has_remaining_time: Whether the time until it is complete is shown: it runs and does not lack a worker.
     """
 
     study: Study
     results: int
     place: QueuePlace | None
     lacks_worker: bool
+    has_remaining_time: bool
 
 
 @dataclass(frozen=True)
@@ -124,9 +126,11 @@ class FilteredStudyList:
     def _make_listed_study(self, item: StudyListItem) -> ListedStudy:
         study = serialize_study(item)
         waits_for_worker = bool(item.owner) and item.state in (StudyState.ACCEPTED, StudyState.RUNNING)
+        lacks_worker = waits_for_worker and not self._has_worker
         return ListedStudy(
             study,
             item.results,
             self._places.get(item.id),
-            waits_for_worker and not self._has_worker,
+            lacks_worker,
+            item.state == StudyState.RUNNING and not lacks_worker,
         )

@@ -11,6 +11,7 @@ from bln_search.core.states import StudyState, TrialState
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.curves import TrialLearningCurve, learning_curves_chart
 from bln_search.specs.records import encode_point
+from bln_search.specs.sections.point_labels import format_distinct_points
 from bln_search.storage.pagination import PageRequest
 from service.context import AppContext, ContextDep
 from service.http.pagination import Cursor
@@ -41,11 +42,13 @@ def trials_page(
     """A page of the trials, in the order of the study."""
     filters = {"state": state or None, "arm": arm or None}
     trials, next_cursor = read_trial_page(context.ledger, study.id, filters, "position", _PAGE_SIZE, cursor)
+    labels = format_distinct_points(encode_point(trial.parameters) for trial in trials)
     counts = context.ledger.listing.count_trials_by_arm_and_state(study.id)
     return render_page_response(
         request,
         "trials.html",
         trials=trials,
+        point_labels={trial.id: labels[encode_point(trial.parameters)] for trial in trials},
         filters={name: value for name, value in filters.items() if value},
         arms=sorted(counts),
         states=[choice for choice in TrialState if any(choice in of_arm for of_arm in counts.values())],

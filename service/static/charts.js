@@ -1,5 +1,6 @@
 // Charts are drawn when they come into view. Plotly is fetched then, from this service.
 import { alarm, ask } from "./api.js";
+import { narrowAxes } from "./chart_axes.js";
 
 const FIT = { responsive: true, displayModeBar: false };
 const FEW_LINES = 3;
@@ -43,7 +44,7 @@ function themed(figure) {
   const text = colour("--text");
   const line = colour("--line");
   const narrow = document.documentElement.clientWidth < 600;
-  const titled = (axis) => ({ ...axis, title: { ...axis?.title, ...(narrow ? { font: { size: 11 } } : {}) } });
+  const { xaxis, yaxis } = narrow ? narrowAxes(figure) : figure.layout;
   const below = { yref: "container", yanchor: "bottom", y: 0, ...(narrow ? { font: { size: 11 } } : {}) };
   const { legend } = figure.layout;
   const axis = { gridcolor: line, zerolinecolor: line, linecolor: line };
@@ -53,8 +54,8 @@ function themed(figure) {
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: text, family: getComputedStyle(document.body).fontFamily, size: 13 },
     legend: { ...legend, ...(legend?.orientation === "h" ? below : {}) },
-    xaxis: { ...axis, ...titled(figure.layout.xaxis) },
-    yaxis: { ...axis, ...titled(figure.layout.yaxis) },
+    xaxis: { ...axis, ...xaxis },
+    yaxis: { ...axis, ...yaxis },
   };
 }
 
@@ -88,8 +89,22 @@ export async function draw(place) {
       button.disabled = false;
     }
   } catch (problem) {
-    about.textContent = `This chart cannot be shown: ${problem.message}.`;
+    clear(place);
+    about.textContent = `This chart cannot be shown: ${String(problem.message).replace(/\.$/, "")}.`;
   }
+}
+
+// Removes what was drawn, so that nothing of a failed chart stays beside its message.
+function clear(place) {
+  const plot = place.querySelector(".plot");
+  if (plot.classList.contains("js-plotly-plot")) {
+    window.Plotly.purge(plot);
+    plot.classList.remove("js-plotly-plot");
+  }
+  plot.replaceChildren();
+  delete plot.dataset.highlights; // the listeners are removed with the plot
+  place.classList.add("without");
+  place.figure = null;
 }
 
 function linesOf(figure) {

@@ -74,5 +74,8 @@ def test_broken_plugin_raises_one_clear_error(plugins):
         build_model("bad", (4,), 3, nn.BatchNorm1d, seed=0)
     with pytest.raises(DataError, match=r"is not a bln_search\.data\.catalog\.CatalogEntry"):
         get_catalog_entry("bad")
-    with pytest.raises(ModelError, match="choose one of allconv, bad, draw, gru, lenet, lstm, mlp, nin, own, resnet18"):
+    with pytest.raises(
+        ModelError,
+        match="choose one of allconv, attentive_reader, bad, draw, gru, lenet, lstm, mlp, nin, own, resnet18",
+    ):
         build_model("os.system", (4,), 3, nn.BatchNorm1d, seed=0)

@@ -16,6 +16,7 @@ from bln_search.core.method import Method
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import SeedShortfall, rank_evaluations
+from bln_search.ranking.row_choice import RowQuery
 from bln_search.ranking.row_results import TrialEvaluation
 
 WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
@@ -136,10 +137,15 @@ def test_order_does_not_depend_on_the_input_order(figures, random):
     assert pairs == sorted(pairs)
 
 
-def test_points_with_equal_labels_are_separate_rows():
+def test_points_that_are_alike_in_four_digits_are_separate_rows_with_their_own_labels():
     """Two learning rates that differ in the eighth digit are two points, not two seeds of one."""
     points = [json.dumps({"training.learning_rate": rate}) for rate in (0.0500001, 0.0500002)]
     board = rank_evaluations(replace(measured("FFFF", seed=0, loss=1.0), point=point) for point in points)
     assert [row.point for row in board.rows] == points
-    assert {row.parameters for row in board.rows} == {"learning_rate=0.05"}
+    labels = [row.parameters for row in board.rows]
+    assert labels == ["learning_rate=0.0500001", "learning_rate=0.0500002"]
+    assert [row.parameters for row in board.restrict_to_rows(board.rows[:1]).rows] == labels[:1]
+    for position, label in enumerate(labels):
+        assert [row.point for row in board.rows if RowQuery(parameters=label).matches(row)] == [points[position]]
+    assert all(RowQuery(parameters="learning_rate=0.05").matches(row) for row in board.rows)
     assert [row.seeds for row in board.rows] == [1, 1]

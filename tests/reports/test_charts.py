@@ -16,9 +16,12 @@ from bln_search.core.enums import PopulationEstimate
 from bln_search.core.method import Method
 from bln_search.core.records import LayerWeightNormAndCurvature, RowKey, StatisticDrift
 from bln_search.ranking.grouping import EvaluationSetting
+from bln_search.ranking.statistics.student_t import t_quantile
 from bln_search.reports.charts.configurations import (
+    NOT_EVALUATED,
     configuration_losses_heat_map,
     configuration_ranks_chart,
+    configuration_ranks_chart_by_label,
     switch_effects_chart,
 )
 from bln_search.reports.charts.curves import ERROR, TrialLearningCurve, learning_curves_chart
@@ -85,8 +88,50 @@ def test_epochs_on_test_have_a_line_only_where_they_were_evaluated():
     assert line["y"] == pytest.approx([2.1, 1.6, 1 / 3 + 1.1])
 
 
+def curve_of_losses(seed, values):
+    epochs = [
+        {"epoch": epoch, "training_loss": value, "validation_loss": value, "validation_accuracy": 0.1}
+        for epoch, value in enumerate(values, start=1)
+    ]
+    return TrialLearningCurve("bln", "", seed, [{**epoch, "training_accuracy": 0.9} for epoch in epochs])
+
+
+def bands(chart):
+    return [trace["y"] for trace in chart.figure["data"] if trace.get("fill") == "toself"]
+
+
+def test_bands_of_few_seeds_do_not_flatten_the_curves():
+    chart = learning_curves_chart([curve_of_losses(0, [0.6, 0.2]), curve_of_losses(1, [0.8, 0.4])], 2)
+    values = np.array(bands(chart))
+    means = np.array([0.7, 0.3])
+    half = t_quantile(0.95, 1) * np.std([0.6, 0.8], ddof=1) / np.sqrt(2)
+    assert half > 1
+    assert values.min() == pytest.approx(0.2 - 0.25 * 0.6)
+    assert values.max() == pytest.approx(0.8 + 0.25 * 0.6)
+    assert np.all(values[:, :2] >= means)
+    assert np.all(values[:, 2:] <= means[::-1])
+    assert "cut off" in chart.caption
+
+
+def test_bands_of_losses_end_at_zero_and_those_of_errors_at_100_per_cent():
+    curves = [curve_of_losses(0, [0.6, 0.01]), curve_of_losses(1, [0.8, 0.02])]
+    assert np.min(bands(learning_curves_chart(curves, 2))) == 0
+    assert np.max(bands(learning_curves_chart(curves, 2, ERROR))) <= 100
+    negative = learning_curves_chart([curve_of_losses(0, [-1.0, -2.0]), curve_of_losses(1, [-1.5, -2.5])], 2)
+    assert np.min(bands(negative)) < -2.5
+
+
+def test_narrow_bands_are_drawn_as_they_are():
+    chart = learning_curves_chart([curve_of_losses(0, [0.6, 0.2]), curve_of_losses(1, [0.601, 0.201])], 2)
+    half = t_quantile(0.95, 1) * np.std([0.6, 0.601], ddof=1) / np.sqrt(2)
+    for band in bands(chart):
+        assert band == pytest.approx([0.6005 + half, 0.2005 + half, 0.2005 - half, 0.6005 - half])
+    assert "cut off" not in chart.caption
+
+
 def all_charts():
     yield "heat map", configuration_losses_heat_map(losses())
+    yield "heat map with missing cells", configuration_losses_heat_map(losses(codes=WORDS[2:]))
     yield "heat map of LN", configuration_losses_heat_map(losses(codes=all_configurations(Method.LN)))
     yield "effects", switch_effects_chart(losses())
     yield "effects of one seed", switch_effects_chart(losses(1))
@@ -131,6 +176,37 @@ def test_the_heat_map_has_each_configuration_in_its_cell():
         for column, feature in enumerate(figure["x"]):
             values = table[InferenceConfiguration(batch + feature)].values()
             assert figure["z"][row][column] == pytest.approx(np.mean(list(values)))
+
+
+def test_cells_of_the_heat_map_without_a_loss_are_neutral_and_give_their_reason():
+    undefined, absent, *measured = WORDS
+    chart = configuration_losses_heat_map(losses(codes=measured), {undefined: "undefined: it has no value"})
+    values, missing = chart.figure["data"]
+    places = {
+        batch + feature: (row, column)
+        for row, batch in enumerate(values["y"])
+        for column, feature in enumerate(values["x"])
+    }
+    for code, (row, column) in places.items():
+        has_loss = code in set(map(str, measured))
+        assert (values["z"][row][column] is None, missing["z"][row][column] is None) == (not has_loss, has_loss)
+    texts = {code: missing["customdata"][row][column] for code, (row, column) in places.items()}
+    assert {code: text for code, text in texts.items() if text} == {
+        str(undefined): "undefined: it has no value",
+        str(absent): NOT_EVALUATED,
+    }
+    assert len({colour for _, colour in missing["colorscale"]}) == 1
+    for text in (f"{undefined} (undefined: it has no value)", f"{absent} ({NOT_EVALUATED})"):
+        assert text in chart.caption
+    assert "no loss" not in configuration_losses_heat_map(losses()).caption
+
+
+def test_tick_labels_are_broken_at_commas_and_between_words():
+    name = "7: a name of many words, all of them short, " + "b" * 32
+    chart = configuration_ranks_chart_by_label({name: losses(), "short, batch 5": losses()})
+    lines = [tick.split("<br>") for tick in chart.figure["data"][0]["x"]]
+    assert lines == [["7: a name of many words", "all of them short", "b" * 32], ["short", "batch 5"]]
+    assert {row["setting"] for row in chart.rows} == {name, "short, batch 5"}
 
 
 def luminance(color):
@@ -184,6 +260,16 @@ def test_heat_map_of_blends_names_their_letter():
     assert "B: a blend of population and mini-batch" in chart.caption
     assert "T:" not in chart.caption
     assert chart.figure["data"][0]["y"] == ["BB", "BF", "FB", "FF"]
+
+
+def test_points_that_are_alike_in_four_digits_have_their_own_texts():
+    near = [SearchPointResult("bln", {"rate": rate}, rate, seconds=1.0) for rate in (0.012341, 0.012344)]
+    lines = parallel_coordinates_chart(near)
+    ends = [label["text"] for label in lines.figure["layout"]["annotations"] if label["x"] == "rate"]
+    assert ends == ["0.012341", "0.012344"]
+    assert {trace["text"][0] for trace in lines.figure["data"]} == {"rate 0.012341", "rate 0.012344"}
+    front = loss_and_time_pareto_chart(near)
+    assert set(front.figure["data"][0]["text"]) == {"rate 0.012341", "rate 0.012344"}
 
 
 def test_no_chart_without_data():

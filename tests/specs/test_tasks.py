@@ -9,6 +9,7 @@ from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
 REGRESSION = MINIMAL_STUDY.replace("digits", "diabetes")
+CLOZE = MINIMAL_STUDY.replace("digits", "imdb_cloze").replace("mlp", "attentive_reader")
 DENSITY = MINIMAL_STUDY.replace("digits", "mnist_binarized, standardization: none").replace("mlp", "draw")
 TOKENS = MINIMAL_STUDY.replace("digits", "imdb_case").replace("mlp", "gru")
 
@@ -66,6 +67,9 @@ def test_a_network_with_an_output_for_each_token_is_asked_for():
         (MINIMAL_STUDY + "task: {name: density}\n", "task"),
         (DENSITY.replace("name: draw", "name: draw, normalize: layers"), "model"),
         (DENSITY.replace("name: draw", "name: draw, embedding: 3"), "model.name"),
+        (TOKENS.replace("gru", "attentive_reader"), "model.name"),
+        (CLOZE.replace("reader", "reader, normalize: cells_and_layers"), "model"),
+        (CLOZE + "evaluation: {lengths: [40]}\n", "evaluation.lengths"),
     ],
 )
 def test_what_does_not_fit_is_one_problem(text, location):

@@ -22,6 +22,7 @@ from bln_search.cli.sources import StudyFilter, open_study_source, study_list_fi
 from bln_search.core.states import StudyState
 from bln_search.core.tags import normalize_tags
 from bln_search.specs.records import TrialRecord
+from bln_search.specs.sections.point_labels import format_distinct_points
 
 _STUDY_COLUMNS = ("id", "name", "owner", "state", "tags", "trials", "finished", "failed", "created")
 _TRIAL_COLUMNS = (
@@ -84,11 +85,12 @@ def show(
     with open_study_source(database, server, token) as source:
         record = source.get_study(study)
         trials = source.list_trials(record.id)
+    labels = format_distinct_points(trial.point_json for trial in trials)
     if output_format is RecordsFormat.JSON:
         document = {
             **study_list_fields(record),
             "spec": record.spec.model_dump(mode="json"),
-            "trial_list": [_trial_to_json_fields(trial) for trial in trials],
+            "trial_list": [_trial_to_json_fields(trial, labels[trial.point_json]) for trial in trials],
         }
         results.print_json(json.dumps(document))
         return
@@ -100,16 +102,16 @@ def show(
             print_line(f"tags: {', '.join(record.tags)}")
         if record.reason:
             print_line(f"reason: {record.reason}")
-    rows = [_trial_to_table_row(trial) for trial in trials]
+    rows = [_trial_to_table_row(trial, labels[trial.point_json]) for trial in trials]
     print_records(rows, _TRIAL_COLUMNS, output_format, optional=_OPTIONAL_TRIAL_COLUMNS)
 
 
-def _trial_to_table_row(trial: TrialRecord) -> dict[str, object]:
-    """Return the fields of a trial for a table."""
+def _trial_to_table_row(trial: TrialRecord, point_label: str) -> dict[str, object]:
+    """Return the fields of a trial for a table. point_label: its point, distinct from those of other trials."""
     return {
         "trial": trial.id,
         "arm": trial.arm,
-        "parameters": trial.point_label,
+        "parameters": point_label,
         "seed": trial.seed,
         "state": trial.state.value,
         "epoch": trial.checkpoint.epoch if trial.checkpoint else None,
@@ -120,8 +122,8 @@ def _trial_to_table_row(trial: TrialRecord) -> dict[str, object]:
     }
 
 
-def _trial_to_json_fields(trial: TrialRecord) -> dict[str, object]:
-    """Return the fields of a trial for JSON."""
+def _trial_to_json_fields(trial: TrialRecord, point_label: str) -> dict[str, object]:
+    """Return the fields of a trial for JSON. point_label: its point, distinct from those of other trials."""
     checkpoint = None if trial.checkpoint is None else asdict(trial.checkpoint)
     if checkpoint is not None:
         checkpoint = {name: checkpoint[name] for name in _CHECKPOINT_FIELDS}
@@ -130,7 +132,7 @@ def _trial_to_json_fields(trial: TrialRecord) -> dict[str, object]:
         "arm": trial.arm,
         "method": trial.method,
         "seed": trial.seed,
-        "parameters": trial.point_label,
+        "parameters": point_label,
         "state": trial.state.value,
         "reason": trial.reason,
         "checkpoint": checkpoint,

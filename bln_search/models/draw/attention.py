@@ -71,7 +71,7 @@ def _gaussian_filters(means: Tensor, variance: Tensor, length: int) -> Tensor:
     return filters / filters.sum(2, keepdim=True).clamp_min(_SMALLEST_SUM)
 
 
-class AttentiveReader(nn.Module):
+class PatchReader(nn.Module):
     """Reads a patch of the image and of the error image where the decoder's state places the grid.
 
     Args:
@@ -90,7 +90,7 @@ class AttentiveReader(nn.Module):
         return torch.cat([bank.read(images), bank.read(errors)], 1)
 
 
-class AttentiveWriter(nn.Module):
+class PatchWriter(nn.Module):
     """Writes a patch to the canvas where the decoder's state places the grid.
 
     Args:

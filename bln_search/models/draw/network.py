@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
 from bln_search.models.draw.attention import (
-    AttentiveReader,
-    AttentiveWriter,
+    PatchReader,
+    PatchWriter,
     WholeImageReader,
     WholeImageWriter,
 )
@@ -75,9 +75,9 @@ class DRAW(nn.Module):
         self.image_shape = channels, height, width
         encoder_units, decoder_units = widths
         pixels = channels * height * width
-        self.read = AttentiveReader(decoder_units, READ_SIZE) if attention else WholeImageReader()
+        self.read = PatchReader(decoder_units, READ_SIZE) if attention else WholeImageReader()
         self.write = (
-            AttentiveWriter(decoder_units, WRITE_SIZE, self.image_shape)
+            PatchWriter(decoder_units, WRITE_SIZE, self.image_shape)
             if attention
             else WholeImageWriter(decoder_units, self.image_shape)
         )

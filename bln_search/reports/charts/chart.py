@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,12 +12,16 @@ from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.grouping import EvaluationSetting
+from bln_search.specs.sections.point_labels import find_distinct_point_digits
 from bln_search.specs.sections.space import format_encoded_point
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D1F", "#999999")
 """Palette for colour-blind readers (Okabe & Ito 2008) without yellow and black, which vanish on some backgrounds."""
 
 DASHES = ("solid", "dash", "dot", "dashdot")
+_TICK_LETTERS = 24
+"""Letters of a line of a tick label; a longer word has a line of its own."""
+
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 
 
@@ -75,7 +80,8 @@ def distinguishing_setting_label(setting: EvaluationSetting, settings: Sequence[
     if len({other.arm for other in settings}) > 1:
         parts.append(setting.arm)
     if len({other.point for other in settings}) > 1:
-        parts.append(format_encoded_point(setting.point))
+        digits = find_distinct_point_digits(other.point for other in settings)
+        parts.append(format_encoded_point(setting.point, digits))
     if len({other.batch_size for other in settings}) > 1:
         parts.append(f"batch {setting.batch_size}")
     if len({other.estimate for other in settings}) > 1 or not parts:
@@ -101,6 +107,12 @@ def make_labels_unique(labels: Iterable[str]) -> list[str]:
         counts[label] += 1
         numbered.append(label if counts[label] == 1 else f"{label} ({counts[label]})")
     return numbered
+
+
+def wrap_tick_label(label: str) -> str:
+    """The label in short lines, separated by `<br>` as Plotly needs; a part after a comma begins a line."""
+    lines = (line for part in label.split(", ") for line in textwrap.wrap(part, _TICK_LETTERS, break_long_words=False))
+    return "<br>".join(lines)
 
 
 def configuration_sort_key(configuration: InferenceConfiguration | str) -> str:

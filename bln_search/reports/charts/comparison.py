@@ -7,7 +7,7 @@ from typing import Any
 
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.reports.charts.chart import COLOURS, Chart, make_labels_unique, plotly_layout
-from bln_search.specs.sections.space import format_encoded_point
+from bln_search.specs.sections.point_labels import format_distinct_points
 
 
 def compared_row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) -> list[str]:
@@ -18,12 +18,13 @@ def compared_row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) 
         numbered: Write `#3` for the third row instead of the parameters of a search, which take the room of a chart.
     """
     labels = []
-    has_points = len({row.point for row in rows}) > 1
+    point_labels = format_distinct_points(row.point for row in rows)
+    has_points = len(point_labels) > 1
     for number, row in enumerate(rows, start=1):
         parts = [f"#{number}"] if has_points and numbered else []
         parts += [row.arm] if len({other.arm for other in rows}) > 1 else []
         if has_points and not numbered:
-            parts.append(format_encoded_point(row.point))
+            parts.append(point_labels[row.point])
         parts.append(row.configuration)
         if len({other.estimate for other in rows if other.estimate}) > 1 and row.estimate:
             parts.append(row.estimate)
@@ -36,13 +37,14 @@ def compared_row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) 
 def differences_to_best_chart(comparison: Comparison) -> Chart:
     """Mean loss of every row minus that of the best row."""
     labels = compared_row_labels(comparison.rows, numbered=True)
+    point_labels = format_distinct_points(row.point for row in comparison.rows)
     rows: list[dict[str, Any]] = []
     for index, row in enumerate(comparison.rows):
         pair = comparison.find_pair(0, index)
         rows.append(
             {
                 "row": labels[index],
-                **({"parameters": format_encoded_point(row.point)} if row.point else {}),
+                **({"parameters": point_labels[row.point]} if row.point else {}),
                 "group": row.letters or "",
                 "difference": 0.0 if pair is None else -pair.loss.mean,
                 "low": 0.0 if pair is None else -pair.loss.high,
@@ -69,7 +71,7 @@ def differences_to_best_chart(comparison: Comparison) -> Chart:
             "color": [COLOURS[2] if row["in_top_group"] else COLOURS[7] for row in rows],
             "symbol": ["circle" if row["in_top_group"] else "circle-open" for row in rows],
         },
-        "text": [_row_hover_text(row) for row in comparison.rows],
+        "text": [_row_hover_text(row, point_labels[row.point]) for row in comparison.rows],
         "hovertemplate": "%{y}: %{x:+.5f}%{text}<extra></extra>",
     }
     figure = {
@@ -155,9 +157,9 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
     return Chart("Critical difference of mean ranks", caption, figure, rows)
 
 
-def _row_hover_text(row: ComparedRow) -> str:
+def _row_hover_text(row: ComparedRow, point_label: str) -> str:
     group = f", group {row.letters}" if row.letters else ""
-    return f"{group}<br>{format_encoded_point(row.point)}" if row.point else group
+    return f"{group}<br>{point_label}" if row.point else group
 
 
 def _numbered_labels_note(comparison: Comparison) -> str:

@@ -20,12 +20,17 @@ from bln_search.reports.charts.chart import (
     plotly_layout,
     series_colour,
     unique_setting_labels,
+    wrap_tick_label,
 )
 
 ByConfiguration = Mapping[InferenceConfiguration, LossBySeed]
 
 _BRIGHT = 0.43
 """Fraction of the color scale Viridis from which black has more contrast than white: a luminance of 0.18."""
+
+NOT_EVALUATED = "not evaluated"
+NO_VALUE_COLOUR = "rgba(128,128,128,0.3)"
+"""Neutral on light and dark pages, and not a color of the scale."""
 
 _LEGEND = {
     StatisticSource.POPULATION: "from the population",
@@ -38,8 +43,17 @@ _LEGEND = {
 }
 
 
-def configuration_losses_heat_map(losses: ByConfiguration) -> Chart | None:
-    """Mean loss of every configuration: mini-batch pairs as rows, feature pairs as columns; None without losses."""
+def configuration_losses_heat_map(
+    losses: ByConfiguration, reasons: Mapping[InferenceConfiguration, str] | None = None
+) -> Chart | None:
+    """Mean loss of every configuration: mini-batch pairs as rows, feature pairs as columns; None without losses.
+
+    A cell without a loss is grey; its hover text and the caption say why it has none.
+
+    Args:
+        losses: Losses by seed of the configurations.
+        reasons: Why other configurations have no loss.
+    """
     means = {configuration: statistics.fmean(values.values()) for configuration, values in losses.items()}
     if not means:
         return None
@@ -47,24 +61,31 @@ def configuration_losses_heat_map(losses: ByConfiguration) -> Chart | None:
     feature_letters = sorted({str(configuration)[2:] for configuration in means}, key=configuration_sort_key)
     cells = {str(configuration): value for configuration, value in means.items()}
     z = [[cells.get(row + column) for column in feature_letters] for row in batch_letters]
+    reason_by_code = {str(configuration): reason for configuration, reason in (reasons or {}).items()}
+    missing = {
+        row + column: reason_by_code.get(row + column, NOT_EVALUATED)
+        for row in batch_letters
+        for column in feature_letters
+        if row + column not in cells
+    }
+    trace = {
+        "type": "heatmap",
+        "x": feature_letters,
+        "y": batch_letters,
+        "z": z,
+        "colorscale": "Viridis",
+        "colorbar": {"title": {"text": "loss"}},
+        "hovertemplate": "%{y}%{x}: loss %{z:.5f}<extra></extra>",
+    }
     figure = {
-        "data": [
-            {
-                "type": "heatmap",
-                "x": feature_letters,
-                "y": batch_letters,
-                "z": z,
-                "colorscale": "Viridis",
-                "colorbar": {"title": {"text": "loss"}},
-                "hovertemplate": "%{y}%{x}: loss %{z:.5f}<extra></extra>",
-            }
-        ],
+        "data": [trace, *_missing_cells_traces(feature_letters, batch_letters, missing)],
         "layout": plotly_layout(
             "feature mean and deviation (E_F, Std_F)",
             "mini-batch mean and deviation (E_B, Std_B)",
             xaxis={"type": "category"},
             yaxis={"type": "category", "autorange": "reversed"},
             annotations=_heat_map_value_annotations(feature_letters, batch_letters, z),
+            showlegend=False,
         ),
     }
     rows = [
@@ -75,8 +96,37 @@ def configuration_losses_heat_map(losses: ByConfiguration) -> Chart | None:
         source for configuration in means for source in configuration.source_by_statistic.values()
     } & _LEGEND.keys()
     legend = ", ".join(f"{source.value}: {_LEGEND[source]}" for source in sorted(sources, key=list(_LEGEND).index))
-    caption = f"Mean loss over seeds; darker is lower. {legend}."
+    caption = f"Mean loss over seeds; darker is lower. {legend}.{_missing_cells_note(missing)}"
     return Chart("Loss of every configuration", caption, figure, rows)
+
+
+def _missing_cells_traces(
+    columns: Sequence[str], rows: Sequence[str], missing: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Grey cells of the configurations without a loss, with their reason as the hover text; none if all have one."""
+    if not missing:
+        return []
+    return [
+        {
+            "type": "heatmap",
+            "x": list(columns),
+            "y": list(rows),
+            "z": [[0 if row + column in missing else None for column in columns] for row in rows],
+            "customdata": [[missing.get(row + column) for column in columns] for row in rows],
+            "colorscale": [[0, NO_VALUE_COLOUR], [1, NO_VALUE_COLOUR]],
+            "showscale": False,
+            "hovertemplate": "%{y}%{x}: %{customdata}<extra></extra>",
+        }
+    ]
+
+
+def _missing_cells_note(missing: Mapping[str, str]) -> str:
+    """Why configurations have no loss, for the caption; empty if all have one."""
+    by_reason: dict[str, list[str]] = {}
+    for code, reason in missing.items():
+        by_reason.setdefault(reason, []).append(code)
+    reasons = "; ".join(f"{', '.join(codes)} ({reason})" for reason, codes in by_reason.items())
+    return f" Grey cells have no loss: {reasons}." if missing else ""
 
 
 def _heat_map_value_annotations(
@@ -188,7 +238,7 @@ def configuration_ranks_chart_by_label(settings: Mapping[str, ByConfiguration]) 
             "type": "scatter",
             "mode": "lines+markers",
             "name": str(configuration),
-            "x": [label.replace(", ", "<br>") for label in settings],
+            "x": [wrap_tick_label(label) for label in settings],
             "y": [by_key.get(configuration) for by_key in ranks.values()],
             "line": {
                 "color": series_colour(position),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.ranking.statistics.intervals import mean_with_t_interval
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
 from bln_search.reports.charts.chart import Chart, colour_with_opacity, plotly_layout, series_colour
 
 _AXIS_QUANTILE, _AXIS_FACTOR = 0.9, 2.0
 """The axis ends at this multiple of this quantile of all values, if any value is larger."""
+
+_BAND_MARGIN = 0.25
+"""A band ends at this part of the range of all lines above and below them."""
 
 _MAX_TICKED_EPOCHS = 10
 """Number of epochs up to which each has a tick."""
@@ -39,6 +43,11 @@ class EpochMetric:
         if value is None:
             return None
         return 100 * (1 - value) if self.key == "accuracy" else value
+
+    @property
+    def largest(self) -> float:
+        """The largest possible value."""
+        return 100.0 if self.key == "accuracy" else math.inf
 
 
 LOSS = EpochMetric("loss", "loss", "Losses by epoch")
@@ -79,18 +88,24 @@ def learning_curves_chart(
     groups: dict[str, list[TrialLearningCurve]] = {}
     for curve in curves:
         groups.setdefault(curve.arm, []).append(curve)
+    axis_end = _find_axis_end_below_outliers(curves, metric)
+    limits = _find_band_limits(curves, metric, axis_end)
     traces: list[dict[str, Any]] = []
-    has_bands = False
+    has_bands = has_cut_bands = False
     for position, members in enumerate(groups.values()):
         has_band = len({curve.point for curve in members}) == 1 and len(members) > 1
         has_bands |= has_band
         for kind, dash in kinds.items():
-            traces += _confidence_band_traces(members, metric, kind, series_colour(position)) if has_band else []
+            intervals = _intervals_by_epoch(members, metric, kind) if has_band else {}
+            has_cut_bands |= any(
+                (interval.low or 0.0) < limits[0] or (interval.high or 0.0) > limits[1]
+                for interval in intervals.values()
+            )
+            traces += _confidence_band_traces(intervals, limits, series_colour(position))
             traces += [
                 _trial_line_trace(curve, metric, kind, series_colour(position), dash, in_legend=index == 0)
                 for index, curve in enumerate(members)
             ]
-    axis_end = _find_axis_end_below_outliers(curves, metric)
     axis: dict[str, Any] = {} if axis_end is None else {"range": [0, axis_end]}
     epochs: dict[str, Any] = {"rangemode": "tozero"}
     if max(len(curve.epochs) for curve in curves) <= _MAX_TICKED_EPOCHS:
@@ -110,6 +125,8 @@ def learning_curves_chart(
         f"{', dashed on the test data, which selects nothing' if has_test else ''}"
         f"{'; bands are 95 % confidence intervals of the mean over seeds' if has_bands else ''}."
     )
+    if has_cut_bands:
+        caption += " Bands are cut off where no value is possible, and far outside all lines."
     if axis_end is not None:
         caption += f" Values above {axis_end:.3g} are not shown."
     if len(curves) < trial_count:
@@ -117,14 +134,33 @@ def learning_curves_chart(
     return Chart(metric.title, caption, figure, rows)
 
 
+def _all_values(curves: Sequence[TrialLearningCurve], metric: EpochMetric) -> list[float]:
+    """The drawn values of all curves in increasing order."""
+    values = (metric.value_of_epoch(epoch, kind) for curve in curves for epoch in curve.epochs for kind in _KINDS)
+    return sorted(value for value in values if value is not None)
+
+
 def _find_axis_end_below_outliers(curves: Sequence[TrialLearningCurve], metric: EpochMetric) -> float | None:
     """Upper end of the axis if a few large values would flatten all curves, else None."""
-    all_values = [metric.value_of_epoch(epoch, kind) for curve in curves for epoch in curve.epochs for kind in _KINDS]
-    values = sorted(value for value in all_values if value is not None)
+    values = _all_values(curves, metric)
     if not values:
         return None
     limit = _AXIS_FACTOR * values[int(len(values) * _AXIS_QUANTILE)]
     return limit if values[-1] > limit else None
+
+
+def _find_band_limits(
+    curves: Sequence[TrialLearningCurve], metric: EpochMetric, axis_end: float | None
+) -> tuple[float, float]:
+    """Lowest and highest value of the bands: few seeds have wide intervals, which would flatten all curves.
+
+    The limits are those of the lines with a margin; not below 0 unless a line is, and not above the largest possible
+    value.
+    """
+    values = _all_values(curves, metric)
+    low, high = values[0], min(values[-1], math.inf if axis_end is None else axis_end)
+    margin = _BAND_MARGIN * (high - low) or abs(high)
+    return low - margin if low < 0 else max(0.0, low - margin), min(metric.largest, high + margin)
 
 
 def _trial_line_trace(
@@ -145,31 +181,41 @@ def _trial_line_trace(
     }
 
 
-def _confidence_band_traces(
-    members: Sequence[TrialLearningCurve], metric: EpochMetric, kind: str, colour_code: str
-) -> list[dict[str, Any]]:
-    """Confidence band of the mean over seeds, up to the last epoch that all seeds have."""
+def _intervals_by_epoch(
+    members: Sequence[TrialLearningCurve], metric: EpochMetric, kind: str
+) -> dict[int, ConfidenceInterval]:
+    """Confidence interval of the mean over seeds by epoch, up to the last epoch that all seeds have."""
     values: dict[int, list[float]] = {}
     for curve in members:
         for epoch in curve.epochs:
             value = metric.value_of_epoch(epoch, kind)
             if value is not None:
                 values.setdefault(epoch["epoch"], []).append(value)
-    intervals = {
+    return {
         epoch: mean_with_t_interval(by_seed)
         for epoch, by_seed in sorted(values.items())
         if len(by_seed) == len(members)
     }
+
+
+def _confidence_band_traces(
+    intervals: Mapping[int, ConfidenceInterval], limits: tuple[float, float], colour_code: str
+) -> list[dict[str, Any]]:
+    """Band of the confidence intervals within the limits; none without intervals."""
     if not intervals:
         return []
+
+    def within_limits(end: float | None) -> float | None:
+        return None if end is None else min(limits[1], max(limits[0], end))
+
     epochs = list(intervals)
     return [
         {
             "type": "scatter",
             "mode": "lines",
             "x": epochs + epochs[::-1],
-            "y": [interval.high for interval in intervals.values()]
-            + [interval.low for interval in reversed(list(intervals.values()))],
+            "y": [within_limits(interval.high) for interval in intervals.values()]
+            + [within_limits(interval.low) for interval in reversed(list(intervals.values()))],
             "fill": "toself",
             "fillcolor": colour_with_opacity(colour_code, 0.15),
             "line": {"width": 0},

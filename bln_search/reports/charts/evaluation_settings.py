@@ -6,11 +6,15 @@ import json
 import statistics
 from collections.abc import Mapping
 
+from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import RowKey
+from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import EvaluationSetting, LossBySeed
+from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.configurations import ByConfiguration, configuration_ranks_chart
 from bln_search.reports.charts.search import SearchPointResult, flatten_parameters
+from bln_search.reports.sentences.leaderboard import find_unranked_reason
 
 _MAX_POINTS = 8
 
@@ -36,6 +40,22 @@ def evaluation_settings_of_best_points(
     drawn = [setting for setting in settings if (setting.arm, setting.point) in places]
     return {
         setting: settings[setting] for setting in sorted(drawn, key=lambda setting: places[setting.arm, setting.point])
+    }
+
+
+def reasons_without_loss(board: Leaderboard, setting: EvaluationSetting) -> dict[InferenceConfiguration, str]:
+    """Why configurations have no loss under an evaluation setting: `undefined: …`, or the seeds that they lack."""
+    rows = (
+        row
+        for row in board.rows
+        if (row.arm, row.point, row.batch_size) == (setting.arm, setting.point, setting.batch_size)
+        and row.estimate in (None, setting.estimate)
+    )
+    reasons = ((row, find_unranked_reason(row)) for row in rows)
+    return {
+        row.configuration: reason if row.state is EvaluationState.MEASURED else f"{row.state}: {reason}"
+        for row, reason in reasons
+        if reason is not None
     }
 
 

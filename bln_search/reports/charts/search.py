@@ -9,6 +9,8 @@ from typing import Any
 
 from bln_search.ranking.statistics.importance import importance_by_parameter
 from bln_search.reports.charts.chart import COLOURS, Chart, plotly_layout
+from bln_search.specs.sections.point_labels import find_distinct_value_digits
+from bln_search.specs.sections.space import DIGITS, format_parameter_value
 
 _MAX_LINES = 150
 
@@ -91,6 +93,7 @@ def parallel_coordinates_chart(points: Sequence[SearchPointResult], measure: str
     scales[measure] = _ParallelAxisScale(losses)
     axes = [*names, measure]
     low, high = losses[0], losses[-1]
+    digits = _digits_by_parameter(drawn)
     traces = []
     for point in reversed(drawn):
         values = {**point.parameters, measure: point.loss}
@@ -103,7 +106,7 @@ def parallel_coordinates_chart(points: Sequence[SearchPointResult], measure: str
                 "y": [scales[name](values.get(name)) for name in axes],
                 "line": {"color": _colour_between_blue_and_orange(share), "width": 2.5 if point is drawn[0] else 1},
                 "opacity": 1 if point is drawn[0] else 0.55,
-                "text": [f"{name} {_format_value(values.get(name))}" for name in axes],
+                "text": [f"{name} {_format_value(values.get(name), digits.get(name, DIGITS))}" for name in axes],
                 "hovertemplate": "%{text}<extra></extra>",
                 "showlegend": False,
             }
@@ -146,8 +149,9 @@ class _ParallelAxisScale:
         low, high = min(present), max(present)
         self.is_logarithmic = low > 0 and high / low > 20
         self.low, self.high = self._log_or_linear_value(low), self._log_or_linear_value(high)
-        self.end_labels = [(self(low), _format_value(low))] + (
-            [(self(high), _format_value(high))] if high > low else []
+        digits = find_distinct_value_digits((low, high))
+        self.end_labels = [(self(low), _format_value(low, digits))] + (
+            [(self(high), _format_value(high, digits))] if high > low else []
         )
 
     def __call__(self, value: Any) -> float | None:
@@ -167,8 +171,14 @@ def _colour_between_blue_and_orange(share: float) -> str:
     return "rgb(" + ",".join(str(round(a + (b - a) * share)) for a, b in zip(*ends, strict=True)) + ")"
 
 
-def _format_value(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _format_value(value: Any, digits: int = DIGITS) -> str:
+    return format_parameter_value(value, digits) if isinstance(value, float) else str(value)
+
+
+def _digits_by_parameter(points: Sequence[SearchPointResult]) -> dict[str, int]:
+    """Significant digits at which the values of each parameter differ."""
+    names = {name for point in points for name in point.parameters}
+    return {name: find_distinct_value_digits(point.parameters.get(name) for point in points) for name in names}
 
 
 def loss_and_time_pareto_chart(points: Sequence[SearchPointResult]) -> Chart | None:
@@ -183,8 +193,9 @@ def loss_and_time_pareto_chart(points: Sequence[SearchPointResult]) -> Chart | N
         for index, point in enumerate(timed_points)
         if all(point.loss < other.loss for other in timed_points[:index])
     ]
+    digits = _digits_by_parameter(timed_points)
     labels = [
-        ", ".join(f"{name} {_format_value(value)}" for name, value in point.parameters.items())
+        ", ".join(f"{name} {_format_value(value, digits[name])}" for name, value in point.parameters.items())
         for point in timed_points
     ]
     figure = {

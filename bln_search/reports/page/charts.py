@@ -13,6 +13,7 @@ from bln_search.reports.charts.evaluation_settings import (
     best_point_configuration_ranks_chart,
     lowest_loss_of_each_point,
     lowest_mean_loss_of_setting,
+    reasons_without_loss,
 )
 from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, geometry_by_epoch_chart
 from bln_search.reports.charts.layers import statistics_drift_chart
@@ -95,5 +96,7 @@ def _iter_best_setting_figures(context: StudyReportContext) -> Iterable[ChartFig
     for setting in sorted(position_in_arm, key=position_in_arm.__getitem__)[:_MAX_SETTINGS]:
         losses = context.drawn_losses_by_setting[setting]
         yield from figures_of_existing_charts(
-            configuration_losses_heat_map(losses), switch_effects_chart(losses), label=labels[setting]
+            configuration_losses_heat_map(losses, reasons_without_loss(context.leaderboard, setting)),
+            switch_effects_chart(losses),
+            label=labels[setting],
         )

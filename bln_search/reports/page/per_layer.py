@@ -15,7 +15,7 @@ from bln_search.reports.charts.per_layer import (
     layer_switch_effects_heat_map,
     switchable_statistics,
 )
-from bln_search.reports.formatting import format_interval, format_signed_interval
+from bln_search.reports.formatting import format_metric_interval, format_signed_interval
 from bln_search.reports.page.blocks import Block, ChartFigure, Column, ColumnKind, Paragraph, Row, Section, Table
 from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.sentences.per_layer import (
@@ -155,8 +155,9 @@ def _effect_cell(effect: LayerSwitchEffect) -> str:
 
 
 def _loss_and_accuracy_cells(row: PerLayerRow) -> Sequence[str]:
-    return format_interval(loss_interval_over_networks(row)), format_interval(
-        accuracy_interval_over_networks(row), 100, 2
+    return (
+        format_metric_interval(loss_interval_over_networks(row), "loss"),
+        format_metric_interval(accuracy_interval_over_networks(row), "accuracy"),
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.reports.formatting import confidence_interval_over_seeds, format_interval
+from bln_search.ranking.statistics.intervals import ConfidenceInterval
+from bln_search.reports.formatting import common_decimals, confidence_interval_over_seeds, format_metric_interval
 from bln_search.reports.leaderboard_columns import (
     MetricColumn,
-    display_factor_and_decimals,
     list_identity_headings_and_attributes,
     list_metric_columns,
     list_task_metric_legends,
@@ -80,25 +80,36 @@ def _leaderboard_table(context: StudyReportContext) -> Table:
     columns += [Column(f"{column.capitalized_name}{column.unit}", ColumnKind.NUMBER) for column in metrics]
     columns += [Column("Seeds", ColumnKind.NUMBER), Column("State")]
     attributes = [attribute for _, attribute in identity]
-    rows = [_leaderboard_table_row(row, attributes, metrics, in_top_group=row.key in top_group) for row in board.rows]
+    decimals = [
+        common_decimals((_metric_interval(row, column) for row in board.rows), column.metric) for column in metrics
+    ]
+    rows = [
+        _leaderboard_table_row(
+            row,
+            attributes,
+            [
+                format_metric_interval(_metric_interval(row, column), column.metric, places)
+                for column, places in zip(metrics, decimals, strict=True)
+            ],
+            in_top_group=row.key in top_group,
+        )
+        for row in board.rows
+    ]
     more = f"All of them: bln-search leaderboard {context.study.name} --format csv"
     return Table("Configurations, best first", columns, rows, more=more)
 
 
 def _leaderboard_table_row(
-    row: LeaderboardRow, attributes: list[str], metrics: Sequence[MetricColumn], *, in_top_group: bool
+    row: LeaderboardRow, attributes: list[str], metrics: Sequence[str], *, in_top_group: bool
 ) -> Row:
     rank = "–" if row.rank is None else f"{row.rank}{' =' if in_top_group else ''}"
     reason = find_unranked_reason(row)
     cells = [rank, *source_letter_cells(row.configuration), *(str(getattr(row, attribute)) for attribute in attributes)]
     cells += [row.estimate or "–", str(row.batch_size)]
-    cells += [_metric_cell(row, column) for column in metrics]
-    cells += [str(row.seeds), f"{row.state.value}: {reason}" if reason else row.state.value]
+    cells += [*metrics, str(row.seeds), f"{row.state.value}: {reason}" if reason else row.state.value]
     style = "unranked" if row.rank is None else "first" if in_top_group else ""
     return Row(cells, style)
 
 
-def _metric_cell(row: LeaderboardRow, column: MetricColumn) -> str:
-    return format_interval(
-        confidence_interval_over_seeds(column.value_of_row(row), row.seeds), *display_factor_and_decimals(column.metric)
-    )
+def _metric_interval(row: LeaderboardRow, column: MetricColumn) -> ConfidenceInterval | None:
+    return confidence_interval_over_seeds(column.value_of_row(row), row.seeds)

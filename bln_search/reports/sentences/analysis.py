@@ -13,7 +13,11 @@ from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.normalization_benefit import normalization_benefit_sentence
-from bln_search.reports.sentences.recommendation import recommendation_text, row_identity_label
+from bln_search.reports.sentences.recommendation import (
+    compared_point_digits,
+    recommendation_text,
+    row_identity_label,
+)
 from bln_search.reports.sentences.significance import comparison_method_text, first_rows_significance_text
 from bln_search.specs.sections.space import format_encoded_point
 
@@ -83,8 +87,8 @@ def _critical_difference_text(comparison: Comparison, test: FriedmanTest) -> str
 
 def _recommendation_sentences(analysis: Analysis) -> list[str]:
     """The recommendation; where no arm is better than the class-prior baseline, that warning comes first."""
-    recommendation = analysis.recommendation
-    sentences = [] if recommendation is None else [recommendation_text(recommendation)]
+    recommendation, digits = analysis.recommendation, compared_point_digits(analysis.comparison)
+    sentences = [] if recommendation is None else [recommendation_text(recommendation, digits)]
     check = analysis.no_better_than_class_prior
     if check is None:
         return sentences
@@ -113,10 +117,11 @@ def selection_bias_sentence(
         comparison: The comparison.
         recommendation: Recommendation beside the text; where it is the selected row, the text does not repeat its name.
     """
+    digits = compared_point_digits(comparison)
     row = (
         "The recommended row"
         if recommendation is not None and recommendation.is_best
-        else f"The row of lowest {performance.chosen_on} loss, {row_identity_label(comparison.rows[0])},"
+        else f"The row of lowest {performance.chosen_on} loss, {row_identity_label(comparison.rows[0], digits)},"
     )
     qualifier = "at least" if comparison.not_compared else "about"
     bias = (

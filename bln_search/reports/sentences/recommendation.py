@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from bln_search.core.enums import Split
-from bln_search.ranking.comparison import ComparedRow
+from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.selection.recommendation import Confidence, CurrentRow, DeterministicAlternative, Recommendation
 from bln_search.reports.sentences.leaderboard import format_sentence
-from bln_search.specs.sections.space import format_encoded_point
+from bln_search.specs.sections.point_labels import find_distinct_point_digits
+from bln_search.specs.sections.space import DIGITS, format_encoded_point
 
 
-def recommendation_text(recommendation: Recommendation) -> str:
+def compared_point_digits(comparison: Comparison | None) -> int:
+    """Significant digits that distinguish the points of the compared rows; 4 without a comparison."""
+    return DIGITS if comparison is None else find_distinct_point_digits(row.point for row in comparison.rows)
+
+
+def recommendation_text(recommendation: Recommendation, point_digits: int = DIGITS) -> str:
     """The recommended row, why it is recommended, and its limits; a few sentences.
 
     Args:
         recommendation: The recommendation.
+        point_digits: Significant digits of the points of rows: `compared_point_digits`.
     """
     is_obvious = not recommendation.is_best or not recommendation.deterministic  # the reason or the limits say it
     facts = (
-        recommendation_headline(recommendation),
+        recommendation_headline(recommendation, point_digits),
         recommendation_reason(recommendation),
         None if is_obvious else "it is independent of the mini-batch",
         loss_excess_text_unless_best(recommendation),
-        *recommendation_caveats(recommendation),
+        *recommendation_caveats(recommendation, point_digits),
     )
     return " ".join(format_sentence(fact) for fact in facts if fact is not None)
 
 
-def recommendation_headline(recommendation: Recommendation) -> str:
+def recommendation_headline(recommendation: Recommendation, point_digits: int = DIGITS) -> str:
     """The recommended row."""
-    return f"Recommended: {row_identity_label(recommendation)}"
+    return f"Recommended: {row_identity_label(recommendation, point_digits)}"
 
 
 def recommendation_metrics_text(recommendation: Recommendation, split: Split) -> str:
@@ -38,10 +45,11 @@ def recommendation_metrics_text(recommendation: Recommendation, split: Split) ->
     return f"{split} loss {recommendation.loss:.4f}, {distance}, {dependence} the mini-batch"
 
 
-def row_identity_label(row: Recommendation | DeterministicAlternative | ComparedRow) -> str:
+def row_identity_label(row: Recommendation | DeterministicAlternative | ComparedRow, point_digits: int = DIGITS) -> str:
     """Arm, parameters, configuration and estimate: `bln TTTT (frozen)`."""
     estimate = f"({row.estimate})" if row.estimate else ""
-    return " ".join(part for part in (row.arm, format_encoded_point(row.point), row.configuration, estimate) if part)
+    point = format_encoded_point(row.point, point_digits)
+    return " ".join(part for part in (row.arm, point, row.configuration, estimate) if part)
 
 
 def recommendation_reason(recommendation: Recommendation) -> str:
@@ -66,13 +74,13 @@ def recommendation_reason(recommendation: Recommendation) -> str:
     return f"{group} it is the cheapest (none of them is independent of the mini-batch)"
 
 
-def recommendation_caveats(recommendation: Recommendation) -> list[str]:
+def recommendation_caveats(recommendation: Recommendation, point_digits: int = DIGITS) -> list[str]:
     """What a user must know besides: the current configuration, batch sizes, a single seed, the alternative."""
     facts = (
         _gain_over_current_text(recommendation.current),
         _batch_sizes_text(recommendation),
         "one seed: this applies to that network only" if recommendation.confidence is Confidence.ONE_SEED else None,
-        _deterministic_alternative_text(recommendation),
+        _deterministic_alternative_text(recommendation, point_digits),
     )
     return [fact for fact in facts if fact is not None]
 
@@ -106,7 +114,7 @@ def _batch_sizes_text(recommendation: Recommendation) -> str | None:
     return f"it depends on the mini-batch: measured to be best, or near the best row, with mini-batches of {sizes}"
 
 
-def _deterministic_alternative_text(recommendation: Recommendation) -> str | None:
+def _deterministic_alternative_text(recommendation: Recommendation, point_digits: int) -> str | None:
     alternative = recommendation.alternative
     if alternative is None:
         return None
@@ -116,6 +124,6 @@ def _deterministic_alternative_text(recommendation: Recommendation) -> str | Non
         accuracies = (f"{alternative.accuracy:.1%}", f"{recommendation.accuracy:.1%}")
         accuracy = ", its accuracy {} instead of {}".format(*accuracies) if accuracies[0] != accuracies[1] else ""
     return (
-        f"the best row that is independent of the mini-batch is {row_identity_label(alternative)}: its mean loss is "
-        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy}"
+        f"the best row that is independent of the mini-batch is {row_identity_label(alternative, point_digits)}: its "
+        f"mean loss is {abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy}"
     )

@@ -14,6 +14,7 @@ from bln_search.reports.sentences.baseline_check import class_prior_baseline_war
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.normalization_benefit import normalization_benefit_sentence
 from bln_search.reports.sentences.recommendation import (
+    compared_point_digits,
     recommendation_caveats,
     recommendation_headline,
     recommendation_metrics_text,
@@ -64,7 +65,9 @@ def summarize_analysis(analysis: Analysis, *, standalone: bool = False) -> Study
         return StudyResultSummary(_warning_lines(analysis, standalone=False), None, "", facts, ())
     return StudyResultSummary(
         warnings=_warning_lines(analysis, standalone=standalone),
-        headline=None if recommendation is None else recommendation_headline(recommendation),
+        headline=None
+        if recommendation is None
+        else recommendation_headline(recommendation, compared_point_digits(comparison)),
         figures="" if recommendation is None else recommendation_metrics_text(recommendation, comparison.split),
         facts=tuple(_fact_lines(analysis, comparison, recommendation)),
         details=tuple(_detail_lines(analysis, comparison)),
@@ -90,7 +93,7 @@ def _fact_lines(analysis: Analysis, comparison: Comparison, recommendation: Reco
         facts.append(selection_bias_sentence(analysis.selection, comparison, recommendation))
     if recommendation is None:
         return facts
-    return [*facts, *map(format_sentence, recommendation_caveats(recommendation))]
+    return [*facts, *map(format_sentence, recommendation_caveats(recommendation, compared_point_digits(comparison)))]
 
 
 def _reason_with_upper_bound(recommendation: Recommendation) -> str:

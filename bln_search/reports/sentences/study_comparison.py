@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from bln_search.core.records import RowKey
 from bln_search.ranking.selection.cross_study import BestRowDifference, SharedRow
 from bln_search.reports.formatting import format_signed_interval
-from bln_search.specs.sections.space import format_encoded_point
+from bln_search.specs.sections.point_labels import find_distinct_point_digits
+from bln_search.specs.sections.space import DIGITS, format_encoded_point
 
 
-def best_rows_difference_sentence(first: str, other: str, split: str, best: BestRowDifference) -> str:
+def best_rows_difference_sentence(
+    first: str, other: str, split: str, best: BestRowDifference, *, point_digits: int = DIGITS
+) -> str:
     """Whether the best row of a study is better than that of the first one.
 
     Args:
@@ -18,9 +21,12 @@ def best_rows_difference_sentence(first: str, other: str, split: str, best: Best
         other: Name of the other study.
         split: Split of the losses.
         best: The difference of the best rows.
+        point_digits: Significant digits of the points; more are used where these two need them.
     """
     difference = best.difference
-    rows = f"{_row_key_label(best.best)} against {_row_key_label(best.first)}: {format_signed_interval(difference)}"
+    digits = max(point_digits, find_distinct_point_digits((best.best.point, best.first.point)))
+    labels = [_row_key_label(key, digits) for key in (best.best, best.first)]
+    rows = f"{labels[0]} against {labels[1]}: {format_signed_interval(difference)}"
     if difference.half is None:
         return f"With one seed no test is possible. The lowest {split} losses of {other} and {first}: {rows}."
     if not difference.excludes_zero:
@@ -47,7 +53,8 @@ def shared_rows_sentence(rows: Sequence[SharedRow], index: int, *, has_more: boo
     return f"{subject} that both have, each tested by itself: {counts}."
 
 
-def _row_key_label(key: RowKey) -> str:
+def _row_key_label(key: RowKey, point_digits: int) -> str:
     estimate = f"({key.estimate})" if key.estimate else ""
-    parts = (key.arm, format_encoded_point(key.point), str(key.configuration), estimate, f"batch {key.batch_size}")
+    point = format_encoded_point(key.point, point_digits)
+    parts = (key.arm, point, str(key.configuration), estimate, f"batch {key.batch_size}")
     return " ".join(part for part in parts if part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bln_search.core.per_layer import SEPARATOR
 from bln_search.ranking.per_layer import PerLayerResult, PerLayerRow
-from bln_search.reports.formatting import format_interval
+from bln_search.reports.formatting import format_metric_interval
 from bln_search.reports.sentences.per_layer import accuracy_interval_over_networks, loss_interval_over_networks
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
@@ -37,13 +37,13 @@ def best_layer_configurations_table(
         ),
         Column(
             "validation loss",
-            [format_interval(loss_interval_over_networks(row)) for row in rows],
+            [format_metric_interval(loss_interval_over_networks(row), "loss") for row in rows],
             CellKind.NUMBER,
             legend=legend,
         ),
         Column(
             "accuracy %",
-            [format_interval(accuracy_interval_over_networks(row), 100, 2) for row in rows],
+            [format_metric_interval(accuracy_interval_over_networks(row), "accuracy") for row in rows],
             CellKind.NUMBER,
         ),
     ]

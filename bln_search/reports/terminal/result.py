@@ -19,7 +19,7 @@ from bln_search.reports.sentences.result import summarize_analysis
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.line_wrapping import wrap_line
-from bln_search.specs.sections.space import format_encoded_point
+from bln_search.specs.sections.point_labels import format_distinct_points
 
 _BULLET = "• "
 
@@ -75,9 +75,10 @@ def _iter_effects_table(analysis: Analysis) -> Iterator[RenderableType]:
 
 def switch_main_effects_table(effects: Sequence[SettingEffects], split: Split) -> FittedTable:
     """Main effect of each switch under each evaluation setting, with its 95 % confidence interval over seeds."""
+    point_labels = format_distinct_points(setting.point for setting in effects)
     identity = {
         "arm": [setting.arm for setting in effects],
-        "parameters": [format_encoded_point(setting.point) for setting in effects],
+        "parameters": [point_labels[setting.point] for setting in effects],
         "population": [setting.estimate or "–" for setting in effects],
         "batch": [str(setting.batch_size) for setting in effects],
     }

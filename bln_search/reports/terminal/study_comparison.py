@@ -11,7 +11,8 @@ from bln_search.reports.formatting import format_interval, format_signed_interva
 from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.specs.sections.space import format_encoded_point
+from bln_search.specs.sections.point_labels import find_distinct_point_digits
+from bln_search.specs.sections.space import DIGITS, format_encoded_point
 
 
 def _comparison_legend(score: str) -> str:
@@ -62,7 +63,8 @@ def shared_rows_table(
         split: Name of the split.
         score: What the loss is, with its unit.
     """
-    columns = [Column("row", [row_key_label(row.key) for row in rows])]
+    digits = find_distinct_point_digits(row.key.point for row in rows)
+    columns = [Column("row", [row_key_label(row.key, digits) for row in rows])]
     for index, study in enumerate(studies):
         heading = study.replace(" ", "\N{NO-BREAK SPACE}")
         columns.append(
@@ -76,10 +78,15 @@ def shared_rows_table(
     return FittedTable(columns, f"Shared rows, {split} loss", notes=[_comparison_legend(score)])
 
 
-def row_key_label(key: RowKey) -> str:
-    """Identity of a row in one line: `bln TTFF frozen at 25 lambda=0.5`."""
+def row_key_label(key: RowKey, point_digits: int = DIGITS) -> str:
+    """Identity of a row in one line: `bln TTFF frozen at 25 lambda=0.5`.
+
+    Args:
+        key: Identity of the row.
+        point_digits: Significant digits of the numbers of its point.
+    """
     estimate = f" {key.estimate}" if key.estimate else ""
-    point = f" {format_encoded_point(key.point)}" if key.point else ""
+    point = f" {format_encoded_point(key.point, point_digits)}" if key.point else ""
     return f"{key.arm} {key.configuration}{estimate} at {key.batch_size}{point}"
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.method import Method
+from bln_search.core.registry import MODELS_WITH_NORMS_IN_CELLS
 from bln_search.specs.spec_section import SpecSection, require_unique
 
 
@@ -16,7 +17,8 @@ class ModelSpec(SpecSection):
     Attributes:
         name: A network of the table below, or the name of a custom model (plugin).
         widths: Widths of the hidden layers, of the stages of a ResNet (three, none narrower than the one before), of
-            the first and the further layers of allconv (two), or of the recurrent layers.
+            the first and the further layers of allconv (two), of the encoder and the decoder of draw, or of the
+            recurrent layers.
         activation: Nonlinearity of an mlp; `sloped_relu` is max(0, x) + 0.03·x; by default `tanh`.
         placement: Position of an mlp's normalization layers: `after` the nonlinearity or `before` it; by default
             `after`.
@@ -27,8 +29,8 @@ class ModelSpec(SpecSection):
         dropout: Dropout rate of the inputs of recurrent layers; by default 0.2.
         recurrent_dropout: Dropout rate of the hidden states of recurrent layers; by default 0.2.
         normalize: Normalization after the recurrent `layers` and the dense one; inside the recurrent `cells` at every
-            time step; of the `cell_output` of an lstm only, at every time step; or `cells_and_layers`. For draw
-            `cell_output` or `cells`, by default `cell_output`; for the others by default `layers`.
+            time step; of the `cell_output` of an lstm only, at every time step; or `cells_and_layers`. draw and
+            attentive_reader have `cell_output`, the default of draw, and `cells`; the others by default `layers`.
         gain: Initial value of γ inside cells; by default 1.
         longer_sequences: Time steps after those of the training data, inside cells with statistics of each time step:
             `refuse` them, or use the population values of the `last_time_step`; by default `refuse`.
@@ -97,9 +99,9 @@ class ModelSpec(SpecSection):
                 )
         if self.mask_padding and self.normalize not in ("cells", "cell_output"):
             raise ValueError("mask_padding needs normalization inside cells alone: set normalize: cells or cell_output")
-        if self.name == "draw" and self.normalize in ("layers", "cells_and_layers"):
+        if self.name in MODELS_WITH_NORMS_IN_CELLS and self.normalize in ("layers", "cells_and_layers"):
             raise ValueError(
-                f"draw has no layers for normalize: {self.normalize}: set normalize to cells or cell_output"
+                f"{self.name} has no layers for normalize: {self.normalize}: set normalize to cells or cell_output"
             )
         if self.normalize == "cell_output" and self.name in ("gru", "rnn"):
             raise ValueError(f"only an lstm has an output of its cell, not {self.name}: set normalize: cells")
@@ -108,7 +110,11 @@ class ModelSpec(SpecSection):
     @property
     def normalizes_inside_recurrent_cells(self) -> bool:
         """Whether there is normalization inside recurrent cells, at every time step."""
-        return self.name == "draw" or self.normalize in ("cells", "cell_output", "cells_and_layers")
+        return self.name in MODELS_WITH_NORMS_IN_CELLS or self.normalize in (
+            "cells",
+            "cell_output",
+            "cells_and_layers",
+        )
 
     @property
     def largest_specified_width(self) -> int:

@@ -37,7 +37,11 @@ class Constant(SpecSection):
         return (self.value,)
 
     def __str__(self) -> str:
-        return f"{self.value:.3g}"
+        return self.format()
+
+    def format(self, digits: int = 3) -> str:
+        """The value with so many significant digits."""
+        return f"{self.value:.{digits}g}"
 
 
 class Steps(SpecSection):
@@ -67,7 +71,11 @@ class Steps(SpecSection):
         return tuple(self.steps.values())
 
     def __str__(self) -> str:
-        return " ".join(f"{fraction:g}:{value:.3g}" for fraction, value in sorted(self.steps.items()))
+        return self.format()
+
+    def format(self, digits: int = 3) -> str:
+        """Each fraction with its value, which has so many significant digits."""
+        return " ".join(f"{fraction:g}:{value:.{digits}g}" for fraction, value in sorted(self.steps.items()))
 
 
 class Ramp(SpecSection):
@@ -106,8 +114,12 @@ class Ramp(SpecSection):
         return self.initial, self.final
 
     def __str__(self) -> str:
+        return self.format()
+
+    def format(self, digits: int = 3) -> str:
+        """The form with both ends, which have so many significant digits."""
         interval = "" if (self.begin, self.end) == (0, 1) else f" {self.begin:g}-{self.end:g}"
-        return f"{self.kind} {self.initial:.3g}→{self.final:.3g}{interval}"
+        return f"{self.kind} {self.initial:.{digits}g}→{self.final:.{digits}g}{interval}"
 
 
 def _add_schedule_kind(value: Any) -> Any:

@@ -201,6 +201,12 @@ class ScheduleDimension(SpecSection):
         ]
 
 
+DIGITS = 4
+"""Significant digits of a number in a label, unless more are needed."""
+
+EXACT_DIGITS = 17
+"""Significant digits that identify every number."""
+
 Dimension = Annotated[FloatDimension | IntDimension | ChoiceDimension | ScheduleDimension, Field(discriminator="kind")]
 
 
@@ -230,9 +236,16 @@ def iter_grid_points(space: Space) -> Iterator[Point]:
         yield dict(zip(space, combination, strict=True))
 
 
-def format_point(point: Point) -> str:
-    """Format a point for people: `lambda=0.5 batch_size=8`."""
-    return " ".join(f"{name}={format_parameter_value(value)}" for name, value in _list_parameters_of_point(point))
+def format_point(point: Point, digits: int = DIGITS) -> str:
+    """Format a point for people: `lambda=0.5 batch_size=8`.
+
+    Args:
+        point: The point.
+        digits: Significant digits of its numbers. `point_labels` finds those that distinguish several points.
+    """
+    return " ".join(
+        f"{name}={format_parameter_value(value, digits)}" for name, value in _list_parameters_of_point(point)
+    )
 
 
 def parse_point_parameters(point_json: str) -> dict[str, Any]:
@@ -248,31 +261,34 @@ def _list_parameters_of_point(point: Point) -> list[tuple[str, Any]]:
     return named_values
 
 
-def format_encoded_point(point_json: str) -> str:
+def format_encoded_point(point_json: str, digits: int = DIGITS) -> str:
     """Format a point that is stored as JSON; an empty string stays empty."""
-    return format_point(json.loads(point_json)) if point_json else ""
+    return format_point(json.loads(point_json), digits) if point_json else ""
 
 
-def format_parameter_value(value: Any) -> str:
-    """Format the value of a parameter: numbers with four significant digits, schedules as in `linear,0.35,0.83`."""
+def format_parameter_value(value: Any, digits: int = DIGITS) -> str:
+    """Format the value of a parameter: numbers with `digits` significant digits, schedules as in `linear,0.35,0.83`.
+
+    Numbers of schedules have one digit less. `EXACT_DIGITS` gives every number as the study file has it.
+    """
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return repr(value) if digits >= EXACT_DIGITS else f"{value:.{digits}g}"
     if isinstance(value, dict) and value.get("kind") in ("constant", "steps", "linear", "cosine"):
         schedule = TypeAdapter(Schedule).validate_python(value)
-        return str(schedule).replace(" ", ",")
+        return schedule.format(digits - 1).replace(" ", ",")
     if isinstance(value, dict):
-        return ",".join(f"{key}:{format_parameter_value(member)}" for key, member in sorted(value.items()))
+        return ",".join(f"{key}:{format_parameter_value(member, digits)}" for key, member in sorted(value.items()))
     return str(value)
 
 
-def format_parameter_value_short(value: Any) -> str:
+def format_parameter_value_short(value: Any, digits: int = DIGITS) -> str:
     """Format the value of a parameter for a narrow column: schedules as their values alone, `0.35→0.23→0.83`."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if kind == "steps":
-        return "→".join(f"{number:.3g}" for number in value["steps"].values())
+        return "→".join(f"{number:.{digits - 1}g}" for number in value["steps"].values())
     if kind in ("linear", "cosine"):
-        return f"{value['initial']:.3g}→{value['final']:.3g}"
-    return format_parameter_value(value)
+        return f"{value['initial']:.{digits - 1}g}→{value['final']:.{digits - 1}g}"
+    return format_parameter_value(value, digits)
 
 
 def _check_bounds(low: float, high: float, *, log: bool) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.ranking.condition_metrics import SUMMARIES
+from bln_search.specs.sections.point_labels import find_distinct_value_digits
 from bln_search.specs.sections.space import format_parameter_value, format_parameter_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 
@@ -61,12 +62,13 @@ def make_leaderboard_filter_choices(board: CachedLeaderboard) -> LeaderboardFilt
         for name, found in board.distinct_parameter_values.items()
     }
     few = {name: by_text for name, by_text in values.items() if len(by_text) <= _MAX_OPTIONS}
+    digits = {name: find_distinct_value_digits(by_text.values()) for name, by_text in few.items()}
     choices += [
         SelectFilter(
             "parameter",
             name,
             tuple(
-                (f"{name}={text}", format_parameter_value_short(value))
+                (f"{name}={text}", format_parameter_value_short(value, digits[name]))
                 for text, value in sorted(by_text.items(), key=_numbers_first_sort_key)
             ),
         )

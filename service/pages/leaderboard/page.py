@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
@@ -21,12 +21,23 @@ from bln_search.specs.sections.space import format_parameter_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext, ContextDep
 from service.pages.leaderboard.choices import make_leaderboard_filter_choices
-from service.pages.leaderboard.columns import choose_shown_columns, group_columns_by_condition, list_available_columns
+from service.pages.leaderboard.columns import (
+    LeaderboardColumn,
+    choose_shown_columns,
+    group_columns_by_condition,
+    list_available_columns,
+)
 from service.pages.leaderboard.difference import find_chosen_rows_difference
 from service.pages.leaderboard.interval_plot import IntervalScale, find_interval_scale, render_interval_svg
 from service.pages.leaderboard.paging import make_paging
 from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitChoice, parse_leaderboard_query
-from service.pages.leaderboard.rows import DisplayRow, format_row_key, make_display_row, significantly_worse_row_keys
+from service.pages.leaderboard.rows import (
+    DisplayRow,
+    decimals_by_metric,
+    format_row_key,
+    make_display_row,
+    significantly_worse_row_keys,
+)
 from service.pages.rendering.templates import render_fragment_response, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.study_head import study_title_variables
@@ -51,6 +62,7 @@ class LeaderboardTableRow:
         worse: Its mean loss is significantly higher than the best row's.
         parameters: Text by name of the parameters of its point.
         picture: The confidence interval on the scale of the page.
+        pinned: Where else the row is, if it is shown above the others; empty for a row at its place.
     """
 
     shown: DisplayRow
@@ -60,6 +72,7 @@ class LeaderboardTableRow:
     worse: bool
     parameters: dict[str, str]
     picture: Markup
+    pinned: str = ""
 
 
 class _LeaderboardTable:
@@ -74,11 +87,15 @@ class _LeaderboardTable:
         self._loss = f"{board.leaderboard.ranked_on}_loss"
 
     def make_recommended_and_other_rows(
-        self, groups: list[EqualRowsGroup]
+        self, groups: list[EqualRowsGroup], filtered: Sequence[LeaderboardRow]
     ) -> tuple[LeaderboardTableRow | None, list[LeaderboardTableRow]]:
         """Return the line of the recommended row, and a line for each row, all on one scale.
 
         The recommended row has no line of its own where it is the first of the others.
+
+        Args:
+            groups: The rows of the page.
+            filtered: The rows of all pages, which match the filter.
         """
         recommended = self._find_recommended_group()
         shown = [(group, self._make_display_row(group.row)) for group in groups]
@@ -88,8 +105,10 @@ class _LeaderboardTable:
         everything = [*shown, *([] if first is None else [first])]
         scale = find_interval_scale([display.figures[self._loss] for _, display in everything], reference)
         lines = [self._make_table_row(group, display, scale) for group, display in shown]
-        is_first = bool(lines) and lines[0].recommended
-        return None if first is None or is_first else self._make_table_row(*first, scale), lines
+        if first is None or (lines and lines[0].recommended):
+            return None, lines
+        place = _find_place_of_pinned_row(first[0], lines, filtered)
+        return replace(self._make_table_row(*first, scale), pinned=place), lines
 
     def _find_recommended_group(self) -> EqualRowsGroup | None:
         key = self._recommended_key
@@ -115,11 +134,24 @@ class _LeaderboardTable:
             recommended=self._recommended_key is not None and group.contains(self._recommended_key),
             worse=row.key in self._worse,
             parameters={
-                name: format_parameter_value_short(value)
+                name: format_parameter_value_short(value, row.point_digits)
                 for name, value in self._board.parameters_by_point(row.point).items()
             },
             picture=render_interval_svg(shown.figures[self._loss], scale),
         )
+
+
+def _find_place_of_pinned_row(
+    group: EqualRowsGroup, lines: Sequence[LeaderboardTableRow], filtered: Sequence[LeaderboardRow]
+) -> str:
+    if any(line.recommended for line in lines):
+        return "also at its rank below"
+    return "on another page" if any(group.contains(row.key) for row in filtered) else "outside the filter"
+
+
+def _shows_intervals(rows: Sequence[LeaderboardTableRow], columns: Sequence[LeaderboardColumn]) -> bool:
+    figures = (row.shown.figures.get(column.key) for row in rows for column in columns)
+    return any(figure is not None and figure.half is not None for figure in figures)
 
 
 def _join_equal_rows(board: CachedLeaderboard, rows: Sequence[LeaderboardRow], *, collapse: bool) -> DistinctRows:
@@ -137,8 +169,9 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
     position = make_paging(query.page, _PAGE_SIZE, len(distinct))
     table = _LeaderboardTable(board, analysis)
     pinned, lines = table.make_recommended_and_other_rows(
-        distinct.list_groups(position.start, position.start + _PAGE_SIZE)
+        distinct.list_groups(position.start, position.start + _PAGE_SIZE), rows
     )
+    shown = [*lines, *([] if pinned is None else [pinned])]
     choices = make_leaderboard_filter_choices(board)
     comparison = None if analysis is None else analysis.comparison
     available = list_available_columns(leaderboard, choices.parameters, comparison)
@@ -167,6 +200,8 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
         available=available,
         columns=columns,
         column_groups=group_columns_by_condition(columns),
+        shows_intervals=_shows_intervals(shown, columns),
+        decimals=decimals_by_metric((line.shown for line in shown), leaderboard),
     )
 
 

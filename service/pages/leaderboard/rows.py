@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bln_search.core.configuration import InferenceConfiguration
@@ -11,7 +11,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.formatting import confidence_interval_over_seeds
+from bln_search.reports.formatting import common_decimals, confidence_interval_over_seeds
 from bln_search.reports.leaderboard_columns import MetricColumn, list_metric_columns
 from service.caching.leaderboard_cache import CachedLeaderboard
 
@@ -62,6 +62,17 @@ def make_display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapp
         return DisplayRow(row, compared is not None and compared.in_top_group, None, figures, compared)
     p = (board.top_group_p_values or {}).get(row.key) if row.rank is not None else None
     return DisplayRow(row, p is not None, p, figures)
+
+
+def decimals_by_metric(rows: Iterable[DisplayRow], board: Leaderboard) -> dict[str, int]:
+    """Decimals of the values of each metric in a table of rows, by the sort key of its column."""
+    listed = list(rows)
+    return {
+        metric_sort_key(column): common_decimals(
+            (row.figures[metric_sort_key(column)] for row in listed), column.metric
+        )
+        for column in list_shown_metrics(board)
+    }
 
 
 def significantly_worse_row_keys(comparison: Comparison | None) -> frozenset[RowKey]:

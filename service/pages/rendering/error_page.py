@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from service.http.request_ids import get_request_id
 from service.pages.rendering.templates import render_page_response
+from service.pages.rendering.viewer import make_viewer_variables
 
 _NOT_PAGES = ("/api/", "/static/", "/healthz", "/readyz", "/metrics", "/version")
 _ADVICE = {
@@ -37,11 +38,12 @@ def make_error_page_response(
     if status == 401 and request.method == "GET":
         query = f"?{request.url.query}" if request.url.query else ""
         return RedirectResponse(f"/?next={quote(request.url.path + query, safe='')}", 303)
+    bearer = getattr(request.state, "bearer", None)
     response: HTMLResponse = render_page_response(
         request,
         "problem.html",
         status=status,
-        viewer=None,
+        viewer=None if bearer is None else make_viewer_variables(bearer),
         title=_TITLES.get(status, title),
         detail=detail,
         code=status,

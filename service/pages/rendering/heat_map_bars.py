@@ -17,15 +17,23 @@ _VIRIDIS: _Scale = tuple(
         "#440154 #482878 #3e4989 #31688e #26828e #1f9e89 #35b779 #6ece58 #b5de2b #fde725".split()  # noqa: SIM905
     )
 )
+_HATCHED = {
+    "color": "rgba(128,128,128,0.12)",
+    "pattern": {"shape": "/", "fgcolor": "rgba(128,128,128,0.7)", "size": 7},
+    "line": {"width": 0},
+}
 _BRIGHT = 0.179
 """Luminance from which black has more contrast than white."""
 
 
 def replace_heat_map_by_bars(figure: dict[str, Any]) -> dict[str, Any]:
-    """Return a figure with bars instead of its heat map, which is its only trace; any other figure as it is."""
-    trace = figure["data"][0] if len(figure["data"]) == 1 else {}
-    if trace.get("type") != "heatmap":
+    """Return a figure with bars instead of its heat maps, which share their cells; any other figure as it is.
+
+    The bars of a heat map without a color scale are hatched: its cells have no value.
+    """
+    if not figure["data"] or any(trace["type"] != "heatmap" for trace in figure["data"]):
         return figure
+    trace = figure["data"][0]
     columns, rows = list(trace["x"]), list(trace["y"])
     shown = {"autorange": False, "showgrid": False, "zeroline": False}
     across = {"categoryorder": "array", "categoryarray": columns, "range": [-0.5, len(columns) - 0.5]}
@@ -44,7 +52,7 @@ def replace_heat_map_by_bars(figure: dict[str, Any]) -> dict[str, Any]:
         "bargap": 0,
         "barmode": "overlay",
     }
-    return {**figure, "data": [_bar_trace_of_heat_map(trace)], "layout": layout}
+    return {**figure, "data": [_bar_trace_of_heat_map(trace) for trace in figure["data"]], "layout": layout}
 
 
 def _bar_trace_of_heat_map(trace: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +62,6 @@ def _bar_trace_of_heat_map(trace: dict[str, Any]) -> dict[str, Any]:
     if not places:
         return {"type": "bar", "x": [], "y": []}
     values = _heat_map_cell_values(trace, "z", places)
-    low, high = trace.get("zmin", min(values)), trace.get("zmax", max(values))
     template = trace["hovertemplate"].replace("%{customdata}", "%{customdata[2]}")
     bars = {
         "type": "bar",
@@ -69,20 +76,13 @@ def _bar_trace_of_heat_map(trace: dict[str, Any]) -> dict[str, Any]:
             ]
             for row, column in places
         ],
-        "marker": {
-            "color": values,
-            "cmin": low,
-            "cmax": high,
-            "colorscale": trace["colorscale"],
-            "showscale": True,
-            "colorbar": trace["colorbar"],
-            "line": {"width": trace.get("xgap", 0), "color": "rgba(0,0,0,0)"},
-        },
+        "marker": _bar_marker(trace, values) if trace.get("showscale", True) else _HATCHED,
         "hovertemplate": template.replace("%{y}", "%{customdata[0]}").replace("%{z", "%{customdata[1]"),
     }
     if "text" not in trace:
         return bars
     scale = _VIRIDIS if trace["colorscale"] == "Viridis" else trace["colorscale"]
+    low, high = _color_range(trace, values)
     colors = [_contrasting_text_color((value - low) / (high - low or 1.0), scale) for value in values]
     return bars | {
         "text": _heat_map_cell_values(trace, "text", places),
@@ -92,6 +92,23 @@ def _bar_trace_of_heat_map(trace: dict[str, Any]) -> dict[str, Any]:
         "textangle": 0,
         "constraintext": "none",
         "insidetextfont": {**trace.get("textfont", {}), "color": colors},
+    }
+
+
+def _color_range(trace: dict[str, Any], values: Sequence[float]) -> tuple[float, float]:
+    return trace.get("zmin", min(values)), trace.get("zmax", max(values))
+
+
+def _bar_marker(trace: dict[str, Any], values: Sequence[float]) -> dict[str, Any]:
+    low, high = _color_range(trace, values)
+    return {
+        "color": values,
+        "cmin": low,
+        "cmax": high,
+        "colorscale": trace["colorscale"],
+        "showscale": True,
+        "colorbar": trace["colorbar"],
+        "line": {"width": trace.get("xgap", 0), "color": "rgba(0,0,0,0)"},
     }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from bln_search.core.configuration import InferenceConfiguration
+
+_NEGATIVE_NUMBER = re.compile(r"(?<![\w.-])-(?=[\d.])")
 
 STATE_SYMBOLS = {
     "accepted": "○",
@@ -56,3 +59,8 @@ def switch_labels(configuration: InferenceConfiguration) -> list[tuple[str, str,
         (source.value, source.css_name, f"{statistic.label}: {source.label}")
         for statistic, source in configuration.source_by_statistic.items()
     ]
+
+
+def minus_signs(text: str) -> str:
+    """The text with a minus sign in front of negative numbers instead of a hyphen, as charts have it."""
+    return _NEGATIVE_NUMBER.sub("\N{MINUS SIGN}", text)

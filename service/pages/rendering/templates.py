@@ -15,7 +15,13 @@ from markupsafe import Markup
 
 from bln_search.core.tags import TAG_PATTERN, TAG_RULE
 from bln_search.core.version import VERSION
-from bln_search.reports.formatting import format_group_letters, format_interval, format_signed, format_signed_interval
+from bln_search.reports.formatting import (
+    format_group_letters,
+    format_interval,
+    format_metric_interval,
+    format_signed,
+    format_signed_interval,
+)
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason
 from bln_search.specs.sections.space import format_encoded_point, format_point
 from service.pages.rendering import labels
@@ -47,9 +53,11 @@ def get_template_environment() -> Environment:
     )
     templates.filters |= {
         "rounded": format_interval,
+        "metric": format_metric_interval,
         "signed": format_signed_interval,
         "signed_number": format_signed,
         "duration": labels.format_duration,
+        "minus_signs": labels.minus_signs,
         "bytes": labels.format_bytes,
         "switches": labels.switch_labels,
         "parameters": format_encoded_point,

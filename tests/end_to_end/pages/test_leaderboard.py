@@ -212,3 +212,12 @@ def test_header_shows_the_present_page_on_a_phone(visit, path):
     box = page.locator(".bar nav [aria-current]").bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 390 - 30  # the last part of the line fades
+
+
+def test_message_of_an_empty_table_is_not_cut_off_on_a_phone(visit, studies):
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    visit.go(f"/studies/{studies.board}/leaderboard?state=undefined&deterministic=false")
+    cut = "(text) => text.scrollWidth > text.clientWidth || text.getBoundingClientRect().right > innerWidth"
+    message = visit.page.locator(".board td .text")
+    assert not message.evaluate(cut)
+    assert visit.page.locator(".pinned .pin").is_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -61,6 +62,14 @@ def test_link_opens_the_study_without_an_account(visitor, shared):
     assert "data-action" not in page.text
     assert 'href="/studies/new"' not in page.text
     assert "Sign out" not in page.text
+
+
+@pytest.mark.parametrize("page", ["/leaderboard", "/configurations/FFFF", "/trials"])
+def test_path_of_a_shared_page_has_the_name_of_the_study(visitor, shared, page):
+    crumbs = re.search(r'<p class="crumbs">.*?</p>', visitor.get(f"/studies/{shared[0]}{page}").text)[0]
+    shown = re.sub(r"<[^>]*>", "", re.sub(r'<span class="of-account">.*?</span>', "", crumbs))
+    assert shown.startswith("done / ")
+    assert "Studies" not in shown
 
 
 def paths_of_study(router, prefix):

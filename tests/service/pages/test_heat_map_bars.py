@@ -11,7 +11,7 @@ from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.charts.ranked_rows import row_losses_by_condition_heat_map
 from service.pages.rendering.heat_map_bars import replace_heat_map_by_bars
 from tests.ranking.layers import per_layer_result
-from tests.reports.test_charts import configuration_losses_heat_map, losses, luminance
+from tests.reports.test_charts import WORDS, configuration_losses_heat_map, losses, luminance
 
 LOSSES = np.random.default_rng(0).uniform(0.1, 0.9, (5, 3)).tolist()
 
@@ -65,6 +65,20 @@ def test_labels_have_the_contrast_of_small_text():
     for background, label in zip(backgrounds, trace["insidetextfont"]["color"], strict=True):
         bright, dark = sorted(({"white": 1.0, "black": 0.0}[label], luminance(background)), reverse=True)
         assert (bright + 0.05) / (dark + 0.05) >= 4.5
+
+
+def test_cells_without_a_value_are_hatched_and_explained():
+    chart = configuration_losses_heat_map(losses(codes=WORDS[1:]), {WORDS[0]: "undefined"})
+    drawn = replace_heat_map_by_bars(chart.figure)
+    graph_objects.Figure(drawn)
+    values, missing = drawn["data"]
+    assert (len(values["x"]), len(missing["x"])) == (15, 1)
+    assert missing["marker"]["pattern"]["shape"]
+    assert "colorscale" not in missing["marker"]
+    row = drawn["layout"]["yaxis"]["ticktext"][missing["base"][0]]
+    assert row + missing["x"][0] == str(WORDS[0])
+    assert missing["customdata"][0][2] == "undefined"
+    assert "%{customdata[2]}" in missing["hovertemplate"]
 
 
 def test_other_figures_stay_as_they_are():

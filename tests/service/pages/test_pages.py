@@ -10,6 +10,7 @@ from sqlalchemy import update
 
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow
+from bln_search.worker.analysis import compute_analysis
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import finish_trial, study
 
@@ -114,17 +115,28 @@ def test_text_of_users_is_escaped(world, root, text):
     assert root.get(f"/studies/{number}").headers["content-security-policy"] == chart_policy
 
 
+def labels_of(text):
+    return set(re.findall(r"learning_rate=[\d.]+", text))
+
+
 def test_similar_points_have_distinct_labels(world, root):
     """Two points that are alike in the digits that are shown."""
     first, second = complete_sampled_study(world, "first"), complete_sampled_study(world, "second")
     page = root.get(f"/studies/{first}").text
     assert len(re.findall(r'id="trial-\d+"', page)) == 4
+    both = {"learning_rate=0.012341", "learning_rate=0.012344"}
+    assert labels_of(page) == both
+    compute_analysis(world.ledger, first, None)
+    assert labels_of(root.get(f"/studies/{first}/leaderboard").text) <= both
+    for part in ("trials", "leaderboard?columns=parameter:learning_rate"):
+        cells = re.findall(r">(?:learning_rate=)?([\d.]+)<", root.get(f"/studies/{first}/{part}").text)
+        assert {label.partition("=")[2] for label in both} <= set(cells)
     assert "MBN, effect of λ" in page.partition('<pre tabindex="0"')[2]
     compared = root.get(f"/compare?study={first}&study={second}").text
-    assert "learning_rate=0.01234" in compared
+    assert labels_of(compared) == both
     assert "training.learning_rate" not in compared
     ranks = root.get(f"/compare/ranks.json?study={first}&study={second}").text
-    assert "learning_rate=0.01234" in ranks
+    assert labels_of(ranks) == both
     assert "training.learning_rate" not in ranks
     configurations = [root.get(f"/studies/{first}/configurations/{code}").text for code in ("FFFF", "TTFF", "TFTF")]
     shown = [re.sub(r'<input type="hidden"[^>]*>', "", text) for text in configurations]

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
+from sqlalchemy import update
+
+from bln_search.core.records import EpochRecord
+from bln_search.core.states import FailureClass
+from bln_search.core.version import VERSION
+from bln_search.storage.engine import write_session
 from bln_search.storage.events import EventRepository
+from bln_search.storage.tables import AttemptRow
 from bln_search.worker.analysis import compute_analysis
 from tests.support.service_world import RUNNER, finish_trial, start_study, study
 
@@ -66,3 +74,24 @@ def test_leading_rows_without_a_value_are_a_sentence(world, root):
     assert "No configuration was measured under every seed" in text
     assert "<table" not in text
     assert "<table" in root.get(f"/studies/{world.complete()}/parts/leading").text
+
+
+def test_time_that_remains_is_shown_only_while_a_worker_runs(world, root):
+    study_id, trials = start_study(world.ledger, "waits", "ada", epochs=20)
+    token = world.ledger.attempts.claim_trial(trials[0].id, RUNNER)
+    epochs = [EpochRecord(epoch, 0.5, 0.6, 0.7, 0.8, 3.0) for epoch in range(1, 8)]
+    world.ledger.attempts.record_epochs(token, epochs)
+    with write_session(world.ledger.database.engine) as session:
+        session.execute(update(AttemptRow).values(started_at=datetime.now(UTC) - timedelta(hours=1)))
+    addresses = (f"/studies/{study_id}", f"/studies/{study_id}/parts/head", "/studies")
+
+    def remaining_times():
+        return [re.findall(r"[,·] ([^<,·]*) left<", root.get(address).text) for address in addresses]
+
+    assert remaining_times() == [[], [], []]
+    world.ledger.workers.record_heartbeat(RUNNER, "cpu", VERSION)
+    assert [len(times) for times in remaining_times()] == [1, 1, 1]
+    world.ledger.queue.pause(study_id)
+    world.ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "stopped", again=False)
+    world.ledger.studies.finish_run(study_id, runner=RUNNER)
+    assert remaining_times() == [[], [], []]

@@ -162,3 +162,16 @@ def test_study_list_counts_the_top_group_like_the_leaderboard(world, root):
     board.__dict__["top_group_by_seeds"] = {board.leaderboard.best_row.key: 1.0}  # what seeds alone would say
     assert f"not significantly different from {sharing - 1} more" in root.get(f"/studies/best?study={number}").text
     assert 'not significantly different from the first"' in root.get(f"/studies/{number}/parts/leading").text
+
+
+def test_study_without_a_result_says_so_and_has_no_loss(world, root):
+    waiting = world.ledger.queue.submit_study(study("waits"), "ada").study_id
+    text = root.get(f"/studies/best?study={waiting}").text
+    assert "no result" in text
+    assert re.search(r'class="best-loss">([^<]*)<', text)[1] == ""
+
+
+def test_page_of_an_error_has_the_navigation_of_the_account(world, root):
+    assert 'aria-label="Pages"' in root.get("/studies/999999").text
+    anonymous = world.client(None, **HTML_HEADERS).get("/nothing", follow_redirects=False).text
+    assert 'aria-label="Pages"' not in anonymous

@@ -88,7 +88,7 @@ def test_layers_page_shows_all_parts_of_a_search(store_results, root):
     assert '<th scope="col" class="code">norm3</th>' in text
     assert text.count('<td class="code">FFFF</td>') >= 30
     assert "best uniform" in text
-    assert "-0.030 ± 0.015 •" in text
+    assert "\N{MINUS SIGN}0.030 ± 0.015 •" in text
     assert f"<li>Excluded in all 4 choices: TTTT ({REASON}).</li>" in text
     assert "style=" not in text
     assert 'name="result"' not in text  # there is one

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from bln_search.core.registry import DATA_SETS
+from bln_search.core.registry import DATA_SETS, data_task
 from bln_search.core.states import StudyState
+from bln_search.core.tasks import TaskName
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import AttemptRow, StudyRow
 from tests.support.numbers import numbers_in
@@ -123,7 +124,8 @@ def test_study_outside_the_limits_has_a_precise_error(client, change, pointer, s
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_plan_has_the_bytes_of_every_built_in_data_set(client, name):
     data = {"name": name, "standardization": "none"}
-    document = client.post(f"{STUDIES}/validate", json=body(data=data, model={"name": "lstm"})).json()
+    model = {"name": "draw" if data_task(name) is TaskName.DENSITY else "lstm"}
+    document = client.post(f"{STUDIES}/validate", json=body(data=data, model=model)).json()
     assert document["bytes"] > 0
 
 

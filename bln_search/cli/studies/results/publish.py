@@ -19,6 +19,7 @@ from bln_search.reports.manifest import build_study_manifest, manifest_to_json
 from bln_search.reports.page import StudyReportContext
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord, TrialRecord
+from bln_search.specs.sections.point_labels import format_distinct_points
 
 _MAX_CURVES = 60
 _MAX_ARMS = 4
@@ -70,14 +71,16 @@ def read_study_report_context(source: LedgerSource, study: StudyRecord) -> Study
     board = rank_evaluations(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
     best_points = {row.arm: row.point for row in reversed(board.rows)}
     listed_study = ledger.listing.find_study_item(study.id)
+    curves = ledger.listing.list_charted_learning_curves(study.id, _MAX_CURVES)
+    point_labels = format_distinct_points(curve.trial.point_json for curve in curves)
     return StudyReportContext(
         study=study,
         evaluations=evaluations,
         trials=trials,
         manifest=_build_study_manifest(source, study, trials),
         curves=[
-            TrialLearningCurve(curve.trial.arm, curve.trial.point_label, curve.trial.seed, curve.epochs)
-            for curve in ledger.listing.list_charted_learning_curves(study.id, _MAX_CURVES)
+            TrialLearningCurve(curve.trial.arm, point_labels[curve.trial.point_json], curve.trial.seed, curve.epochs)
+            for curve in curves
         ],
         seconds=ledger.results.read_inference_seconds_by_arm_and_point(study.id) if study.spec.space else {},
         drifts={

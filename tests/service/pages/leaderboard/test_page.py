@@ -151,6 +151,48 @@ def test_recommended_row_is_above_the_others_whatever_is_filtered(root, analysed
     assert f'aria-label="{code}:' in re.search(r'<tbody class="pinned".*?</tbody>', filtered, re.DOTALL)[0]
 
 
+def pinned_place(text):
+    """Where else the pinned row is; None without one."""
+    pinned = re.search(r'<tbody class="pinned".*?</tbody>', text, re.DOTALL)
+    return pinned and re.search(r'class="pin[^"]*">([^<]*)<', pinned[0])[1]
+
+
+def test_pinned_row_says_where_else_it_is(root, analysed, monkeypatch):
+    number, _ = analysed
+    page = f"/studies/{number}/leaderboard"
+    last_first = {"sort": "-validation_loss"}
+    on_page = root.get(page, params=last_first).text
+    assert pinned_place(on_page) == "also at its rank below"
+    assert on_page.count('class="pin ') == 1
+    outside = root.get(page, params={"state": "undefined"}).text
+    assert pinned_place(outside) == "outside the filter"
+    none = root.get(page, params={"state": "undefined", "deterministic": "false"}).text
+    assert rows(none) == []
+    assert pinned_place(none) == "outside the filter"
+    assert "The recommended row above is outside the filter" in none
+    monkeypatch.setattr("service.pages.leaderboard.page._PAGE_SIZE", 1)
+    assert pinned_place(root.get(page, params=last_first).text) == "on another page"
+
+
+def test_meaning_of_the_interval_is_given_only_beside_one(world, root, analysed):
+    number, _ = analysed
+    meaning = "± is half the 95 % confidence interval"
+    assert meaning in root.get(f"/studies/{number}/leaderboard").text
+    assert meaning not in root.get(f"/studies/{number}/leaderboard", params={"columns": ["cost", "seeds"]}).text
+    one_seed = world.complete("one-seed", seeds=(0,))
+    text = root.get(f"/studies/{one_seed}/leaderboard").text
+    assert "±" not in text
+
+
+def test_values_of_a_column_have_the_same_decimals(root, analysed):
+    number, _ = analysed
+    cell = r"<td[^>]*>(?:[−-]?\d+(?:\.(\d+))? ± (?:[<>] )?\d+(?:\.(\d+))?)</td>"
+    columns = {"columns": ["validation_loss"]}
+    found = re.findall(cell, root.get(f"/studies/{number}/leaderboard", params=columns).text)
+    assert len(found) >= 15
+    assert len({len(part) for pair in found for part in pair}) == 1
+
+
 def test_only_significantly_worse_rows_are_grey(root, analysed):
     number, analysis = analysed
     worse = sum(pair.first == 0 and pair.is_significant for pair in analysis.comparison.pairs)
