@@ -105,6 +105,7 @@ def serialize_evaluation(record: EvaluationRecord) -> EvaluationOut:
         n=evaluation.n,
         loss=evaluation.loss,
         accuracy=evaluation.accuracy,
+        metrics=dict(evaluation.metrics),
         reason=evaluation.reason,
     )
 

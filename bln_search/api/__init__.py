@@ -12,12 +12,12 @@ from bln_search.api.export.study_export import export_trained_row
 from bln_search.api.export.trained_export import TrainedRow
 from bln_search.api.fine_tune import FineTuningResult, fine_tune
 from bln_search.api.initialize import initialize
-from bln_search.api.inputs.metrics import Metric
 from bln_search.api.layer_search import search_layers
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.ranked_reader import load_ranked
+from bln_search.evaluation.split_metrics import Metric
 from bln_search.norms.replacement import register_norm_layer
 
 __all__ = [

@@ -18,7 +18,7 @@ from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import iter_batches_by_size
-from bln_search.api.inputs.metrics import Metric, SplitMetricRecorder, find_dataset_length
+from bln_search.api.inputs.metrics import find_dataset_length
 from bln_search.api.inputs.peeked_loader import PeekedLoader
 from bln_search.api.inputs.score import describe_score, last_score_had_correctness
 from bln_search.api.ranked.table import RankedConfigurations
@@ -28,6 +28,7 @@ from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
 from bln_search.evaluation import evaluate_split
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.class_counts import ClassCounter
+from bln_search.evaluation.split_metrics import Metric, SplitMetricRecorder
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import (
     MomentsByEstimate,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -109,6 +110,7 @@ class Evaluation:
         accuracy: Accuracy (fraction); None unless measured, and if the score says of no example whether it is correct.
         reason: Why it is undefined or diverged.
         outcomes: Per-example results; None where they are not loaded.
+        metrics: Metrics of the task by name; those without a finite value are missing.
     """
 
     key: EvaluationKey
@@ -118,6 +120,7 @@ class Evaluation:
     accuracy: float | None = None
     reason: str | None = None
     outcomes: ExampleOutcomes | None = field(default=None, repr=False, compare=False)
+    metrics: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     @staticmethod
     def make_undefined(key: EvaluationKey, reason: str) -> Evaluation:

@@ -2,7 +2,7 @@
 
 This module imports no model, data set or corruption. A package adds a model with the entry point group
 `bln_search.models`, a data set with `bln_search.data_sets`, a corruption with `bln_search.corruptions`, and the
-replacement of a normalization layer with `bln_search.norm_layers`.
+replacement of a normalization layer with `bln_search.norm_layers`. For tasks see `bln_search.core.task_plugin`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def find_model_data_mismatch(model: str, data: str) -> str | None:
     return None
 
 
-def find_model_task_mismatch(model: str, task: TaskName) -> str | None:
+def find_model_task_mismatch(model: str, task: str) -> str | None:
     """Why this model cannot be trained for this task; None if it can, or if it is not built in."""
     if model not in MODELS or (model in DENSITY_MODELS) == (task is TaskName.DENSITY):
         return None
@@ -193,12 +193,12 @@ def data_task(data: str) -> TaskName | None:
     return _TASKS.get(data, TaskName.CLASSIFICATION) if data in DATA_SETS else None
 
 
-def task_problem(task: TaskName, data: str) -> str | None:
+def task_problem(task: str, data: str) -> str | None:
     """Why networks cannot be trained for this task on this data set; None if they can.
 
-    Data sets that are not built in are checked when the study starts.
+    Data sets and tasks that are not built in are checked when the study starts.
     """
     expected = data_task(data)
-    if expected is not None and expected is not task:
+    if isinstance(task, TaskName) and expected is not None and expected is not task:
         return f"the labels of {data} are made for {expected}, not for {task}: leave task out, or choose other data"
     return None

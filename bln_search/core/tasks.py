@@ -6,6 +6,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
+from bln_search.core.metric_description import (
+    BITS_PER_DIMENSION,
+    MACRO_F1,
+    MEAN_ABSOLUTE_ERROR,
+    MICRO_F1,
+    PERPLEXITY,
+    R2,
+    TOKEN_ACCURACY,
+    MetricDescription,
+)
 
 NO_CLASS = -1
 """Label of a token without a class, such as padding."""
@@ -51,10 +61,12 @@ class TaskDescription:
         loss: Name and unit of the loss.
         accuracy: When a prediction is correct, to continue "fraction of examples"; empty for a task whose predictions
             are not just right or wrong.
+        metrics: Metrics over all examples of a split.
     """
 
     loss: LossDescription
     accuracy: str = ""
+    metrics: tuple[MetricDescription, ...] = ()
 
     @property
     def has_accuracy(self) -> bool:
@@ -65,11 +77,19 @@ class TaskDescription:
 _DESCRIPTIONS = {
     TaskName.CLASSIFICATION: TaskDescription(CROSS_ENTROPY, "whose most probable class is the right one"),
     TaskName.MULTI_LABEL: TaskDescription(
-        LossDescription("binary cross-entropy per label", "nats"), "all of whose labels are right"
+        LossDescription("binary cross-entropy per label", "nats"),
+        "all of whose labels are right",
+        (MACRO_F1, MICRO_F1),
     ),
-    TaskName.TOKEN_CLASSIFICATION: TaskDescription(LossDescription("cross-entropy per token", "nats")),
-    TaskName.LANGUAGE_MODEL: TaskDescription(LossDescription("cross-entropy per token", "nats")),
-    TaskName.DENSITY: TaskDescription(LossDescription("negative log-likelihood", "nats")),
+    TaskName.TOKEN_CLASSIFICATION: TaskDescription(
+        LossDescription("cross-entropy per token", "nats"), metrics=(TOKEN_ACCURACY, MACRO_F1)
+    ),
+    TaskName.LANGUAGE_MODEL: TaskDescription(
+        LossDescription("cross-entropy per token", "nats"), metrics=(PERPLEXITY, TOKEN_ACCURACY)
+    ),
+    TaskName.DENSITY: TaskDescription(
+        LossDescription("negative log-likelihood", "nats"), metrics=(BITS_PER_DIMENSION,)
+    ),
 }
 
 _REGRESSION_LOSSES = {
@@ -81,5 +101,5 @@ _REGRESSION_LOSSES = {
 def describe_task(task: TaskName, loss: RegressionLoss = RegressionLoss.SQUARED_ERROR) -> TaskDescription:
     """What a task measures; `loss` matters for a regression only."""
     if task is TaskName.REGRESSION:
-        return TaskDescription(_REGRESSION_LOSSES[loss])
+        return TaskDescription(_REGRESSION_LOSSES[loss], metrics=(R2, MEAN_ABSOLUTE_ERROR))
     return _DESCRIPTIONS[task]

@@ -94,7 +94,7 @@ class CatalogEntry:
     find_with_length: Callable[[Sequence[Path], int], DataSource] | None = None
     folder: str = ""
     is_lazy: bool = False
-    task: TaskName = TaskName.CLASSIFICATION
+    task: str = TaskName.CLASSIFICATION
 
     @property
     def folder_name(self) -> str:

@@ -46,7 +46,7 @@ class DataSet:
     scale: float = 255.0
     vocabulary: int | None = None
     remarks: tuple[str, ...] = ()
-    task: TaskName = TaskName.CLASSIFICATION
+    task: str = TaskName.CLASSIFICATION
 
     def check(self) -> None:
         """Check that inputs and labels have the documented types and shapes.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bln_search.core.tasks import NO_CLASS, TaskName
 
 
-def find_label_problem(labels: object, inputs: NDArray[Any], task: TaskName, classes: int) -> str | None:
+def find_label_problem(labels: object, inputs: NDArray[Any], task: str, classes: int) -> str | None:
     """Return what is wrong with the labels of one split; None where nothing is.
 
     Args:
@@ -18,10 +18,13 @@ def find_label_problem(labels: object, inputs: NDArray[Any], task: TaskName, cla
             (n, numbers) floating point; for `token_classification` the class of each token or -1, (n, tokens) int64;
             for `language_model` the predicted tokens or -1, (n, tokens) int64; for `density` nothing, (n, 0) int64.
         inputs: of the split, (n, ...).
-        task: what the labels are made for.
+        task: what the labels are made for; of a task of a package only their number is checked.
         classes: number of classes, labels or numbers.
     """
     n = len(inputs)
+    if not isinstance(task, TaskName):  # the package of the task checks labels when a study starts
+        has_n = isinstance(labels, np.ndarray) and labels.ndim > 0 and len(labels) == n
+        return None if has_n else f"labels are {describe_array(labels)}: one for each of the {n} inputs is required"
     if task is TaskName.MULTI_LABEL:
         return _shape_problem(labels, (n, classes), "uint8") or _range_problem(labels, 0, 1, "labels")
     if task is TaskName.REGRESSION:

@@ -57,6 +57,7 @@ class PreparedData:
         scale: the largest input value before standardization.
         load_texts: loads the data set with texts of another length; None where it cannot.
         task: what the targets are made for.
+        target_deviation: deviation by which the targets of a regression are divided, (1, numbers); None without.
     """
 
     splits: Mapping[Split, tuple[Examples, Tensor]]
@@ -69,7 +70,8 @@ class PreparedData:
     standardizer: Standardizer | None = None
     scale: float = 1.0
     load_texts: TextLoader | None = None
-    task: TaskName = TaskName.CLASSIFICATION
+    task: str = TaskName.CLASSIFICATION
+    target_deviation: NDArray[np.float64] | None = None
 
     def check_batch_size(self, batch_size: int) -> None:
         """Raise DataError unless every split holds at least one mini-batch of this size."""
@@ -94,7 +96,8 @@ def prepare_data_set(
     if data.vocabulary is None:
         standardizer = Standardizer(data.train_inputs[training], data.scale, spec.standardization)
 
-    to_targets = _target_standardizer(data, training) or np.copy
+    target_standardizer = _target_standardizer(data, training)
+    to_targets = target_standardizer or np.copy
 
     def to_tensors(inputs: Inputs, labels: Labels) -> tuple[Tensor, Tensor]:
         values = torch.from_numpy(inputs.astype(np.int64) if standardizer is None else standardizer(inputs))
@@ -121,6 +124,7 @@ def prepare_data_set(
         scale=data.scale,
         load_texts=load_texts,
         task=data.task,
+        target_deviation=None if target_standardizer is None else target_standardizer.deviation,
     )
 
 

@@ -61,7 +61,8 @@ def evaluate_rows(
         one_pass: False to evaluate row by row, for networks that the one pass does not support.
         memory_limit: bytes of the largest activation of all rows together.
         progress: called with the number of examples of each finished group.
-        observe: called with the outputs of each row; the outputs of all rows for a group are then alive at once.
+        observe: called with the outputs of each row. The outputs of all rows for a group are computed twice if they
+            take more than `memory_limit` bytes.
 
     Raises:
         ModelError: fused and plain passes differ, or the network does not support the one pass.
@@ -97,7 +98,7 @@ def _iter_checked_fused_scores(
     retain_freed_memory()
     evaluator, double = _make_checked_evaluator(evaluator, first, second, memory_limit)
     return _iter_fused_scores(
-        evaluator, double, first, group_adjacent_batches(batches, evaluator.chunking.groups), observe
+        evaluator, double, first, group_adjacent_batches(batches, evaluator.chunking.groups), observe, memory_limit
     )
 
 
@@ -139,14 +140,14 @@ def _iter_fused_scores(
     first: MiniBatch,
     groups: Iterable[BatchGroup],
     observe: OutputObserver | None,
+    memory_limit: int,
 ) -> Iterator[Scores]:
     """Yield losses and correctness (rows, examples) of each group by fused passes."""
     conditioning = IllConditionedRowDetector(evaluator, double, first[0])
     checks = SpotChecks(evaluator, double, conditioning.epsilon)
     for index, group in enumerate(groups):
-        chunks: Iterable[Tensor] = evaluator.iter_fused_outputs(group)
-        chunks = chunks if observe is None else list(chunks)
-        losses, correct = evaluator.score_output_chunks(chunks, group.targets)
+        kept = _KeptOutputs(evaluator, group, 0 if observe is None else memory_limit)
+        losses, correct = evaluator.score_output_chunks(kept.iter_chunks_and_keep_them(), group.targets)
         if index == 0:
             different = conditioning.find_rows_unlike_double(losses[:, : len(first[1])], first)
             for row in different:
@@ -154,10 +155,35 @@ def _iter_fused_scores(
             conditioning.add_rows_with_warning(different)
         conditioning.add_rows_with_warning(checks.check_group_and_find_rounding_errors(group, losses))
         if observe is not None:
-            for row, outputs in enumerate(row_outputs for chunk in chunks for row_outputs in chunk):
+            for row, outputs in enumerate(row_outputs for chunk in kept.iter_chunks_again() for row_outputs in chunk):
                 precise = conditioning.find_outputs_in_double(row, group)
                 observe(evaluator.rows[row], outputs if precise is None else precise, group.targets)
         yield conditioning.recompute_scores_in_double(group, losses, correct)
+
+
+class _KeptOutputs:
+    """The outputs of a group of mini-batches by chunks of rows, which can be read twice.
+
+    Args:
+        evaluator: computes the outputs.
+        group: the mini-batches.
+        memory_limit: bytes of the outputs that are kept; more are computed again.
+    """
+
+    def __init__(self, evaluator: RowEvaluator, group: BatchGroup, memory_limit: int) -> None:
+        self._evaluator, self._group, self._free = evaluator, group, memory_limit
+        self._kept: list[Tensor] = []
+
+    def iter_chunks_and_keep_them(self) -> Iterator[Tensor]:
+        """Yield outputs (rows, n, ...) of each chunk."""
+        for chunk in self._evaluator.iter_fused_outputs(self._group):
+            self._free -= chunk.numel() * chunk.element_size()
+            self._kept = [*self._kept, chunk] if self._free >= 0 else []
+            yield chunk
+
+    def iter_chunks_again(self) -> Iterable[Tensor]:
+        """Return the same outputs again."""
+        return self._kept or self._evaluator.iter_fused_outputs(self._group)
 
 
 def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None) -> list[ExampleOutcomes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from bln_search.norms.network.layers import MomentsByEstimate, compute_populatio
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.specs.trial import TrialSpec, list_planned_rows
 from bln_search.tasks import Task, make_task
+from bln_search.tasks.metrics import StreamingMetric
+from bln_search.tasks.task_metrics import DataScale, make_metrics
 from bln_search.training.checkpoint import load_weights, read_checkpoint
 from bln_search.training.seeding import reproducible_torch
 
@@ -48,6 +51,11 @@ class LoadedNetwork:
     def task(self) -> Task:
         """The task that the network is trained for."""
         return make_task(self.trial.resolved_task)
+
+    def make_metrics(self) -> dict[str, StreamingMetric]:
+        """Return new objects for the metrics of the task, by name."""
+        scale = DataScale(math.prod(self.data.input_shape), self.data.target_deviation)
+        return make_metrics(self.trial.resolved_task, scale)
 
     @cached_property
     def norm_layers_by_name(self) -> dict[str, Normalization]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,6 +21,9 @@ from bln_search.specs.trial import TrialSpec
 
 TOLERANCE = 1e-4
 """Largest accepted difference of losses on another machine: nats, relative to the loss where the loss is above 1."""
+
+_METRIC_TOLERANCE = 1e-9
+"""Largest accepted relative difference of a metric on the same machine."""
 
 
 class ReproductionVerdict(StrEnum):
@@ -92,6 +96,8 @@ def compare_evaluations(
 ) -> list[EvaluationComparison]:
     """Compare every stored evaluation with the repeated one bit for bit: state, reason, figures and each example.
 
+    Metrics of the task may differ by rounding; evaluations that were stored without metrics are compared without.
+
     Args:
         stored: Evaluations of the ledger.
         repeated: The same evaluations, computed again.
@@ -119,6 +125,7 @@ def _compare_evaluation(
         return EvaluationComparison(stored.key, ReproductionVerdict.DIFFERENT, None, "not planned any more")
     fields = ("state", "n", "loss", "accuracy", "reason")
     differing = [name for name in fields if getattr(stored, name) != getattr(repeated, name)]
+    differing += _names_of_differing_metrics(stored, repeated)
     differing += _names_of_differing_outcomes(stored, repeated)
     if not differing:
         return EvaluationComparison(stored.key, ReproductionVerdict.IDENTICAL, 0.0, "")
@@ -127,6 +134,15 @@ def _compare_evaluation(
     close = not same_conditions and comparable and difference is not None and difference <= TOLERANCE
     verdict = ReproductionVerdict.CLOSE if close else ReproductionVerdict.DIFFERENT
     return EvaluationComparison(stored.key, verdict, difference, ", ".join(differing))
+
+
+def _names_of_differing_metrics(stored: Evaluation, repeated: Evaluation) -> list[str]:
+    """Names of the stored metrics that differ. Sums over mini-batches are rounded in the order of their groups."""
+    return [
+        name
+        for name, value in stored.metrics.items()
+        if not math.isclose(value, repeated.metrics.get(name, math.nan), rel_tol=_METRIC_TOLERANCE, abs_tol=1e-12)
+    ]
 
 
 def _names_of_differing_outcomes(stored: Evaluation, repeated: Evaluation) -> list[str]:

@@ -13,7 +13,9 @@ from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.text_lengths import make_splits_with_text_length
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.chunking import MEMORY_LIMIT
+from bln_search.evaluation.one_pass import Progress
 from bln_search.evaluation.split_evaluation import evaluate_split
+from bln_search.evaluation.split_metrics import Metric, SplitMetricRecorder
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import PhaseProgress, Send, TrialPhase
 from bln_search.specs.sections.evaluation import EVALUATED_SPLITS, TrainSplitSelection, format_length_condition_name
@@ -49,21 +51,49 @@ def evaluate_trained_network(
         evaluation
         for condition, splits in _iter_splits_by_condition(loaded)
         for batch_size in trial.inference_batch_sizes
-        for split, (inputs, targets) in splits.items()
-        for evaluation in evaluate_split(
-            loaded.network,
-            iter_mini_batches_with_fillers(inputs, targets, batch_size),
-            loaded.planned_inference_rows,
-            loaded.populations_by_estimate_and_layer,
+        for split, examples in splits.items()
+        for evaluation in _evaluate_split_with_metrics(
+            loaded,
+            examples,
             split=split,
             batch_size=batch_size,
             condition=condition,
-            score=loaded.task.score,
-            has_accuracy=loaded.task.description.has_accuracy,
             memory_limit=memory_limit,
             progress=progress,
         )
     )
+
+
+def _evaluate_split_with_metrics(
+    loaded: LoadedNetwork,
+    examples: tuple[Examples, Tensor],
+    *,
+    split: Split,
+    batch_size: int,
+    condition: str,
+    memory_limit: int,
+    progress: Progress,
+) -> list[Evaluation]:
+    """Evaluate a split under every planned row, with the metrics of the task."""
+    inputs, targets = examples
+    rows = loaded.planned_inference_rows
+    metrics = {name: Metric(metric) for name, metric in loaded.make_metrics().items()}
+    recorder = SplitMetricRecorder(metrics, len(rows), len(inputs), memory_limit)
+    evaluations = evaluate_split(
+        loaded.network,
+        iter_mini_batches_with_fillers(inputs, targets, batch_size),
+        rows,
+        loaded.populations_by_estimate_and_layer,
+        split=split,
+        batch_size=batch_size,
+        condition=condition,
+        score=loaded.task.score,
+        has_accuracy=loaded.task.description.has_accuracy,
+        memory_limit=memory_limit,
+        progress=progress,
+        observe=recorder.add_outputs if metrics else None,
+    )
+    return recorder.add_metrics_to_evaluations(evaluations) if metrics else evaluations
 
 
 def find_lowest_validation_loss(loaded: LoadedNetwork, *, memory_limit: int = MEMORY_LIMIT) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bln_search.core.enums import Split
-from bln_search.ranking.metrics import MeanStd, SplitMetrics
+from bln_search.ranking.metrics import MeanStd, SplitMetrics, mean_task_metrics
 from bln_search.ranking.row_results import SeedResult
 
 MEAN, WORST = "mean", "worst"
@@ -26,7 +26,7 @@ class ConditionMetrics:
         by_condition: Metrics by condition and split; a split is missing where an evaluation has no value.
         mean: Metrics by split of the mean over conditions, which is computed for each seed.
         worst: By split the loss of the condition with the highest mean loss, and the accuracy of the condition with
-            the lowest mean accuracy.
+            the lowest mean accuracy; metrics of the task have no worst value.
     """
 
     by_condition: Mapping[str, MetricsBySplit]
@@ -76,9 +76,14 @@ def _mean_over_conditions(conditions: list[_BySeed]) -> SplitMetrics:
     seeds = sorted({seed for by_seed in conditions for seed in by_seed})
     by_seed = [[results[seed] for results in conditions if seed in results] for seed in seeds]
     accuracies = [[item.accuracy for item in items if item.accuracy is not None] for items in by_seed]
+    metrics = [
+        {name: value.mean for name, value in mean_task_metrics([item.metrics for item in items]).items()}
+        for items in by_seed
+    ]
     return SplitMetrics(
         MeanStd.of_values(
             [statistics.fmean(item.loss for item in items if item.loss is not None) for items in by_seed]
         ),
         MeanStd.of_values(list(map(statistics.fmean, accuracies))) if all(accuracies) else None,
+        mean_task_metrics(metrics),
     )

@@ -39,7 +39,7 @@ class LeaderboardRow:
         batch_size: Inference mini-batch size.
         state: The worst state of its evaluations on the split that decides the ranking.
         seeds: Number of seeds with evaluations.
-        metrics: Loss and accuracy by split, on clean images where the study has conditions.
+        metrics: Loss, accuracy and metrics of the task by split, on clean images where the study has conditions.
         gaps: Generalization gap by split: its loss minus the loss on the training split, where that was evaluated.
         point_digits: Significant digits of the point as people read it, which distinguish the points of a leaderboard.
         reason: Why it is undefined or diverged, as its evaluation says.
@@ -96,6 +96,12 @@ class Leaderboard:
     def has_accuracy(self) -> bool:
         """Whether rows have an accuracy: not with a score without correctness."""
         return all(metrics.accuracy is not None for row in self.rows for metrics in row.metrics.values())
+
+    @cached_property
+    def task_metric_names(self) -> tuple[str, ...]:
+        """The metrics of the task that rows have; they do not influence the order."""
+        values = (metrics.task_metrics for row in self.rows for metrics in row.metrics.values())
+        return tuple(dict.fromkeys(name for names in values for name in names))
 
     @cached_property
     def has_train_metrics(self) -> bool:

@@ -1,9 +1,9 @@
-"""Loss and accuracy of a row: means over seeds."""
+"""Loss, accuracy and metrics of a row: means over seeds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bln_search.ranking.row_results import SeedResult
@@ -28,16 +28,21 @@ class MeanStd(NamedTuple):
         return MeanStd(mean, standard_deviation(values, mean))
 
 
+NO_TASK_METRICS: Mapping[str, MeanStd] = {}
+
+
 class SplitMetrics(NamedTuple):
-    """Loss and accuracy (fraction) on one split.
+    """Loss, accuracy (fraction) and metrics of the task on one split.
 
     Attributes:
         loss: Mean loss, in nats where it is cross-entropy.
         accuracy: None for a score without correctness, as that of a regression.
+        task_metrics: Metrics of the task by name, those that have a value under every seed.
     """
 
     loss: MeanStd
     accuracy: MeanStd | None
+    task_metrics: Mapping[str, MeanStd] = NO_TASK_METRICS
 
     @staticmethod
     def mean_over_seeds(results: Sequence[SeedResult]) -> SplitMetrics | None:
@@ -47,4 +52,20 @@ class SplitMetrics(NamedTuple):
         if not results or len(losses) < len(results):
             return None
         has_accuracy = len(accuracies) == len(results)
-        return SplitMetrics(MeanStd.of_values(losses), MeanStd.of_values(accuracies) if has_accuracy else None)
+        return SplitMetrics(
+            MeanStd.of_values(losses),
+            MeanStd.of_values(accuracies) if has_accuracy else None,
+            mean_task_metrics([item.metrics for item in results]),
+        )
+
+
+def mean_task_metrics(metrics: Sequence[Mapping[str, float]]) -> Mapping[str, MeanStd]:
+    """Mean and deviation of the metrics that each of the mappings has, in the order of the first."""
+    first, *others = metrics
+    if not first:
+        return NO_TASK_METRICS
+    return {
+        name: MeanStd.of_values([values[name] for values in metrics])
+        for name in first
+        if all(name in values for values in others)
+    }

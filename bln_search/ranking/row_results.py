@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bln_search.core.enums import Split
+from bln_search.core.metric_description import NO_METRICS
 from bln_search.core.records import Evaluation, RowKey
 from bln_search.core.states import EvaluationState
 
@@ -41,6 +42,7 @@ class SeedResult(NamedTuple):
         loss: Mean loss (nats); None unless measured.
         accuracy: Accuracy (fraction); None unless measured.
         reason: Why it is undefined or diverged.
+        metrics: Metrics of the task by name.
     """
 
     seed: int
@@ -50,6 +52,7 @@ class SeedResult(NamedTuple):
     loss: float | None
     accuracy: float | None
     reason: str | None
+    metrics: Mapping[str, float] = NO_METRICS
 
 
 RowResults = Mapping[RowKey, list[SeedResult]]
@@ -69,6 +72,7 @@ def group_evaluations_by_row(evaluations: Iterable[TrialEvaluation]) -> dict[Row
             evaluation.loss,
             evaluation.accuracy,
             evaluation.reason,
+            evaluation.metrics,
         )
         by_row.setdefault(RowKey.of_evaluation(item.arm, item.point, key), []).append(result)
     return by_row

@@ -10,18 +10,23 @@ from bln_search.ranking.condition_metrics import MEAN, SUMMARIES, WORST, Conditi
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.reports.leaderboard_columns import METRICS, SPLIT_METRICS, SPLITS
+from bln_search.reports.task_metric_fields import (
+    flatten_task_metrics,
+    task_metric_column_names,
+    unflatten_task_metrics,
+)
 
 CONDITIONS = "conditions"
 """Key of the metrics under conditions in a row as JSON."""
 
 METRIC_FIELDS = tuple(f"{split}_{metric}_{part}" for split, metric in SPLIT_METRICS for part in ("mean", "deviation"))
-"""Names of the metrics of a row, on clean images or under one condition."""
+"""Names of the loss and accuracy of a row, on clean images or under one condition."""
 
 Fields = dict[str, float | None]
 
 
 def flatten_metrics(metrics: MetricsBySplit) -> Fields:
-    """Metrics by METRIC_FIELDS; None where there is no value."""
+    """Metrics by METRIC_FIELDS, None where there is no value; and the metrics of the task, those with a value."""
     flat: Fields = dict.fromkeys(METRIC_FIELDS)
     for split in SPLITS:
         if split not in metrics:
@@ -32,6 +37,7 @@ def flatten_metrics(metrics: MetricsBySplit) -> Fields:
                 continue
             flat[f"{split}_{metric}_mean"] = value.mean
             flat[f"{split}_{metric}_deviation"] = value.deviation
+        flat |= flatten_task_metrics(split, of_split)
     return flat
 
 
@@ -41,7 +47,7 @@ def unflatten_metrics(flat: Mapping[str, Any]) -> dict[Split, SplitMetrics]:
     for split in SPLITS:
         loss, accuracy = (_find_mean_std_in_flat(flat, f"{split}_{metric}") for metric in METRICS)
         if loss is not None:
-            metrics[split] = SplitMetrics(loss, accuracy)
+            metrics[split] = SplitMetrics(loss, accuracy, unflatten_task_metrics(flat, split))
     return metrics
 
 
@@ -69,7 +75,12 @@ def condition_column_names(board: Leaderboard) -> tuple[str, ...]:
     """Columns of the metrics under conditions: `fog-3_validation_loss_mean`, and those of `mean` and `worst`."""
     if not board.condition_names:
         return ()
-    return tuple(f"{name}_{field}" for name in (*board.condition_names, *SUMMARIES) for field in METRIC_FIELDS)
+    fields = (*METRIC_FIELDS, *task_metric_column_names(board))
+    return tuple(
+        f"{name}_{field}"
+        for name in (*board.condition_names, *SUMMARIES)
+        for field in (fields if name != WORST else METRIC_FIELDS)
+    )
 
 
 def condition_values_by_column(row: LeaderboardRow) -> Fields:

@@ -6,7 +6,8 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
@@ -28,12 +29,14 @@ from bln_search.reports.condition_fields import (
 )
 from bln_search.reports.leaderboard_columns import BatchSizes
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason
+from bln_search.reports.task_metric_fields import task_metric_column_names
 from bln_search.reports.train_fields import (
     flatten_train_metrics,
     train_column_names,
     unflatten_gaps,
     unflatten_train_metrics,
 )
+from bln_search.specs.study import StudySpec
 
 COLUMNS = (
     "rank",
@@ -148,9 +151,16 @@ def leaderboard_csv(
 
 
 def flat_table_column_names(board: Leaderboard, *, with_comparisons: bool) -> tuple[str, ...]:
-    """Columns of CSV and Parquet: COLUMNS, those of the training split and of conditions, and COMPARISON_COLUMNS."""
+    """Columns of CSV and Parquet.
+
+    COLUMNS, those of the metrics of the task, of the training split and of conditions, and COMPARISON_COLUMNS.
+    """
     comparison_columns = COMPARISON_COLUMNS if with_comparisons else ()
-    return (*COLUMNS, *train_column_names(board), *condition_column_names(board), *comparison_columns)
+    measured_columns = (
+        *(task_metric_column_names(board), train_column_names(board), condition_column_names(board)),
+        comparison_columns,
+    )
+    return (*COLUMNS, *chain.from_iterable(measured_columns))
 
 
 def flat_table_row(row: LeaderboardRow, comparisons: RowComparisonFields | None = None) -> dict[str, Any]:
@@ -158,6 +168,15 @@ def flat_table_row(row: LeaderboardRow, comparisons: RowComparisonFields | None 
     flat = flatten_row(row, comparisons)
     flat.pop(CONDITIONS, None)
     return {**flat, **condition_values_by_column(row)}
+
+
+def task_fields(spec: StudySpec, board: Leaderboard) -> dict[str, Any]:
+    """What the figures of a study are: name and unit of the loss, and the metrics of the task that rows have."""
+    names = board.task_metric_names
+    return {
+        "loss": asdict(spec.loss_description),
+        "metrics": [asdict(metric) for metric in spec.metric_descriptions if metric.name in names],
+    }
 
 
 def leaderboard_json(board: Leaderboard, header: dict[str, Any], comparisons: RowComparisonFields | None = None) -> str:
@@ -182,8 +201,9 @@ def leaderboard_jsonl(
 def flatten_row(row: LeaderboardRow, comparisons: RowComparisonFields | None = None) -> dict[str, Any]:
     """A row as JSON values by COLUMNS, and by COMPARISON_COLUMNS where `comparisons` is given.
 
-    A row that was evaluated on the training split has the further keys TRAIN_FIELDS. Metrics under conditions are a
-    mapping from the name of the condition to its metrics, under the key `conditions`.
+    A row with metrics of the task has the further keys `validation_NAME_mean`, and so on. A row that was evaluated on
+    the training split has the further keys TRAIN_FIELDS. Metrics under conditions are a mapping from the name of the
+    condition to its metrics, under the key `conditions`.
     """
     flat: dict[str, Any] = {
         "rank": row.rank,

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bln_search.core.enums import Split
+from bln_search.core.metric_description import describe_metric, label_of_metric
 from bln_search.core.records import RowKey
 from bln_search.ranking.condition_metrics import MEAN, SUMMARIES, WORST
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
@@ -37,7 +38,7 @@ class MetricColumn:
 
     Attributes:
         split: Split of the data.
-        metric: `loss`, `accuracy` or `gap`.
+        metric: `loss`, `accuracy`, `gap`, or the name of a metric of the task.
         condition: Name of a condition, `mean` or `worst` over conditions; empty for clean images.
     """
 
@@ -51,9 +52,25 @@ class MetricColumn:
         return _CONDITION_LABELS.get(self.condition, self.condition)
 
     @property
+    def is_of_task(self) -> bool:
+        """Whether it is a metric of the task."""
+        return self.metric not in (*METRICS, GAP)
+
+    @property
+    def metric_label(self) -> str:
+        """The metric in headings."""
+        return label_of_metric(self.metric) if self.is_of_task else self.metric
+
+    @property
+    def legend(self) -> str:
+        """What a metric of the task is; empty for other metrics, and for a metric of a plugin."""
+        description = describe_metric(self.metric) if self.is_of_task else None
+        return "" if description is None else description.legend
+
+    @property
     def name(self) -> str:
         """`validation loss`, or `fog-3 validation loss` under a condition."""
-        words = (self.condition_label, self.split.value, self.metric)
+        words = (self.condition_label, self.split.value, self.metric_label)
         return " ".join(word for word in words if word)
 
     @property
@@ -79,25 +96,41 @@ class MetricColumn:
 def list_metric_columns(board: Leaderboard, condition_splits: Collection[Split] = SPLITS) -> list[MetricColumn]:
     """The metric columns on clean images, then those under every condition, then mean and worst over conditions.
 
-    Rows that were evaluated on the training split have its metrics and the generalization gaps too. There are no
-    accuracies if the score has no correctness.
+    Metrics of the task follow the losses and accuracies of their group. Rows that were evaluated on the training split
+    have its metrics and the generalization gaps too. There are no accuracies if the score has no correctness.
 
     Args:
         board: The leaderboard.
         condition_splits: Splits whose metrics under conditions are shown.
     """
     names = (*board.condition_names, *SUMMARIES) if board.condition_names else ()
+    of_task = list_task_metrics(board)
     columns = [
-        *(MetricColumn(split, metric) for split, metric in SPLIT_METRICS),
-        *(MetricColumn(split, metric) for split, metric in TRAIN_METRICS if board.has_train_metrics),
+        *(MetricColumn(split, metric) for split, metric in (*SPLIT_METRICS, *of_task)),
+        *(
+            MetricColumn(split, metric)
+            for split, metric in (*TRAIN_METRICS, *((Split.TRAIN, metric) for metric in board.task_metric_names))
+            if board.has_train_metrics
+        ),
         *(
             MetricColumn(split, metric, name)
             for name in names
-            for split, metric in SPLIT_METRICS
+            for split, metric in (*SPLIT_METRICS, *(of_task if name != WORST else ()))
             if split in condition_splits
         ),
     ]
     return columns if board.has_accuracy else [column for column in columns if column.metric != "accuracy"]
+
+
+def list_task_metrics(board: Leaderboard) -> list[tuple[Split, str]]:
+    """Split and name of the metrics of the task, all of one split after the other."""
+    return [(split, metric) for split in SPLITS for metric in board.task_metric_names]
+
+
+def list_task_metric_legends(board: Leaderboard) -> list[str]:
+    """What the metrics of the task are."""
+    columns = (MetricColumn(board.ranked_on, metric) for metric in board.task_metric_names)
+    return [column.legend for column in columns if column.legend]
 
 
 def list_identity_headings_and_attributes(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
@@ -118,7 +151,9 @@ def find_metric_value(row: LeaderboardRow, split: Split, metric: str, condition:
     metrics = by_split.get(split)
     if metrics is None:
         return None
-    return metrics.accuracy if metric == "accuracy" else metrics.loss
+    if metric in METRICS:
+        return metrics.accuracy if metric == "accuracy" else metrics.loss
+    return metrics.task_metrics.get(metric)
 
 
 def display_factor_and_decimals(metric: str) -> tuple[float, int]:

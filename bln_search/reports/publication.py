@@ -35,7 +35,7 @@ _LATEX_ESCAPES = str.maketrans(
         "→": r"$\rightarrow$",
     }
 )
-_PDFLATEX_LETTERS = frozenset("λη×→ÄÖÜäöüßàâçèéêëîïôùûñ")
+_PDFLATEX_LETTERS = frozenset("²λη×→ÄÖÜäöüßàâçèéêëîïôùûñ")
 
 
 def leaderboard_latex(

@@ -10,6 +10,11 @@ from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.reports.formatting import confidence_interval_over_seeds
 from bln_search.reports.leaderboard_columns import GAP, METRICS, SPLITS, find_metric_value
+from bln_search.reports.task_metric_fields import (
+    flatten_task_metrics,
+    train_task_metric_column_names,
+    unflatten_task_metrics,
+)
 
 Fields = dict[str, float | None]
 
@@ -22,16 +27,17 @@ TRAIN_FIELDS = (
 
 def train_column_names(board: Leaderboard) -> tuple[str, ...]:
     """The fields that are columns of a board: none unless it has metrics on the training split."""
-    return TRAIN_FIELDS if board.has_train_metrics else ()
+    return (*TRAIN_FIELDS, *train_task_metric_column_names(board)) if board.has_train_metrics else ()
 
 
 def flatten_train_metrics(row: LeaderboardRow) -> Fields:
-    """The values of a row by TRAIN_FIELDS; empty for a row without metrics on the training split."""
+    """The values of a row by TRAIN_FIELDS, and its metrics of the task; empty without the training split."""
     if Split.TRAIN not in row.metrics:
         return {}
     flat: Fields = dict.fromkeys(TRAIN_FIELDS)
     for metric in METRICS:
         flat |= _flatten_mean_and_deviation(f"{Split.TRAIN}_{metric}", find_metric_value(row, Split.TRAIN, metric))
+    flat |= flatten_task_metrics(Split.TRAIN, row.metrics[Split.TRAIN])
     for split, gap in row.gaps.items():
         interval = confidence_interval_over_seeds(gap, row.seeds)
         flat |= _flatten_mean_and_deviation(f"{split}_{GAP}", gap)
@@ -45,7 +51,9 @@ def flatten_train_metrics(row: LeaderboardRow) -> Fields:
 def unflatten_train_metrics(flat: Mapping[str, Any]) -> dict[Split, SplitMetrics]:
     """The metrics on the training split; empty without them."""
     loss, accuracy = (_find_mean_std_in_flat(flat, f"{Split.TRAIN}_{metric}") for metric in METRICS)
-    return {} if loss is None else {Split.TRAIN: SplitMetrics(loss, accuracy)}
+    if loss is None:
+        return {}
+    return {Split.TRAIN: SplitMetrics(loss, accuracy, unflatten_task_metrics(flat, Split.TRAIN))}
 
 
 def unflatten_gaps(flat: Mapping[str, Any]) -> dict[Split, MeanStd]:

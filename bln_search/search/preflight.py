@@ -23,6 +23,7 @@ from bln_search.search.layers.search import assign_mini_batches_to_folds
 from bln_search.search.layers.trial_search import check_network_is_searchable
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import make_boundary_trial_specs
+from bln_search.tasks.plugin import check_plugin_targets
 from bln_search.training.augmentation import Augmentation
 from bln_search.training.initialization import initialize_for_training_run
 
@@ -42,7 +43,11 @@ def check_model_fits_data(study: StudySpec) -> None:
 def _check_task_fits_data(study: StudySpec, data: PreparedData) -> None:
     """Raise DataError unless the labels are made for the task; those of a plugin are known only now."""
     task = study.resolved_task.name
-    if data.task is not task:
+    if study.resolved_task.built_in_name is None:
+        check_plugin_targets(
+            task, {split.value: targets for split, (_, targets) in data.splits.items()}, data.num_outputs
+        )
+    elif data.task != task:
         raise DataError(f"the labels of {study.data.name} are made for {data.task}, the study for {task}: change task")
 
 

@@ -25,6 +25,7 @@ from bln_search.core.registry import (
     find_model_task_mismatch,
     task_problem,
 )
+from bln_search.core.task_plugin import find_task_problem
 from bln_search.core.tasks import TaskName
 from bln_search.specs.known_keys import format_unknown_key_advice
 from bln_search.specs.pydantic_messages import translate_pydantic_error
@@ -81,6 +82,7 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
         ("data", "name"): find_data_set_problem(study.data.name),
         ("data", "standardization"): None if task_message else _find_standardization_problem(study),
         ("task",): task_message,
+        ("task", "name"): find_task_problem(task),
         ("probes",): _find_classification_only_problem(study, study.probes),
         ("layers",): _find_classification_only_problem(study, study.layers),
         ("model", "name"): find_model_problem(study.model.name, options)

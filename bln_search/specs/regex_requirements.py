@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from bln_search.core.blend import ESTIMATE_PATTERN
 from bln_search.core.configuration import CODE_LETTERS
+from bln_search.core.metric_description import METRIC_NAME_PATTERN
 from bln_search.core.names import CONDITION_PATTERN, NAME_PATTERN
 from bln_search.core.tags import TAG_PATTERN
 
 LEADERBOARD_SORT_PATTERN = (
-    "^-?(rank|train_(loss|accuracy)|(validation|test)_gap|"
-    "(validation|test)_(loss|accuracy)(:[A-Za-z0-9][A-Za-z0-9_-]{0,63})?)$"
+    f"^-?(rank|(train|validation|test)_{METRIC_NAME_PATTERN}(:[A-Za-z0-9][A-Za-z0-9_-]{{0,63}})?)$"
 )
 """Keys that order a leaderboard."""
 

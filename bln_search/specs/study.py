@@ -9,6 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from bln_search.core.enums import StudyKind
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
+from bln_search.core.metric_description import MetricDescription
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import DATA_SETS, LAZY_DATA_SETS, TEXT_DATA_SETS
 from bln_search.specs.sections.arm import ArmSpec
@@ -87,6 +88,11 @@ class StudySpec(SpecSection):
         if self.external is not None:
             return CROSS_ENTROPY if self.external.score is None else self.external.score.description
         return self.resolved_task.description.loss
+
+    @property
+    def metric_descriptions(self) -> tuple[MetricDescription, ...]:
+        """The metrics of the task; submitted results have none."""
+        return () if self.external is not None else self.resolved_task.description.metrics
 
     @property
     def resolved_task(self) -> TaskSpec:

@@ -9,6 +9,7 @@ from bln_search.core.records import CheckpointRecord, Evaluation, ProbeResult
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec
+from bln_search.storage.metrics_codec import encode_metrics
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, ProbeRow, SnapshotRow, StudyRow, TrialRow
 
 
@@ -80,6 +81,7 @@ def make_evaluation_row(evaluation: Evaluation, checkpoint_id: int) -> Evaluatio
         n=evaluation.n,
         loss=evaluation.loss,
         accuracy=evaluation.accuracy,
+        metrics=encode_metrics(evaluation.metrics),
     )
 
 

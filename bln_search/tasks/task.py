@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
+from bln_search.core.task_plugin import load_task_plugin
 from bln_search.core.tasks import RegressionLoss, TaskDescription, TaskName
 from bln_search.specs.sections.task import TaskSpec
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from bln_search.tasks.density import negative_log_likelihood
 from bln_search.tasks.elementwise import absolute_errors, squared_errors
 from bln_search.tasks.labels import multi_label_cross_entropy, token_cross_entropy
+from bln_search.tasks.plugin import load_plugin_score
 from bln_search.tasks.score import Score
 
 
@@ -60,11 +62,14 @@ class Classification(Task):
 
 
 def make_task(spec: TaskSpec) -> Task:
-    """Return the task of a study."""
-    if spec.name is TaskName.CLASSIFICATION:
+    """Return the task of a study. Raises ModelError if it is of a package that cannot be loaded."""
+    task = spec.built_in_name
+    if task is None:
+        plugin = load_task_plugin(spec.name)
+        return Task(plugin.description, load_plugin_score(spec.name, plugin))
+    if task is TaskName.CLASSIFICATION:
         return CLASSIFICATION
-    is_regression = spec.name is TaskName.REGRESSION
-    score = _REGRESSION_SCORES[spec.regression_loss] if is_regression else _SCORES[spec.name]
+    score = _REGRESSION_SCORES[spec.regression_loss] if task is TaskName.REGRESSION else _SCORES[task]
     return Task(spec.description, score)
 
 

@@ -9,7 +9,7 @@ from bln_search.core.enums import Split
 from bln_search.core.method import Method
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.reports.leaderboard_columns import find_metric_value
+from bln_search.reports.leaderboard_columns import GAP, METRICS, find_metric_value
 from bln_search.specs.problems import Problem
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.http.problems import ProblemException
@@ -28,9 +28,10 @@ def filter_and_sort_rows(board: CachedLeaderboard, filters: Mapping[str, Any], s
             descending order. Rows without a value are last.
 
     Raises:
-        ProblemException: 422 if the study has no such condition or parameter.
+        ProblemException: 422 if the study has no such condition, metric or parameter.
     """
     condition = filters.get("condition")
+    _check_metric_exists(board, sort)
     _check_condition_exists(board, "sort", sort.partition(":")[2])
     _check_condition_exists(board, "condition", condition or "")
     methods = {arm.label: arm.method for arm in board.spec.arms}
@@ -81,9 +82,25 @@ def _find_sort_value(row: LeaderboardRow, sort: str) -> float | None:
     if name == "rank":
         return row.rank
     column, _, condition = name.partition(":")
-    split, metric = column.split("_")
+    split, _, metric = column.partition("_")
     value = find_metric_value(row, Split(split), metric, condition)
     return None if value is None else value.mean
+
+
+def _check_metric_exists(board: CachedLeaderboard, sort: str) -> None:
+    """Raise ProblemException (422) unless the metric that orders the rows is one of the study's task."""
+    column, _, condition = sort.removeprefix("-").partition(":")
+    if column == "rank":
+        return
+    split, _, metric = column.partition("_")
+    is_train = split == Split.TRAIN
+    of_task = dict.fromkeys(
+        (*(metric.name for metric in board.spec.metric_descriptions), *board.leaderboard.task_metric_names)
+    )
+    choice = (*METRICS, *(() if is_train or condition else (GAP,)), *of_task)
+    if metric not in choice or (is_train and condition):
+        message = f"rows cannot be ordered by {sort!r}: choose rank, or a split with one of {', '.join(choice)}"
+        raise ProblemException(422, "invalid", message, [Problem(("sort",), message)])
 
 
 def _check_condition_exists(board: CachedLeaderboard, query: str, condition: str) -> None:

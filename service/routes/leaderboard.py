@@ -8,8 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import flatten_row
+from bln_search.reports.export import flatten_row, task_fields
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from service.api_route import ApiRoute
 from service.caching.leaderboard_cache import CachedLeaderboard
@@ -108,7 +107,7 @@ def get_leaderboard(
             if start + limit < len(rows):
                 following_cursor = encode_cursor((start + limit, board.results), sort, list_query)
             shown = [_row_to_json(group, collapse=collapse) for group in rows.list_groups(start, start + limit)]
-            body = _encode_leaderboard_page(study, board.leaderboard, shown, following_cursor)
+            body = _encode_leaderboard_page(study, board, shown, following_cursor)
         else:
             analysis = _find_analysis(context, study, board) if output in _ANALYZED else None
             body = encode_leaderboard_as_text(board.leaderboard, rows, output, collapse=collapse, analysis=analysis)
@@ -145,8 +144,9 @@ def _row_to_json(group: EqualRowsGroup, *, collapse: bool) -> dict[str, Any]:
 
 
 def _encode_leaderboard_page(
-    study: StudyAccess, leaderboard: Leaderboard, rows: list[dict[str, Any]], next_cursor: str | None
+    study: StudyAccess, board: CachedLeaderboard, rows: list[dict[str, Any]], next_cursor: str | None
 ) -> bytes:
+    leaderboard = board.leaderboard
     page = LeaderboardPage(
         study=study.name,
         id=study.id,
@@ -154,6 +154,7 @@ def _encode_leaderboard_page(
         ranked_on=leaderboard.ranked_on,
         conditions=list(leaderboard.condition_names),
         warning=find_test_ranking_warning(leaderboard),
+        **task_fields(board.spec, leaderboard),
         rows=rows,
         next_cursor=next_cursor,
     )

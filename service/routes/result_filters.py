@@ -51,6 +51,7 @@ LeaderboardSort = Annotated[
         pattern=LEADERBOARD_SORT_PATTERN,
         description=(
             "rank, or a mean, under a condition as in test_loss:fog-3, or over conditions as in test_loss:worst; "
+            "a metric of the task as in test_r2; "
             "train_loss, train_accuracy, validation_gap and test_gap order studies that evaluate the training split; "
             "a minus reverses the order; rows without a value are last"
         ),

@@ -75,6 +75,9 @@ class EvaluationOut(BaseModel):
     n: int
     loss: float | None
     accuracy: float | None
+    metrics: dict[str, float] = Field(
+        default_factory=dict, description="metrics of the task over all examples of the split"
+    )
     reason: str | None
 
 
@@ -101,6 +104,23 @@ class Curve(BaseModel):
     epochs: list[Epoch]
 
 
+class LossOut(BaseModel):
+    """The loss that ranks the rows. unit: empty for a loss without one."""
+
+    name: str
+    unit: str
+
+
+class MetricOut(BaseModel):
+    """A metric of the task, in rows as `validation_NAME_mean` and `validation_NAME_deviation`; it ranks no rows."""
+
+    name: str
+    label: str = Field(description="name in headings")
+    meaning: str
+    higher_is_better: bool
+    unit: str = Field(description="empty for a number without a unit")
+
+
 class LeaderboardPage(BaseModel):
     """A page of the leaderboard; rows as `bln-search leaderboard --format json` prints them, without the analysis."""
 
@@ -110,6 +130,8 @@ class LeaderboardPage(BaseModel):
     ranked_on: Split
     conditions: list[str] = Field([], description="conditions of the study; rows have metrics for each")
     warning: str | None
+    loss: LossOut
+    metrics: list[MetricOut] = Field([], description="metrics of the task that rows have")
     rows: list[dict[str, Any]]
     next_cursor: str | None
 

@@ -17,7 +17,9 @@ PAGE = PAGES["plugins.md"]
 
 def install(folder):
     """As pip would: the module, and what it is registered for."""
-    (folder / "own_parts.py").write_text("\n".join(block.text for block in blocks(PAGE, "python")))
+    python = blocks(PAGE, "python")
+    for file in {block.title for block in python}:
+        (folder / file).write_text("\n".join(block.text for block in python if block.title == file))
     (project,) = [tomllib.loads(block.text)["project"] for block in blocks(PAGE, "toml")]
     facts = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     facts.mkdir()
@@ -79,3 +81,30 @@ converted = bln_search.convert(nn.Sequential(*network), method="same", strict=Tr
 print(type(converted[0]).__name__, torch.allclose(converted(x), network(x), atol=1e-6))
 """
     assert run_python(code, where=tmp_path).split() == ["LN", "True"]
+
+
+def test_task_of_the_plugin_is_scored(tmp_path):
+    install(tmp_path)
+    code = """
+import sys
+
+from bln_search.specs import parse_study
+
+study = parse_study(
+    "{name: own, data: {name: digits}, model: {name: mlp}, arms: [{method: bln}], seeds: [0], task: {name: own_focal}}"
+)
+print(study.loss_description.text, "torch" in sys.modules, sep=", ")
+import torch
+
+from bln_search.tasks import make_task
+from bln_search.tasks.task_metrics import DataScale, make_metrics
+
+outputs, targets = torch.zeros(4, 2), torch.tensor([0, 1, 1, 0])
+losses, correct = make_task(study.task).score(outputs, targets)
+metric = make_metrics(study.task, DataScale(1))["top_two"]
+metric.update(outputs, targets)
+print(f"{losses[0]:.4f}", correct.sum().item(), metric.compute())
+"""
+    first, second = run_python(code, where=tmp_path).splitlines()
+    assert first == "mean focal loss in nats, False"
+    assert second == "0.1733 2 1.0"

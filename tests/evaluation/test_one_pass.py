@@ -11,8 +11,10 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.method import Method
-from bln_search.evaluation import collect_frozen_moments, evaluate_rows
+from bln_search.evaluation import collect_frozen_moments, evaluate_rows, one_pass
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.one_pass import _KeptOutputs
+from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.norms import BLN, BN, LN, MBN
 from bln_search.norms.network.layers import (
     compute_populations_of_layers,
@@ -200,3 +202,32 @@ def test_the_network_is_not_changed():
     assert network.state_dict().keys() == before.keys()
     for name, value in network.state_dict().items():
         torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 10**9])
+def test_observed_outputs_give_the_losses_whether_they_are_kept_or_computed_again(kept_bytes, monkeypatch):
+    network = build_network("mlp")
+    populations, rows = estimate_populations(network, "mlp"), row_specs(network)
+    inputs, targets = draw_examples("mlp", 3 * SIZE + 2)
+    observed = {row: [] for row in rows}
+    computed = []
+    outputs_of = RowEvaluator.iter_fused_outputs
+
+    def count_passes(self, group, chosen=None):
+        computed.append(chosen)
+        return outputs_of(self, group, chosen)
+
+    def observe(row, outputs, batch_targets):
+        observed[row].append(nn.functional.cross_entropy(outputs, batch_targets, reduction="none"))
+
+    monkeypatch.setattr(RowEvaluator, "iter_fused_outputs", count_passes)
+    monkeypatch.setattr(
+        one_pass, "_KeptOutputs", lambda evaluator, group, _limit: _KeptOutputs(evaluator, group, kept_bytes)
+    )
+    batches = list(iter_mini_batches_with_fillers(inputs, targets, SIZE))
+    outcomes = evaluate_rows(network, batches, rows, populations, observe=observe)
+    for row, outcome in zip(rows, outcomes, strict=True):
+        np.testing.assert_allclose(torch.cat(observed[row]), outcome.losses, rtol=1e-5)
+    passes_of_all_rows = sum(chosen is None for chosen in computed)
+    groups = len(observed[rows[0]])
+    assert passes_of_all_rows == (groups if kept_bytes else 2 * groups)

@@ -75,19 +75,21 @@ def of_type(messages, kind):
 
 
 @torch.no_grad()
-def plain_losses(loaded, row, inputs, targets, size):
-    """Losses by plain forward passes over mini-batches, the last one filled from the first."""
-    n, losses = len(inputs), []
+def plain_losses_and_metrics(loaded, row, inputs, targets, size):
+    """Losses and metrics by plain forward passes over mini-batches, the last one filled from the first."""
+    n, losses, metrics = len(inputs), [], loaded.make_metrics()
     with evaluation_mode(loaded.network), use_row_in_all_layers(row, loaded.populations_by_estimate_and_layer):
         for start in range(0, n, size):
             chosen = [(start + offset) % n for offset in range(size)]
             outputs = loaded.network(inputs[chosen])
             kept = min(size, n - start)
             losses += loaded.task.score(outputs[:kept], targets[start : start + kept])[0].tolist()
-    return losses
+            for metric in metrics.values():
+                metric.update(outputs[:kept], targets[start : start + kept])
+    return losses, {name: float(metric.compute()) for name, metric in metrics.items()}
 
 
-def test_losses_of_every_row_equal_plain_passes(trained):
+def test_losses_and_metrics_of_every_row_equal_plain_passes(trained):
     trial, environment, sent = trained
     (done,), (checkpoint,) = of_type(sent, EvaluationDone), of_type(sent, TrainingDone)
     evaluations = {evaluation.key: evaluation for evaluation in done.evaluations}
@@ -96,13 +98,15 @@ def test_losses_of_every_row_equal_plain_passes(trained):
         size = trial.training.batch_size
         for row in loaded.planned_inference_rows:
             inputs, targets = loaded.data.splits[Split.VALIDATION]
-            expected = plain_losses(loaded, row, inputs, targets, size)
+            expected, metrics = plain_losses_and_metrics(loaded, row, inputs, targets, size)
             found = next(
                 evaluation
                 for key, evaluation in evaluations.items()
                 if (key.configuration, key.estimate, key.split) == (row.configuration, row.estimate, Split.VALIDATION)
             )
             np.testing.assert_allclose(found.outcomes.losses, expected, rtol=2e-4, atol=2e-5)
+            assert list(found.metrics) == [metric.name for metric in trial.resolved_task.description.metrics]
+            assert found.metrics == pytest.approx(metrics, rel=2e-4, abs=2e-5)
 
 
 def test_accuracy_is_recorded_where_the_task_has_one(trained):

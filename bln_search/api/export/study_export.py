@@ -23,6 +23,7 @@ from bln_search.api.export.trained_export import (
 from bln_search.api.export.writing import ExportPlan, write_and_compare_export
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.enums import ExportFormat, ExportStep
+from bln_search.core.errors import ExportError
 from bln_search.data import DataSet
 
 _COMPARED_EXAMPLES = 100
@@ -59,6 +60,9 @@ def export_trained_row(
             trace the network, or two forms of it compute different outputs.
         DataError: The checkpoint is missing or damaged.
     """
+    task = row.trial.resolved_task
+    if task.built_in_name is None:
+        raise ExportError(f"a network of {task.name}, a task of an installed package, cannot be exported")
     if ExportFormat.ONNX in forms:
         check_onnx_packages_installed()
     check_export_folder_writable(folder, overwrite=overwrite)

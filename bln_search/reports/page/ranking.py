@@ -11,6 +11,7 @@ from bln_search.reports.leaderboard_columns import (
     MetricColumn,
     list_identity_headings_and_attributes,
     list_metric_columns,
+    list_task_metric_legends,
 )
 from bln_search.reports.page.blocks import (
     SWITCHES,
@@ -43,6 +44,8 @@ def leaderboard_section(context: StudyReportContext) -> Section:
         blocks.append(Paragraph("There are no results yet."))
         return Section("leaderboard", "Leaderboard", blocks)
     blocks += [Paragraph(_ranking_significance_text(context)), _leaderboard_table(context), Paragraph(_LEGEND)]
+    metrics = list_task_metric_legends(board)
+    blocks += [Paragraph(f"{'. '.join(metrics)}. Rows are never ranked by these metrics.")] if metrics else []
     return Section("leaderboard", "Leaderboard", blocks)
 
 

@@ -39,6 +39,9 @@ _DROP_POPULATION, _DROP_GROUP = 7, 10
 _DROP_CONDITION = 0
 """Metrics under conditions are dropped before those on clean images, and lose their deviation before."""
 
+_DROP_OF_TASK = {False: 2, True: 4}
+"""Metrics of the task are dropped by whether their split ranks the rows; each loses its deviation before."""
+
 _DROP_TRAIN = {"accuracy": -6, "loss": -4, GAP: -2}
 """Metrics that need the training split are dropped before all others; each loses its deviation before."""
 
@@ -124,7 +127,7 @@ def _build_metric_column(
         ["–" if value is None else format_mean_and_deviation(value, metric) for value in values],
         CellKind.NUMBER,
         heading=f"{name} ▲" if ranks else name,
-        legend=_metric_legend(rows, score, has_deviation=has_deviation) if ranks else _gap_legend(column),
+        legend=_metric_legend(rows, score, has_deviation=has_deviation) if ranks else _column_legend(column),
         drop_order=None if ranks else drop_order,
         short_cells=["–" if value is None else format_mean(value, metric) for value in values]
         if has_deviation
@@ -139,13 +142,16 @@ def _shorten_and_drop_order(column: MetricColumn, *, is_ranking_split: bool) -> 
     if column.condition:
         return _DROP_CONDITION - 1, _DROP_CONDITION
     if column.split is Split.TRAIN or column.metric == GAP:
-        return _DROP_TRAIN[column.metric] - 1, _DROP_TRAIN[column.metric]
+        drop_order = _DROP_TRAIN.get(column.metric, min(_DROP_TRAIN.values()))
+        return drop_order - 1, drop_order
+    if column.is_of_task:
+        return _DROP_OF_TASK[is_ranking_split] - 1, _DROP_OF_TASK[is_ranking_split]
     return _SHORTEN_ORDER[is_ranking_split, column.metric], _DROP_ORDER[is_ranking_split, column.metric]
 
 
-def _gap_legend(column: MetricColumn) -> str:
-    """What a generalization gap is; empty for another metric."""
-    return "gap: loss minus train loss" if column.metric == GAP else ""
+def _column_legend(column: MetricColumn) -> str:
+    """What a generalization gap or a metric of the task is; empty for loss and accuracy."""
+    return "gap: loss minus train loss" if column.metric == GAP else column.legend
 
 
 def _metric_legend(rows: Sequence[LeaderboardRow], score: str, *, has_deviation: bool) -> str:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+from typing import Annotated
 
+from pydantic import AfterValidator, Field, model_validator
+
+from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import data_task
+from bln_search.core.task_plugin import describe_plugin_task
 from bln_search.core.tasks import RegressionLoss, TaskDescription, TaskName, describe_task
 from bln_search.specs.spec_section import SpecSection
+
+
+def _as_built_in_task(name: str) -> str:
+    """The member of TaskName for a built-in task; the name as it is for a task of a package."""
+    return TaskName(name) if name in set(TaskName) else name
 
 
 class TaskSpec(SpecSection):
     """What the networks predict.
 
     Attributes:
-        name: `classification`, `multi_label`, `regression`, `token_classification`, `language_model` or
-            `density`.
+        name: `classification`, `multi_label`, `regression`, `token_classification`, `language_model`, `density`, or
+            the name of a task of an installed package.
         loss: Loss of a regression: `squared_error` or `absolute_error`; by default `squared_error`.
     """
 
     added_later = frozenset({"loss"})
 
-    name: TaskName
+    name: Annotated[str, Field(pattern=NAME_PATTERN), AfterValidator(_as_built_in_task)]
     loss: RegressionLoss | None = None
 
     @model_validator(mode="after")
@@ -30,6 +39,16 @@ class TaskSpec(SpecSection):
         return self
 
     @property
+    def built_in_name(self) -> TaskName | None:
+        """The built-in task; None for a task of a package."""
+        return self.name if isinstance(self.name, TaskName) else None
+
+    @property
+    def predicts_tokens(self) -> bool:
+        """Whether there is a prediction for each token of a text; not known of a task of a package."""
+        return self.built_in_name is not None and self.built_in_name.predicts_tokens
+
+    @property
     def regression_loss(self) -> RegressionLoss:
         """The loss of a regression."""
         return self.loss or RegressionLoss.SQUARED_ERROR
@@ -37,7 +56,9 @@ class TaskSpec(SpecSection):
     @property
     def description(self) -> TaskDescription:
         """What the task measures."""
-        return describe_task(self.name, self.regression_loss)
+        if self.built_in_name is None:
+            return describe_plugin_task(self.name)
+        return describe_task(self.built_in_name, self.regression_loss)
 
 
 def resolve_task(task: TaskSpec | None, data: str) -> TaskSpec:

@@ -13,11 +13,13 @@ from sqlalchemy import ColumnElement, Executable, Text, cast, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.enums import Split
+from bln_search.core.metric_description import NO_METRICS
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState, TrialState
 from bln_search.ranking.row_results import SeedResult
 from bln_search.specs.records import encode_point
 from bln_search.specs.trial import TrialSpec, list_planned_rows
+from bln_search.storage.metrics_codec import decode_metrics
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, TrialRow
 
 _DIVERGED_ID = 0
@@ -88,25 +90,34 @@ def iter_evaluations_of_study(
     session: Session, study_id: int, *required: ColumnElement[bool]
 ) -> Iterator[EvaluationValues]:
     """The evaluations of a study that meet every required condition on their columns."""
-    values = (EvaluationRow.state, EvaluationRow.n, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
-    trials = _EvaluationColumnsByTrial(session, study_id, (EvaluationRow.id, *_KEY, *values), required)
+    columns = (
+        *(EvaluationRow.state, EvaluationRow.n, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason),
+        EvaluationRow.metrics,
+    )
+    trials = _EvaluationColumnsByTrial(session, study_id, (EvaluationRow.id, *_KEY, *columns), required)
     for trial_id, arm, point, seed, rows in trials:
-        for _, evaluation_id, configuration, estimate, batch_size, split, condition, state, *others in rows:
+        for _, evaluation_id, configuration, estimate, batch_size, split, condition, *values in rows:
             key = EvaluationKey.from_database_row(configuration, estimate, batch_size, split, condition)
-            yield evaluation_id, trial_id, arm, point, seed, Evaluation(key, _STATES[state], *others)
+            state, n, loss, accuracy, reason, metrics = values
+            evaluation = Evaluation(key, _STATES[state], n, loss, accuracy, reason, metrics=decode_metrics(metrics))
+            yield evaluation_id, trial_id, arm, point, seed, evaluation
     yield from trials.iter_evaluations_of_diverged_trials()
 
 
 def read_results_by_leaderboard_row(session: Session, study_id: int) -> dict[RowKey, list[SeedResult]]:
     """The results of every row of a study, without a record for each evaluation."""
-    values = (EvaluationRow.state, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
+    values = (
+        *(EvaluationRow.state, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason),
+        EvaluationRow.metrics,
+    )
     trials = _EvaluationColumnsByTrial(session, study_id, (*_KEY, *values))
     by_point: dict[tuple[str, str], dict[tuple[Any, ...], list[SeedResult]]] = {}
     for _, arm, point, seed, rows in trials:
         of_point = by_point.setdefault((arm, point), {})
         for evaluation in rows:
-            _, _, _, _, split, condition, state, loss, accuracy, reason = evaluation
-            result = SeedResult(seed, _SPLITS[split], condition, _STATES[state], loss, accuracy, reason)
+            _, _, _, _, split, condition, state, loss, accuracy, reason, text = evaluation
+            metrics = NO_METRICS if text is None else decode_metrics(text)
+            result = SeedResult(seed, _SPLITS[split], condition, _STATES[state], loss, accuracy, reason, metrics)
             row = evaluation[1:4]  # _ROW
             results = of_point.get(row)
             if results is None:

@@ -25,6 +25,7 @@ from bln_search.specs.records import encode_point
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
+from bln_search.storage.metrics_codec import decode_metrics
 from bln_search.storage.results.evaluation_rows import iter_evaluations_of_study, read_results_by_leaderboard_row
 from bln_search.storage.results.outcome_codec import decode_outcomes
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
@@ -156,4 +157,5 @@ def make_evaluation_from_row(row: EvaluationRow, outcomes: OutcomesRow | None = 
     """The evaluation of a row. Raises DamagedRecordError where its outcomes are damaged."""
     key = EvaluationKey.from_database_row(row.configuration, row.estimate, row.batch_size, row.split, row.condition)
     decoded = None if outcomes is None else decode_outcomes(outcomes.losses, outcomes.correct, row.n)
-    return Evaluation(key, EvaluationState(row.state), row.n, row.loss, row.accuracy, row.reason, decoded)
+    metrics = decode_metrics(row.metrics)
+    return Evaluation(key, EvaluationState(row.state), row.n, row.loss, row.accuracy, row.reason, decoded, metrics)

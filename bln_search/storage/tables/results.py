@@ -16,6 +16,7 @@ class EvaluationRow(Table):
     Attributes:
         estimate: Population estimate, as `frozen` or `target@N16`; empty where no population value is read.
         condition: Name of the study's condition; empty for clean images.
+        metrics: Metrics of the task as a JSON object; None without any.
     """
 
     __tablename__ = "evaluation"
@@ -35,6 +36,7 @@ class EvaluationRow(Table):
     n: Mapped[int]
     loss: Mapped[float | None]
     accuracy: Mapped[float | None]
+    metrics: Mapped[str | None] = mapped_column(Text)
 
 
 class OutcomesRow(Table):

@@ -56,6 +56,11 @@ class LeaderboardColumn:
         return self.key.removeprefix(PARAMETER) if self.key.startswith(PARAMETER) else None
 
     @property
+    def is_accuracy(self) -> bool:
+        """Whether it contains an accuracy, which is shown in per cent."""
+        return self.key.partition(":")[0].partition("_")[2] == "accuracy"
+
+    @property
     def is_metric(self) -> bool:
         """Whether it contains a metric, which rows without a value lack."""
         return self.key == "interval" or self.key.startswith(("validation_", "test_", "train_"))
@@ -116,10 +121,10 @@ def _interval_and_metric_columns(board: Leaderboard) -> list[LeaderboardColumn]:
     metrics = [
         LeaderboardColumn(
             metric_sort_key(metric),
-            f"{metric.split.value.capitalize()} {metric.metric}{_PER_CENT if metric.metric == 'accuracy' else ''}"
+            f"{metric.split.value.capitalize()} {metric.metric_label}{_PER_CENT if metric.metric == 'accuracy' else ''}"
             if not metric.condition
             else metric.heading.replace(" %", _PER_CENT),
-            _GAP_EXPLANATION if metric.metric == GAP else None,
+            _GAP_EXPLANATION if metric.metric == GAP else metric.legend or None,
             is_number=True,
             sort=metric_sort_key(metric),
             at_first=not metric.condition or few or metric.condition in SUMMARIES,
@@ -139,6 +144,8 @@ def _metric_glossary_anchor(metric: MetricColumn) -> str:
     """Anchor in the glossary of what a metric on clean images is; empty for others."""
     if metric.metric == GAP:
         return "generalization-gap"
+    if metric.is_of_task:
+        return "task-metric"
     return "split" if metric.metric == "loss" and not metric.condition else ""
 
 

@@ -64,7 +64,7 @@ def test_leaderboard_of_an_old_database_is_unchanged(url):
     engine.dispose()
     ledger = open_and_upgrade_ledger(url)
     (after,) = read_rows(ledger.database.engine, "evaluation")
-    assert after == {**before, "condition": ""}
+    assert after == {**before, "condition": "", "metrics": None}
     assert len(read_rows(ledger.database.engine, "outcomes")) == 1
     board = ledger.results.rank_study(7, STUDY)
     assert [(str(row.configuration), row.batch_size, row.metrics, row.conditions) for row in board.rows] == [
@@ -83,7 +83,10 @@ def test_networks_of_a_database_without_exports_can_be_exported(url):
     before = {table: read_rows(engine, table) for table in tables}
     engine.dispose()
     ledger = open_and_upgrade_ledger(url)
-    assert {table: read_rows(ledger.database.engine, table) for table in tables} == before
+    added = {"evaluation": {"metrics": None}}
+    assert {table: read_rows(ledger.database.engine, table) for table in tables} == {
+        table: [{**row, **added.get(table, {})} for row in rows] for table, rows in before.items()
+    }
     assert read_rows(ledger.database.engine, "export") == []
     row = RowKey("bln", "", InferenceConfiguration("FFFF"), None, 25)
     ledger.exports.request_export(7, ExportKey(1, row, ArchiveFormat.ALL), "ada", keep=timedelta(days=1))
@@ -93,4 +96,23 @@ def test_networks_of_a_database_without_exports_can_be_exported(url):
         command.downgrade(config, "0009")
     assert "export" not in inspect(ledger.database.engine).get_table_names()
     assert read_rows(ledger.database.engine, "trial") == before["trial"]
+    ledger.close()
+
+
+def test_evaluations_of_a_database_without_metrics_have_none(url):
+    create_old_database(url, "0002")
+    config, engine = make_alembic_config(), make_engine(url)
+    with schema_transaction(engine) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0010")
+    (before,) = read_rows(engine, "evaluation")
+    engine.dispose()
+    ledger = open_and_upgrade_ledger(url)
+    (record,) = ledger.results.list_clean_evaluations(7)
+    assert (record.evaluation.loss, dict(record.evaluation.metrics)) == (0.5, {})
+    assert ledger.results.rank_study(7, STUDY).task_metric_names == ()
+    with schema_transaction(ledger.database.engine) as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0010")
+    assert read_rows(ledger.database.engine, "evaluation") == [before]
     ledger.close()

@@ -37,7 +37,13 @@ from bln_search.core.errors import MissingPackageError
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import RowComparisonFields, leaderboard_csv, leaderboard_json, leaderboard_jsonl
+from bln_search.reports.export import (
+    RowComparisonFields,
+    leaderboard_csv,
+    leaderboard_json,
+    leaderboard_jsonl,
+    task_fields,
+)
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reason_lines
@@ -197,7 +203,7 @@ def _encode_csv(board: Leaderboard, _study: StudyRecord, analysis: Analysis | No
 
 
 def _encode_json(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    header = {"study": study.name, "id": study.id, "state": study.state}
+    header = {"study": study.name, "id": study.id, "state": study.state, **task_fields(study.spec, board)}
     return (leaderboard_json(board, header, RowComparisonFields(analysis)) + "\n").encode()
 
 
@@ -214,7 +220,14 @@ def _encode_markdown(board: Leaderboard, _study: StudyRecord, analysis: Analysis
 
 
 def _encode_parquet(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    metadata = {"study": study.name, "id": str(study.id), "state": study.state.value}
+    loss = study.spec.loss_description
+    metadata = {
+        "study": study.name,
+        "id": str(study.id),
+        "state": study.state.value,
+        "loss": loss.name,
+        "loss_unit": loss.unit,
+    }
     return _load_parquet_writer()(board, metadata, RowComparisonFields(analysis))
 
 
