@@ -110,8 +110,8 @@ def test_study_begun_by_an_older_version_is_completed(old_code, url, file, tmp_p
     assert_close(go_on(Service(tmp_path / "home"), study), table_alone(file, tmp_path))
     assert measured
     upgraded = stored(engine)[: len(measured)]
-    assert [row[:-1] for row in upgraded] == measured, "the last column is new: the condition"
-    assert {row[-1] for row in upgraded} == {""}
+    assert [row[:-2] for row in upgraded] == measured, "the last columns are new: the condition and the metrics"
+    assert {row[-2:] for row in upgraded} == {("", None)}
     before = read_all_rows(engine)
     words = command("worker", "--once")
     environment = {**os.environ, "PYTHONPATH": str(old_code), "BLN_SEARCH_HOME": str(tmp_path / "home")}
