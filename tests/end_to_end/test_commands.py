@@ -123,7 +123,11 @@ BAD = {
     "negative epochs": (edited(("epochs: 1", "epochs: -1")), 3, "training.epochs"),
     "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, cifar100, diabetes, digits"),
     "missing data": (edited(("name: digits", "name: cifar10")), 3, "data_batch_1.bin"),
-    "unknown model": (edited(("name: mlp", "name: mpl")), 3, "choose one of allconv, attentive_reader, draw, gru, lenet, lstm, mlp, nin"),
+    "unknown model": (
+        edited(("name: mlp", "name: mpl")),
+        3,
+        "choose one of allconv, attentive_reader, draw, gru, lenet, lstm, mlp, nin",
+    ),
     "wrong option": (edited(("name: mlp", "name: lenet")), 3, "widths"),
     "measurements wanted of words": (
         edited(("name: digits", "name: imdb")),
