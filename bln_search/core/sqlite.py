@@ -1,4 +1,4 @@
-"""What each SQLite database of bln-search needs, whoever opens it."""
+"""The journal mode and the lock timeout of SQLite databases."""
 
 from __future__ import annotations
 

@@ -32,9 +32,6 @@ ANSWERS = (
 Words have at least five letters and are no stop words of scikit-learn. The most frequent one comes first.
 """
 
-PUBLISHED_SIZES = 7_523, 7_437
-"""Numbers of questions that the published reviews give, for training and test."""
-
 _CLASS_OF_ANSWER = {answer: index for index, answer in enumerate(ANSWERS)}
 
 QUESTION_LENGTH, DOCUMENT_LENGTH = 16, 80

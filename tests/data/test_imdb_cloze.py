@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from bln_search.core.enums import Split
 from bln_search.data import imdb_cloze, load_data_set
 from bln_search.data.imdb_cloze import (
     ANSWERS,
@@ -18,6 +19,7 @@ from bln_search.data.imdb_cloze import (
     split_sentences,
 )
 from bln_search.data.texts import PADDING, UNKNOWN, build_vocabulary, tokenize
+from bln_search.specs.split_sizes import EXAMPLES
 from tests.data.reviews import make_reviews, write_lines
 
 COMMON, RARE = ANSWERS[0], ANSWERS[-1]
@@ -94,5 +96,6 @@ def test_answers_are_frequent_words_of_the_published_reviews(real_data):
     ]
     assert tuple(content[: len(ANSWERS)]) == ANSWERS
     data = load_data_set("imdb_cloze", real_data)
-    assert (len(data.train_inputs), len(data.test_inputs)) == imdb_cloze.PUBLISHED_SIZES
+    sizes = {Split.TRAIN: len(data.train_inputs), Split.TEST: len(data.test_inputs)}
+    assert sizes == EXAMPLES["imdb_cloze"]
     assert np.bincount(data.train_labels, minlength=len(ANSWERS)).min() > 20
