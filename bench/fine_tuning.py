@@ -16,13 +16,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 import bln_search
 from bench.support.reporting import finish
 from bln_search.api.fine_tune import FineTuningResult
 from bln_search.core.configuration import InferenceConfiguration, mini_batch_configuration_of
 from bln_search.core.enums import Split
+from bln_search.evaluation.batches import MiniBatch
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork, load_trained_network
 from bln_search.ranking.statistics.intervals import mean_with_t_interval, paired_t_test_p_value
@@ -34,7 +33,7 @@ from bln_search.training.seeding import reproducible_torch
 _EPOCHS, _RATE_FACTOR = 3, 0.1
 
 
-def make_batches(loaded: LoadedNetwork, split: Split) -> list[tuple[Tensor, Tensor]]:
+def make_batches(loaded: LoadedNetwork, split: Split) -> list[MiniBatch]:
     """The mini-batches of a split in the order of the data."""
     inputs, targets = loaded.data.splits[split]
     size = loaded.trial.training.batch_size

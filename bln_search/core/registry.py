@@ -97,6 +97,9 @@ RECURRENT_MODELS = TEXT_MODELS | {"draw"}
 MODELS_WITH_NORMS_IN_CELLS = frozenset({"attentive_reader", "draw", "skip_thoughts"})
 """Built-in models whose normalization layers are inside recurrent cells only."""
 
+MODELS_OF_SEVERAL_INPUTS: frozenset[str] = frozenset()
+"""Built-in models whose examples have several inputs with names."""
+
 TEXTS_OF_ONE_LENGTH = frozenset({"imdb_cloze", "imdb_sentences"})
 """Built-in data sets of token ids whose inputs cannot have another length."""
 

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
 from bln_search.core.tasks import TaskName
+from bln_search.data.input_shape import InputShape, find_input_shape
 from bln_search.data.label_checks import describe_array, find_label_problem
 
-Inputs = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.floating[Any]]
+Inputs = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.floating[Any]] | NDArray[Any]
+"""Inputs of the examples of a split. Several inputs of an example are the fields of a structured array (n,)."""
+
 Labels = NDArray[np.int64] | NDArray[np.uint8] | NDArray[np.floating[Any]]
 
 
@@ -22,12 +25,15 @@ Labels = NDArray[np.int64] | NDArray[np.uint8] | NDArray[np.floating[Any]]
 class DataSet:
     """Inputs as in the files (bytes, token ids, or floating-point measurements) and their labels.
 
+    An example with several inputs is a record of a structured array, whose fields have names and types of their own:
+    `uint8` and floating-point fields are measurements, `uint16` fields are token ids or indices, `bool` fields masks.
+
     Labels are classes, (n,) int64; for other tasks see `bln_search.data.label_checks.find_label_problem`.
 
     Attributes:
         name: of the data set.
         classes: names of the classes; of the labels of a multi-label task, or of the numbers of a regression.
-        train_inputs: (n, *input_shape).
+        train_inputs: (n, *input_shape), or (n,) with fields.
         train_labels: of the training inputs.
         test_inputs: (n, *input_shape).
         test_labels: of the test inputs.
@@ -56,7 +62,7 @@ class DataSet:
         """
         for split in ("train", "test"):
             inputs, labels = getattr(self, f"{split}_inputs"), getattr(self, f"{split}_labels")
-            problem = _find_inputs_problem(inputs, np.shape(self.train_inputs)[1:])
+            problem = _find_inputs_problem(inputs, self.train_inputs)
             problem = problem or find_label_problem(labels, inputs, self.task, len(self.classes))
             if problem is not None:
                 raise DataError(f"the data set {self.name}: {split}_{problem}")
@@ -72,9 +78,9 @@ class DataSet:
         return self.test_labels.astype(np.int64, copy=False)
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The shape of one example."""
-        return tuple(self.train_inputs.shape[1:])
+    def input_shape(self) -> InputShape:
+        """The shape of one example; of several inputs a field for each name."""
+        return find_input_shape(self.train_inputs)
 
     @cached_property
     def sha256(self) -> str:
@@ -85,13 +91,27 @@ class DataSet:
             array = array.astype(
                 array.dtype.newbyteorder("<"), copy=False
             )  # the hash must not depend on the byte order of the machine
-            digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+            dtype = array.dtype.str if array.dtype.names is None else array.dtype.descr
+            digest.update(f"{name} {dtype} {array.shape} ".encode())
             digest.update(array.reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
 
 
-def _find_inputs_problem(inputs: object, shape: tuple[int, ...]) -> str | None:
+def _find_inputs_problem(inputs: object, training: NDArray[Any]) -> str | None:
     """Return what is wrong with the inputs of one split; None where nothing is."""
+    if not isinstance(inputs, np.ndarray) or inputs.dtype.names is None:
+        return _find_array_problem(inputs, np.shape(training)[1:])
+    if inputs.dtype != training.dtype or inputs.ndim != 1 or not len(inputs):
+        return f"inputs are {describe_array(inputs)}: (examples,) with the fields of train is required"
+    for name in inputs.dtype.names:
+        field = inputs[name]
+        if field.dtype.kind != "b" and (problem := _find_array_problem(field, field.shape[1:])) is not None:
+            return f"inputs, field {name}: {problem}"
+    return None
+
+
+def _find_array_problem(inputs: object, shape: tuple[int, ...]) -> str | None:
+    """Return what is wrong with an array of inputs; None where nothing is."""
     if not isinstance(inputs, np.ndarray) or not (inputs.dtype in (np.uint8, np.uint16) or inputs.dtype.kind == "f"):
         return f"inputs are {describe_array(inputs)}: uint8, uint16 or floating point is required"
     if not len(inputs) or inputs.shape[1:] != shape:

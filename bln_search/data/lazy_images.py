@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bln_search.core.errors import DataError, MissingPackageError
+from bln_search.data.inputs import Inputs
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -91,7 +92,7 @@ class LazyImages:
         return ((values - mean) / deviation).contiguous()
 
 
-Examples = Tensor | LazyImages
+Examples = Inputs | LazyImages
 """Inputs of a split: in memory, or decoded when they are read."""
 
 

@@ -14,12 +14,12 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.tasks import TaskName
 from bln_search.data.dataset import DataSet, Inputs, Labels
+from bln_search.data.input_shape import InputShape, is_structured
 from bln_search.data.lazy_images import Examples
 from bln_search.data.splits import split_training_and_validation_indices
+from bln_search.data.standardizer import InputConverter, Standardizer
 from bln_search.specs.sections.data import DataSpec, Standardization
 from bln_search.specs.split_sizes import format_oversized_batch_message
-
-_SLICE_EXAMPLES = 4096
 
 TextLoader = Callable[[int], DataSet]
 """Loads a data set with texts of a number of token ids."""
@@ -42,18 +42,19 @@ class UnstandardizedInputs:
 class PreparedData:
     """Inputs and targets of each split, on one device.
 
-    Inputs are standardized float32, int64 token ids, or images that are decoded when they are read. Targets are the
+    Inputs are standardized float32, int64 token ids, images that are decoded when they are read, or several tensors
+    with names. Targets are the
     labels of the data set; those of a regression are standardized to mean 0 and deviation 1 of the training targets.
 
     Attributes:
         splits: inputs (n, *input_shape) and targets (n, ...) of each split.
-        input_shape: of one example.
+        input_shape: of one example; of several inputs a field for each name.
         num_outputs: number of classes, of labels of a multi-label task, or of numbers of a regression.
         sha256: of the decoded data set; None where it was not computed.
         vocabulary: number of token ids; None where inputs are measurements.
         remarks: properties of the data that affect results.
         unprepared: validation and test inputs before standardization.
-        standardizer: of the inputs; None for token ids.
+        standardizer: of the inputs; None for token ids and for several inputs.
         scale: the largest input value before standardization.
         load_texts: loads the data set with texts of another length; None where it cannot.
         task: what the targets are made for.
@@ -61,7 +62,7 @@ class PreparedData:
     """
 
     splits: Mapping[Split, tuple[Examples, Tensor]]
-    input_shape: tuple[int, ...]
+    input_shape: InputShape
     num_outputs: int
     sha256: str | None = None
     vocabulary: int | None = None
@@ -92,16 +93,12 @@ def prepare_data_set(
         load_texts: loads the data set with texts of another length, for `evaluation.lengths`.
     """
     training, validation = split_training_and_validation_indices(data.train_labels, spec)
-    standardizer = None
-    if data.vocabulary is None:
-        standardizer = Standardizer(data.train_inputs[training], data.scale, spec.standardization)
-
+    to_inputs = InputConverter(data, training, spec.standardization)
     target_standardizer = _target_standardizer(data, training)
     to_targets = target_standardizer or np.copy
 
-    def to_tensors(inputs: Inputs, labels: Labels) -> tuple[Tensor, Tensor]:
-        values = torch.from_numpy(inputs.astype(np.int64) if standardizer is None else standardizer(inputs))
-        return values.to(device), torch.from_numpy(to_targets(labels)).to(device)
+    def to_tensors(inputs: Inputs, labels: Labels) -> tuple[Examples, Tensor]:
+        return to_inputs(inputs, device), torch.from_numpy(to_targets(labels)).to(device)
 
     splits: dict[Split, tuple[Examples, Tensor]] = {
         Split.TRAIN: to_tensors(data.train_inputs[training], data.train_labels[training]),
@@ -120,7 +117,7 @@ def prepare_data_set(
         data.vocabulary,
         data.remarks,
         unprepared=unprepared,
-        standardizer=standardizer,
+        standardizer=to_inputs.standardizer,
         scale=data.scale,
         load_texts=load_texts,
         task=data.task,
@@ -145,44 +142,11 @@ def fit_standardizer(data: DataSet, spec: DataSpec) -> Standardizer:
     """Return the standardization that `prepare_data_set` uses.
 
     Raises:
-        DataError: the inputs are token ids.
+        DataError: the inputs are token ids, or an example has several.
     """
     if data.vocabulary is not None:
         raise DataError(f"{data.name} holds token ids, which are not standardized")
+    if is_structured(data.train_inputs):
+        raise DataError(f"an example of {data.name} has several inputs, which are standardized one by one")
     training, _ = split_training_and_validation_indices(data.train_labels, spec)
     return Standardizer(data.train_inputs[training], data.scale, spec.standardization)
-
-
-class Standardizer:
-    """(x − mean)/deviation, fitted in float64.
-
-    A constant input is only centred. With standardization `none` inputs are divided by the largest input value.
-
-    Args:
-        inputs: of the training examples, (n, *input_shape).
-        scale: the largest input value.
-        kind: of the standardization.
-
-    Attributes:
-        mean: float64, with the number of axes of `inputs`, the first of length one.
-        deviation: float64, of the shape of `mean`.
-    """
-
-    def __init__(self, inputs: Inputs | Labels, scale: float, kind: Standardization) -> None:
-        self.mean: NDArray[np.float64] = np.zeros((1,) * inputs.ndim)
-        self.deviation: NDArray[np.float64] = np.full((1,) * inputs.ndim, scale, dtype=np.float64)
-        if kind is not Standardization.NONE:
-            axes = (0,) if kind is Standardization.PIXEL else (0, *range(2, inputs.ndim))
-            minimum, maximum = inputs.min(axes, keepdims=True), inputs.max(axes, keepdims=True)
-            is_constant = minimum == maximum  # rounding of the mean would give constant inputs a deviation above zero
-            deviation = inputs.std(axes, dtype=np.float64, keepdims=True)
-            self.mean = np.where(is_constant, minimum, inputs.mean(axes, dtype=np.float64, keepdims=True))
-            self.deviation = np.where(is_constant | (deviation == 0), 1.0, deviation)
-
-    def __call__(self, inputs: Inputs | Labels) -> NDArray[np.float32]:
-        """Return standardized inputs, computed in slices so that float64 copies stay small."""
-        standardized = np.empty(inputs.shape, np.float32)
-        for start in range(0, len(inputs), _SLICE_EXAMPLES):
-            rows = slice(start, start + _SLICE_EXAMPLES)
-            standardized[rows] = (inputs[rows] - self.mean) / self.deviation
-        return standardized

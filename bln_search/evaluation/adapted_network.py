@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bln_search.evaluation.inputs import Inputs, StructuredInputs
+from bln_search.data.inputs import Inputs, StructuredInputs
 
 Forward = Callable[[nn.Module, Any], Any]
 """Calls a network with the inputs of a mini-batch and returns its output."""

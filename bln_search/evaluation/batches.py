@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from bln_search.core.errors import DataError
-from bln_search.data.lazy_images import LazyImages
-from bln_search.evaluation.inputs import (
+from bln_search.data.inputs import (
     Inputs,
     can_append_examples,
     can_slice_examples,
@@ -19,6 +18,7 @@ from bln_search.evaluation.inputs import (
     describe_example_shape,
     have_same_shape,
 )
+from bln_search.data.lazy_images import LazyImages
 
 MiniBatch = tuple[Inputs, Tensor]
 """Inputs (N, ...) and targets (n, ...), n ≤ N: inputs without a target are fillers, used for the statistics only."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bln_search.evaluation.inputs import Inputs
+from bln_search.data.inputs import Inputs
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import find_norms, use_training_sources_in_evaluation

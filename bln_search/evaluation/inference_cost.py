@@ -6,8 +6,9 @@ import time
 from statistics import median
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from bln_search.data.inputs import Inputs
 from bln_search.norms.network.layers import evaluation_mode, find_norms, use_training_sources_in_evaluation
 
 _PASSES = 11
@@ -19,7 +20,7 @@ def count_parameters(network: nn.Module) -> int:
 
 
 @torch.inference_mode()
-def measure_inference_seconds(network: nn.Module, mini_batch: Tensor) -> float:
+def measure_inference_seconds(network: nn.Module, mini_batch: Inputs) -> float:
     """Return seconds for a thousand examples: the median over forward passes with mini-batch statistics.
 
     With one thread on CPU it is thread time, because other trials may share the core; otherwise wall time.
@@ -32,7 +33,7 @@ def measure_inference_seconds(network: nn.Module, mini_batch: Tensor) -> float:
         for _ in range(_PASSES):
             start = clock()
             network(mini_batch)
-            if mini_batch.is_cuda:
+            if mini_batch.device.type == "cuda":
                 torch.cuda.synchronize(mini_batch.device)
             seconds.append(clock() - start)
     return median(seconds[1:]) * 1000 / len(mini_batch)

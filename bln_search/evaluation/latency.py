@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from bln_search.data.inputs import Inputs
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
@@ -32,7 +33,7 @@ class RowLatency:
 @torch.inference_mode()
 def measure_latency_per_row(
     network: nn.Module,
-    mini_batch: Tensor,
+    mini_batch: Inputs,
     rows: Sequence[InferenceRow],
     populations: Populations,
     *,
@@ -56,7 +57,7 @@ def measure_latency_per_row(
                 with use_row_in_all_layers(row, populations):
                     start = time.perf_counter()
                     network(mini_batch)
-                    if mini_batch.is_cuda:
+                    if mini_batch.device.type == "cuda":
                         torch.cuda.synchronize(mini_batch.device)
                     elapsed = time.perf_counter() - start
                 if turn >= _WARM_UP:

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from bln_search.core.undefined_reasons import too_few_steps_reason
+from bln_search.data.inputs import first_examples
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.inputs import first_examples
 from bln_search.models.recurrent import TimeStepNorms
 from bln_search.models.recurrent.time_step_norms import REFUSE
 from bln_search.norms import Normalization

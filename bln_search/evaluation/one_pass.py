@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import ExampleOutcomes
+from bln_search.data.inputs import StructuredInputs
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
 from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRowDetector
 from bln_search.evaluation.checks.independence import BatchPair, check_fused_passes, check_one_pass_inputs
 from bln_search.evaluation.checks.spot_checks import SpotChecks
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes, retain_freed_memory
-from bln_search.evaluation.inputs import StructuredInputs
 from bln_search.evaluation.plain_passes import iter_plain_scores
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
 from bln_search.norms.network.layers import evaluation_mode, find_norms

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.inputs import Inputs, can_slice_examples
+from bln_search.data.inputs import Inputs, can_slice_examples
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
 from bln_search.norms.network.layers import (
     MomentsByEstimate,

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
+from bln_search.data.inputs import Inputs, convert_to_double, first_examples, map_tensors
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.chunking import ChunkSizes
-from bln_search.evaluation.inputs import Inputs, convert_to_double, first_examples, map_tensors
 from bln_search.evaluation.scoring import score_examples
 from bln_search.norms.network.layers import find_norms
 from bln_search.norms.normalization_base import NormalizationBase

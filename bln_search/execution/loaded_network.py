@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from torch import nn
 
 from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint
+from bln_search.data.input_shape import count_input_numbers
 from bln_search.data.prepared import PreparedData
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.models import build_model
@@ -54,7 +54,7 @@ class LoadedNetwork:
 
     def make_metrics(self) -> dict[str, StreamingMetric]:
         """Return new objects for the metrics of the task, by name."""
-        scale = DataScale(math.prod(self.data.input_shape), self.data.target_deviation)
+        scale = DataScale(count_input_numbers(self.data.input_shape), self.data.target_deviation)
         return make_metrics(self.trial.resolved_task, scale)
 
     @cached_property

@@ -10,6 +10,7 @@ from torch import nn
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.data.input_shape import require_one_tensor
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import iter_complete_mini_batches
 from bln_search.evaluation.populations import collect_frozen_moments
@@ -28,7 +29,8 @@ def layer_moments_from_weights(trial: TrialSpec, network: nn.Module, data: Prepa
         ModelError: They cannot be propagated through this network; the message names the operation.
     """
     inputs = data.splits[Split.TRAIN][0][: trial.training.batch_size]
-    return estimate_from_weights(network, inputs, measure_training_input_moments(data))
+    example = require_one_tensor(inputs, "the estimate of the population from the weights")
+    return estimate_from_weights(network, example, measure_training_input_moments(data))
 
 
 @dataclass(frozen=True)

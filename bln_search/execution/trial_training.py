@@ -16,6 +16,7 @@ from bln_search.core.records import (
     EpochRecord,
     LayerWeightNormAndCurvature,
 )
+from bln_search.data.input_shape import require_one_tensor
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.inference_cost import count_parameters, measure_inference_seconds
@@ -137,7 +138,7 @@ def _measure_geometry_if_requested(
         return ()
     return measure_weight_norms_and_curvature(
         run.network,
-        run.data.splits[Split.TRAIN][0][: trial.probes.geometry],
+        require_one_tensor(run.data.splits[Split.TRAIN][0][: trial.probes.geometry], "probes.geometry"),
         epoch=epoch,
         learning_rate=run.learning_rate,
         seed=trial.seed,

@@ -11,7 +11,14 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.registry import OPTIONS_OF_TASKS, TEXT_MODELS, find_model_problem, plugin_model_entry_points
+from bln_search.core.registry import (
+    MODELS_OF_SEVERAL_INPUTS,
+    OPTIONS_OF_TASKS,
+    TEXT_MODELS,
+    find_model_problem,
+    plugin_model_entry_points,
+)
+from bln_search.data.input_shape import InputShape, make_zero_inputs
 from bln_search.models.all_convolutional import AllConvolutionalNetwork
 from bln_search.models.analytic import bind_analytic_layers
 from bln_search.models.attentive_reader import AttentiveReader
@@ -52,7 +59,7 @@ MODELS: Mapping[str, Callable[..., nn.Module]] = {
 
 def build_model(
     name: str,
-    input_shape: tuple[int, ...],
+    input_shape: InputShape,
     classes: int,
     norm: NormFactory,
     *,
@@ -64,7 +71,7 @@ def build_model(
 
     Args:
         name: of the model.
-        input_shape: of one example.
+        input_shape: of one example; of several inputs a field for each name.
         classes: number of classes.
         norm: makes a normalization layer for a number of features.
         seed: of the initial weights.
@@ -76,6 +83,7 @@ def build_model(
             method of the normalization layers.
     """
     check_model_name_and_options(name, options or {})
+    _check_number_of_inputs(name, input_shape)
     arguments = dict(options or {})
     if vocabulary is not None:
         if not _accepts_vocabulary(name):
@@ -84,14 +92,27 @@ def build_model(
         arguments["vocabulary"] = vocabulary
     network = _make_network(name, input_shape, classes, norm, arguments)
     initialize_weights(network, torch.Generator().manual_seed(seed))
-    dtype = torch.float32 if vocabulary is None else torch.int64
-    example = torch.zeros(2, *input_shape, dtype=dtype)
+    example = make_zero_inputs(input_shape, 2, is_text=vocabulary is not None)
     set_unit_positions(network, example)
     return bind_analytic_layers(network, example)
 
 
+def _check_number_of_inputs(name: str, input_shape: InputShape) -> None:
+    """Raise ModelError where a built-in model takes one input and the data has several, or the other way round."""
+    if name not in MODELS or isinstance(input_shape, tuple) != (name in MODELS_OF_SEVERAL_INPUTS):
+        return
+    if isinstance(input_shape, tuple):
+        raise ModelError(
+            f"the model {name} takes several inputs, but an example of this data is one: choose other data"
+        )
+    raise ModelError(
+        f"the model {name} takes one input, but an example of this data has several, {', '.join(input_shape)}: choose "
+        "another model"
+    )
+
+
 def _make_network(
-    name: str, input_shape: tuple[int, ...], classes: int, norm: NormFactory, options: Mapping[str, Any]
+    name: str, input_shape: InputShape, classes: int, norm: NormFactory, options: Mapping[str, Any]
 ) -> nn.Module:
     """Call the factory of a model.
 

@@ -196,10 +196,10 @@ class BitsPerDimension:
     """Negative log-likelihood in bits, divided by the numbers of an input: nats / (dimensions · ln 2).
 
     Args:
-        dimensions: numbers of an input, as the pixels of an image.
+        dimensions: numbers of an input, as the pixels of an image; None where inputs have no fixed number of them.
     """
 
-    def __init__(self, dimensions: int) -> None:
+    def __init__(self, dimensions: int | None) -> None:
         self._dimensions = dimensions
         self.reset()
 
@@ -213,8 +213,10 @@ class BitsPerDimension:
         self._n += len(outputs)
 
     def compute(self) -> float:
-        """Return the value; NaN without examples."""
-        return float(self._sum) / (self._n * self._dimensions * math.log(2)) if self._n else math.nan
+        """Return the value; NaN without examples or without a number of dimensions."""
+        if not self._n or self._dimensions is None:
+            return math.nan
+        return float(self._sum) / (self._n * self._dimensions * math.log(2))
 
 
 def _f1(hits: Tensor, predicted_and_true: Tensor, *, macro: bool) -> float:

@@ -39,11 +39,11 @@ class DataScale:
     """What metrics need to know of the data.
 
     Attributes:
-        dimensions: numbers of an input.
+        dimensions: numbers of an input; None for several inputs, or where it differs between examples.
         target_deviation: deviation by which the targets of a regression were divided, (1, numbers); None without.
     """
 
-    dimensions: int
+    dimensions: int | None
     target_deviation: NDArray[float64] | None = None
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
+from bln_search.data.input_shape import InputShape, require_one_tensor
 from bln_search.data.lazy_images import Examples, LazyImages
 from bln_search.specs.sections.training import AugmentationSpec
 
@@ -27,11 +28,14 @@ class Augmentation:
         ModelError: the inputs are not images.
     """
 
-    def __init__(self, spec: AugmentationSpec, input_shape: tuple[int, ...], generator: torch.Generator) -> None:
-        if len(input_shape) != 3:
+    def __init__(self, spec: AugmentationSpec, input_shape: InputShape, generator: torch.Generator) -> None:
+        if not isinstance(input_shape, tuple) or len(input_shape) != 3:
+            given = (
+                f"shape {input_shape}" if isinstance(input_shape, tuple) else f"several parts, {', '.join(input_shape)}"
+            )
             raise ModelError(
-                f"training.augmentation needs images (channels, height, width), but the data has inputs of shape "
-                f"{tuple(input_shape)}: remove training.augmentation"
+                f"training.augmentation needs images (channels, height, width), but the data has inputs of {given}: "
+                "remove training.augmentation"
             )
         self.spec, self.generator = spec, generator
         self.height, self.width = input_shape[1:]
@@ -43,7 +47,7 @@ class Augmentation:
             ModelError: random parts are resized while images are decoded, and these already are.
         """
         if not self.spec.resized_crop:
-            return self(inputs[index])
+            return self(require_one_tensor(inputs[index], "augmentation"))
         if isinstance(inputs, LazyImages):
             return inputs.read_random_crops(index, self.generator, flip=self.spec.flip)
         raise ModelError("training.augmentation.resized_crop is for image files such as imagenet: use crop")

@@ -7,6 +7,7 @@ from torch import nn
 
 from bln_search.core.enums import Split
 from bln_search.core.method import Method
+from bln_search.data.input_shape import require_one_tensor
 from bln_search.data.lazy_images import LazyImages
 from bln_search.data.prepared import PreparedData
 from bln_search.models.analytic import set_input_moments
@@ -33,7 +34,7 @@ def measure_training_input_moments(
     inputs = data.splits[Split.TRAIN][0]
     if isinstance(inputs, LazyImages):
         return None
-    sample = inputs[:: -(-len(inputs) // _MOST_EXAMPLES)]
+    sample = require_one_tensor(inputs[:: -(-len(inputs) // _MOST_EXAMPLES)], "the propagation of moments")
     if augmentation is not None:
         sample = Augmentation(augmentation, data.input_shape, torch.Generator().manual_seed(0))(sample)
     sample = sample.double()

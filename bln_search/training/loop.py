@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from bln_search.core.enums import CheckpointRule, Correction, PopulationEstimate, Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EpochRecord
+from bln_search.data.inputs import Inputs
 from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.prepared import PreparedData
 from bln_search.norms import Normalization
@@ -231,7 +232,7 @@ class TrainingRun:
             for layer in self.layers.values():
                 setattr(layer, name, value)
 
-    def take_optimizer_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def take_optimizer_step(self, x: Inputs, y: Tensor) -> tuple[Tensor, Tensor]:
         """Make one optimizer step; return outputs and loss before it.
 
         With double forward, the layers' history records a second forward pass after the step instead of the first.
@@ -247,7 +248,7 @@ class TrainingRun:
                 self.network(x)
         return outputs.detach(), loss
 
-    def _iter_mini_batches(self, inputs: Examples, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _iter_mini_batches(self, inputs: Examples, targets: Tensor) -> Iterator[tuple[Inputs, Tensor]]:
         """Yield the mini-batches of an epoch, augmented if configured."""
         for index in self._iter_batch_indices(len(inputs)):
             x = inputs[index] if self.augmentation is None else self.augmentation.read_augmented_images(inputs, index)

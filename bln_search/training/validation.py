@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.data.inputs import Inputs, map_tensors
 from bln_search.data.lazy_images import Examples
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
@@ -57,9 +58,13 @@ def measure_loss_and_accuracy(
         end = min(start + step, num_examples)
         x, y = inputs[start:end], targets[start:end]
         layout = BatchLayout(plan, len(x) // batch_size, batch_size)
-        outputs = remove_row_tag(network(tag_with_rows(x, layout, 1)))
+        outputs = remove_row_tag(network(_tag_inputs(x, layout)))
         total_loss += task.sum_of_losses(outputs, y)
         correct = task.count_correct(outputs, y)
         if correct is not None:
             num_correct += correct
     return total_loss.item() / num_examples, num_correct.item() / num_examples if has_accuracy else None
+
+
+def _tag_inputs(inputs: Inputs, layout: BatchLayout) -> Inputs:
+    return map_tensors(lambda tensor: tag_with_rows(tensor, layout, 1), inputs)

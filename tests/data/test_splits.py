@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet
-from bln_search.data.prepared import Standardizer, fit_standardizer, prepare_data_set
+from bln_search.data.prepared import fit_standardizer, prepare_data_set
 from bln_search.data.splits import split_training_and_validation_indices
+from bln_search.data.standardizer import Standardizer
 from bln_search.specs import DataSpec
 from bln_search.specs.sections.data import Standardization
 

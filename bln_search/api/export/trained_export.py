@@ -31,6 +31,7 @@ from bln_search.core.errors import ExportError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.tasks import TaskName
 from bln_search.data import DataSet
+from bln_search.data.input_shape import is_structured
 from bln_search.data.prepared import fit_standardizer, fit_target_standardization
 from bln_search.evaluation.populations import compute_trial_populations
 from bln_search.evaluation.split_evaluation import find_undefined_reason
@@ -81,12 +82,18 @@ def build_network_and_description(
     Raises:
         DataError: The checkpoint is missing or damaged.
         CheckpointStoreError: The checkpoint cannot be fetched.
-        ExportError: The row is undefined, or the data consist of token ids.
+        ExportError: The row is undefined, the data consist of token ids, or an example has several
+            inputs.
     """
     if data.vocabulary is not None:
         raise ExportError(
             f"{row.row_label} cannot be exported: {data.name} consists of token ids; only networks with "
             "numeric inputs can be exported"
+        )
+    if is_structured(data.train_inputs):
+        raise ExportError(
+            f"{row.row_label} cannot be exported: an example of {data.name} has several inputs; only networks with one "
+            "input can be exported"
         )
     weights, gathered = read_checkpoint(checkpoints, row.checkpoint.file, row.checkpoint.sha256)
     description = _describe_trained_row(row, data)

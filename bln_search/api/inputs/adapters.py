@@ -20,10 +20,7 @@ from bln_search.api.inputs.output_selection import make_output_tensor_selector, 
 from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader, start_loader_iteration
 from bln_search.api.inputs.score import check_targets_fit_score
 from bln_search.core.errors import BlnSearchError, DataError, ModelError
-from bln_search.evaluation.adapted_network import AdaptedNetwork, Forward
-from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.checks.independence import check_one_pass_inputs
-from bln_search.evaluation.inputs import (
+from bln_search.data.inputs import (
     Inputs,
     can_slice_examples,
     describe_inputs,
@@ -31,6 +28,9 @@ from bln_search.evaluation.inputs import (
     make_structured_inputs,
     remove_tensor_subclass,
 )
+from bln_search.evaluation.adapted_network import AdaptedNetwork, Forward
+from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.checks.independence import check_one_pass_inputs
 from bln_search.evaluation.row_evaluator import require_output_tensor
 from bln_search.evaluation.scoring import score_examples
 from bln_search.norms.network.layers import evaluation_mode, find_norms, use_training_sources_in_evaluation

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.inputs import describe_value, replace_fields
+from bln_search.data.inputs import describe_value, replace_fields
 
 Target = Callable[[Any], Tensor]
 """Returns the targets in a mini-batch of a loader."""

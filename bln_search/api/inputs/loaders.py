@@ -10,8 +10,8 @@ import torch
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.peeked_loader import Loader
 from bln_search.core.errors import DataError
+from bln_search.data.inputs import can_slice_examples, concatenate_inputs, describe_example_shape, have_same_form
 from bln_search.evaluation.batches import MiniBatch, fill_last_batch, iter_mini_batches_with_fillers
-from bln_search.evaluation.inputs import can_slice_examples, concatenate_inputs, describe_example_shape, have_same_form
 from bln_search.tasks.score import Score
 
 

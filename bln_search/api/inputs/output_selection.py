@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.inputs import describe_value
+from bln_search.data.inputs import describe_value
 
 _OUTPUT_KEYS = ("logits", "out")
 """Keys or attributes of the tensor in an output: those of transformers, and of torchvision's segmentation."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.inputs import make_structured_inputs
+from bln_search.data.inputs import make_structured_inputs
 
 Loader = Iterable[Any]
 """Yields mini-batches, for instance a `DataLoader`."""

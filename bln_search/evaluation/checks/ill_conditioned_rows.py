@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from bln_search.data.inputs import Inputs, first_examples
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
-from bln_search.evaluation.inputs import Inputs, first_examples
 from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
 
 ROUNDING_TOLERANCE = 1e-4

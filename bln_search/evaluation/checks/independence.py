@@ -9,20 +9,20 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import BlnSearchError, ModelError
-from bln_search.evaluation.batches import BatchGroup, MiniBatch
-from bln_search.evaluation.checks.numerical_comparison import (
-    is_rounding_error,
-    loss_distance_in_tolerances,
-    machine_epsilon_of_dtype,
-    output_distance_in_tolerances,
-)
-from bln_search.evaluation.inputs import (
+from bln_search.data.inputs import (
     Inputs,
     can_slice_examples,
     concatenate_inputs,
     convert_to_double,
     describe_inputs,
     have_same_shape,
+)
+from bln_search.evaluation.batches import BatchGroup, MiniBatch
+from bln_search.evaluation.checks.numerical_comparison import (
+    is_rounding_error,
+    loss_distance_in_tolerances,
+    machine_epsilon_of_dtype,
+    output_distance_in_tolerances,
 )
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.norms.network.layers import evaluation_mode, find_norms, list_configurations_of_layers

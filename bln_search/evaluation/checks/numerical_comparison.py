@@ -9,7 +9,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from bln_search.evaluation.inputs import Inputs, map_tensors
+from bln_search.data.inputs import Inputs, map_tensors
 from bln_search.evaluation.row_evaluator import RowEvaluator
 
 _PERTURBATIONS = 3

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from bln_search.core.errors import ModelError
+from bln_search.data.inputs import convert_to_double
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.checks.ill_conditioned_rows import ROUNDING_TOLERANCE
 from bln_search.evaluation.checks.independence import BatchPair, describe_difference
 from bln_search.evaluation.checks.numerical_comparison import is_rounding_error, loss_distance_in_tolerances
-from bln_search.evaluation.inputs import convert_to_double
 from bln_search.evaluation.row_evaluator import RowEvaluator
 
 _FIRST = 8

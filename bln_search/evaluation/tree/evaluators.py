@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from bln_search.core.errors import BlnSearchError, DataError
 from bln_search.core.per_layer import ConfigurationSpace
+from bln_search.data.inputs import describe_inputs
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.inputs import describe_inputs
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import ExampleOutcomes
+from bln_search.data.inputs import Inputs
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.inputs import Inputs
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_configuration_space
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, check_no_norms_in_recurrent_layers

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace
+from bln_search.data.inputs import require_single_tensor
 from bln_search.evaluation.batches import BatchGroup
-from bln_search.evaluation.inputs import require_single_tensor
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.batch_targets import BatchTargets
 from bln_search.evaluation.tree.configuration_space import make_inference_row

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import ExampleOutcomes
+from bln_search.data.inputs import have_same_shape, require_single_tensor
 from bln_search.evaluation.batches import MiniBatch, group_adjacent_batches
 from bln_search.evaluation.chunking import retain_freed_memory
-from bln_search.evaluation.inputs import have_same_shape, require_single_tensor
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_configuration_space
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.node_activations import Ids

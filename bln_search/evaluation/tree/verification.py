@@ -11,9 +11,9 @@ from torch import Tensor
 
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
+from bln_search.data.inputs import convert_to_double, require_single_tensor
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
-from bln_search.evaluation.inputs import convert_to_double, require_single_tensor
 from bln_search.evaluation.row_evaluator import try_copy_network_in_double_precision
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.configuration_space import make_inference_row

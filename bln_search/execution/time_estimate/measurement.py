@@ -16,9 +16,10 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import BlnSearchError, ModelError
 from bln_search.data.corruptions import corrupt_images
+from bln_search.data.input_shape import require_one_tensor
+from bln_search.data.inputs import Inputs
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import iter_complete_mini_batches
-from bln_search.evaluation.inputs import Inputs
 from bln_search.evaluation.populations import collect_frozen_moments
 from bln_search.evaluation.split_evaluation import evaluate_split
 from bln_search.evaluation.weight_norms_and_curvature import measure_weight_norms_and_curvature
@@ -135,6 +136,8 @@ class _TrialMeasurement:
                 loaded.populations_by_estimate_and_layer,
                 split=Split.VALIDATION,
                 batch_size=measured_size,
+                score=loaded.task.score,
+                has_accuracy=loaded.task.description.has_accuracy,
             )
             return self.stopwatch.read_seconds() - start
 
@@ -161,7 +164,7 @@ class _TrialMeasurement:
         probes = self.trial.probes
         if probes is None or probes.geometry is None:
             return 0.0
-        inputs = self.inputs.data.splits[Split.TRAIN][0][: probes.geometry]
+        inputs = require_one_tensor(self.inputs.data.splits[Split.TRAIN][0][: probes.geometry], "probes.geometry")
         start = self.stopwatch.read_seconds()
         measure_weight_norms_and_curvature(network, inputs, epoch=1, learning_rate=1.0, seed=self.trial.seed)
         return self.stopwatch.read_seconds() - start

@@ -6,6 +6,8 @@ from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
+from bln_search.data.input_shape import require_one_tensor
+from bln_search.data.inputs import Inputs
 from bln_search.models.analytic.graph import (
     LinearOrConvolution,
     PropagationProgramBuilder,
@@ -26,15 +28,15 @@ _RULE_ADVICE = (
 )
 
 
-def bind_analytic_layers(network: nn.Module, example: Tensor) -> nn.Module:
+def bind_analytic_layers(network: nn.Module, example: Inputs) -> nn.Module:
     """Bind each layer with analytic statistics of a network to the layers in front of it.
 
     Layers inside recurrent cells are bound already. Without others the network is not traced. Networks are bound once,
     after they are built; a copy of a bound network is bound.
 
     Args:
-        network: with one input.
-        example: an input (N, ...) of the network; its values do not matter.
+        network: with one input, unless it has no such layer.
+        example: inputs of N examples; their values do not matter.
 
     Returns:
         The network.
@@ -51,6 +53,7 @@ def bind_analytic_layers(network: nn.Module, example: Tensor) -> nn.Module:
     }
     if not layers:
         return network
+    example = require_one_tensor(example, "a method with statistics from the weights")
     graph = trace_with_shapes(network, example, advice=_TRACE_ADVICE)
     calls = [node for node in graph.nodes if node.op == "call_module" and node.target in layers]
     for node in calls:

@@ -12,12 +12,12 @@ from bln_search.norms.feature_layer import FeatureStatisticsLayer
 from bln_search.norms.network.layers import evaluation_mode
 
 
-def set_unit_positions(network: nn.Module, example: Tensor) -> None:
+def set_unit_positions(network: nn.Module, example: Any) -> None:
     """Give the layers with affine `unit` of a network the positions of their inputs.
 
     Args:
         network: the network; without such layers it is not called.
-        example: an input (N, ...).
+        example: inputs of N examples, as the network takes them.
     """
     layers = [module for module in network.modules() if isinstance(module, FeatureStatisticsLayer)]
     layers = [layer for layer in layers if layer.can_set_parameter_positions]

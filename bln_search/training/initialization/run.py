@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
+from bln_search.data.input_shape import require_one_tensor
 from bln_search.data.prepared import PreparedData
 from bln_search.norms.analytic.moments import MeanVariance
 from bln_search.specs.sections.initialization import ScalingStatistics
@@ -48,5 +49,5 @@ def get_first_training_batch(data: PreparedData, spec: TrainingSpec, seed: int) 
     inputs = data.splits[Split.TRAIN][0]
     index = torch.randperm(len(inputs), generator=generator).to(inputs.device)[: spec.batch_size]
     if spec.augmentation is None:
-        return inputs[index]
+        return require_one_tensor(inputs[index], "training.initialization")
     return Augmentation(spec.augmentation, data.input_shape, generator).read_augmented_images(inputs, index)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 import pytest
 import torch
 
-from bln_search.evaluation.inputs import (
+from bln_search.data.inputs import (
     can_append_examples,
     concatenate_inputs,
     convert_to_double,

@@ -32,8 +32,22 @@ class StructuredInputs:
     def __len__(self) -> int:
         return self.examples
 
-    def __getitem__(self, index: slice | Tensor) -> StructuredInputs:
-        """Return selected examples. Raises TypeError where examples are not on the first axis of every tensor."""
+    @overload
+    def __getitem__(self, index: str) -> Tensor: ...
+
+    @overload
+    def __getitem__(self, index: slice | Tensor) -> StructuredInputs: ...
+
+    def __getitem__(self, index: str | slice | Tensor) -> StructuredInputs | Tensor:
+        """Return the tensor of a name, or selected examples.
+
+        Raises:
+            TypeError: examples are not on the first axis of every tensor.
+            KeyError: no tensor has this name.
+        """
+        if isinstance(index, str):
+            tensor: Tensor = _fill_placeholders(self.structure[index], self.tensors)
+            return tensor
         if not self.examples_first:
             raise TypeError("examples are not on the first axis of every tensor")
         examples = torch.arange(self.examples, device=self.device)[index].numel()
