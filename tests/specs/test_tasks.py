@@ -11,6 +11,7 @@ from tests.specs.minimal_study import MINIMAL_STUDY, problems
 REGRESSION = MINIMAL_STUDY.replace("digits", "diabetes")
 CLOZE = MINIMAL_STUDY.replace("digits", "imdb_cloze").replace("mlp", "attentive_reader")
 DENSITY = MINIMAL_STUDY.replace("digits", "mnist_binarized, standardization: none").replace("mlp", "draw")
+RETRIEVAL = MINIMAL_STUDY.replace("digits", "mnist_pair_captions").replace("mlp", "order_embeddings")
 TOKENS = MINIMAL_STUDY.replace("digits", "imdb_case").replace("mlp", "gru")
 
 
@@ -22,6 +23,7 @@ def test_a_study_has_the_task_of_its_data():
         MINIMAL_STUDY.replace("digits", "mnist_pair_digits"): (TaskName.MULTI_LABEL, "nats"),
         TOKENS.replace("imdb_case", "imdb_next_word"): (TaskName.LANGUAGE_MODEL, "nats"),
         DENSITY: (TaskName.DENSITY, "nats"),
+        RETRIEVAL: (TaskName.RETRIEVAL, ""),
     }
     studies = {text: parse_study(text) for text in expected}
     assert {
@@ -72,6 +74,15 @@ def test_a_network_with_an_output_for_each_token_is_asked_for():
         (TOKENS.replace("gru", "skip_thoughts"), "model.name"),
         (CLOZE.replace("reader", "reader, normalize: cells_and_layers"), "model"),
         (CLOZE + "evaluation: {lengths: [40]}\n", "evaluation.lengths"),
+        (RETRIEVAL.replace("order_embeddings", "gru"), "model.name"),
+        (RETRIEVAL.replace("mnist_pair_captions", "imdb"), "model.name"),
+        (RETRIEVAL.replace("mnist_pair_captions", "digits"), "model.name"),
+        (RETRIEVAL + "task: {name: retrieval, margin: 0}\n", "task.margin"),
+        (RETRIEVAL + "task: {name: retrieval, similarity: dot}\n", "task.similarity"),
+        (REGRESSION + "task: {name: regression, margin: 0.2}\n", "task"),
+        (RETRIEVAL + "layers: {}\n", "layers"),
+        (RETRIEVAL + "probes: {reshuffles: 3}\n", "probes"),
+        (RETRIEVAL + "evaluation: {conditions: [{corruption: fog, severity: 3}]}\n", "evaluation.conditions"),
     ],
 )
 def test_what_does_not_fit_is_one_problem(text, location):
