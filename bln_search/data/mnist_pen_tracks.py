@@ -10,6 +10,7 @@ deviation of `NOISE` pixels, drawn once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,7 @@ def decode_mnist_pen_tracks(read: Callable[[SourceFile], bytes]) -> DataSet:
     )
 
 
-def make_rows(images: NDArray[np.generic], labels: NDArray[np.int64], seed: int) -> NDArray[np.void]:
+def make_rows(images: NDArray[Any], labels: NDArray[np.int64], seed: int) -> NDArray[np.void]:
     """Return the tracks of rows of digits, a structured array (n // DIGITS_PER_ROW,).
 
     Args:
@@ -96,7 +97,7 @@ def make_track(skeleton: NDArray[np.bool_]) -> list[Stroke]:
     """Return the smoothed and resampled strokes of a skeleton (h, w), in pixels, with its left end at 0."""
     strokes = [resample(smooth(stroke), SPACING) for stroke in trace_strokes(skeleton)]
     left = min((stroke[:, 0].min() for stroke in strokes), default=0.0)
-    return [stroke - (left, 0.0) for stroke in strokes]
+    return [stroke - np.array([left, 0.0]) for stroke in strokes]
 
 
 def join_tracks(tracks: Sequence[Sequence[Stroke]], random: np.random.Generator) -> NDArray[np.float64]:
@@ -106,7 +107,7 @@ def join_tracks(tracks: Sequence[Sequence[Stroke]], random: np.random.Generator)
     """
     strokes, left = [], 0.0
     for track in tracks:
-        strokes += [stroke + (left, 0.0) for stroke in track]
+        strokes += [stroke + np.array([left, 0.0]) for stroke in track]
         left = max((stroke[:, 0].max() for stroke in strokes), default=0.0) + _GAP
     if not strokes:
         return np.zeros((0, 3))

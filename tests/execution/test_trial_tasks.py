@@ -51,6 +51,11 @@ data: {name: mnist_binarized, validation: 0.1, fraction: 0.002, standardization:
 model: {name: draw, widths: [6, 5], glimpses: 3, latent: 4, normalize: cells}
 arms: [{method: bln}]
 """,
+    "density of pen tracks": """
+data: {name: mnist_pen_tracks, validation: 0.2, fraction: 0.2, standardization: none}
+model: {name: handwriting, widths: [6, 5], windows: 2, mixtures: 3}
+arms: [{method: bln}]
+""",
     TaskName.RETRIEVAL: """
 task: {name: retrieval, similarity: order, margin: 0.05}
 data: {name: mnist_pair_captions, validation: 2000, fraction: 0.01}
@@ -63,13 +68,13 @@ arms: [{method: bln}]
 @pytest.fixture(params=STUDIES, ids=str)
 def trained(request, tmp_path):
     """A trial of a task with its environment and messages."""
-    if request.param.predicts_tokens:
-        write_lines(tmp_path / "imdb", make_reviews())
-    if request.param is TaskName.RETRIEVAL:
-        use_small_mnist(request.getfixturevalue("monkeypatch"))
-    needs_files = request.param in (TaskName.MULTI_LABEL, TaskName.DENSITY)
-    data = request.getfixturevalue("real_data") if needs_files else tmp_path
     study = parse_study(f"name: tasks\nseeds: [3]\ntraining: {{epochs: 2, batch_size: 8}}\n{STUDIES[request.param]}")
+    if study.data.name.startswith("imdb"):
+        write_lines(tmp_path / "imdb", make_reviews())
+    if study.data.name in ("mnist_pair_captions", "mnist_pen_tracks"):
+        use_small_mnist(request.getfixturevalue("monkeypatch"))
+    needs_files = study.data.name in ("mnist_pair_digits", "mnist_binarized")
+    data = request.getfixturevalue("real_data") if needs_files else tmp_path
     (trial,) = list_planned_trial_specs(study)
     environment = ExecutionEnvironment(data, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     sent = []
