@@ -181,7 +181,7 @@ CATALOG: Mapping[str, CatalogEntry] = {
     ),
     "mnist_pen_tracks": CatalogEntry(
         "mnist_pen_tracks",
-        "15,000 + 2,500 tracks of a pen along four thinned digits of mnist, with the digits as their text",
+        "12,000 + 2,000 tracks of a pen along five thinned digits of mnist, with the digits as their text",
         (),
         mnist.FILES,
         decode=mnist_pen_tracks.decode_mnist_pen_tracks,

@@ -1,7 +1,10 @@
 """Tracks of a pen that writes rows of MNIST digits: a stand-in for handwriting recorded with a pen.
 
-Digits are thinned, their lines are followed by a pen, and four digits make a row. The order of strokes is a rule, not
+Digits are thinned, their lines are followed by a pen, and five digits make a row. The order of strokes is a rule, not
 that of the writer. Training rows consist of training digits of MNIST, test rows of its test digits, each digit once.
+
+Rows are cut at one length, as in the source's experiment, so that statistics of a time step are those of almost all
+examples of a mini-batch. Source: Ba, Kiros & Hinton 2016, Layer Normalization, section 6.5.
 
 Offsets have a density only if they are no multiples of a pixel. So each point is moved by normal noise with a
 deviation of `NOISE` pixels, drawn once.
@@ -22,12 +25,12 @@ from bln_search.data.files import SourceFile
 from bln_search.data.pen_strokes import Stroke, resample, smooth, trace_strokes
 from bln_search.data.thinning import thin
 
-DIGITS_PER_ROW = 4
+DIGITS_PER_ROW = 5
 CHARACTERS = 10
 """Number of different characters of a text."""
 
-MOST_POINTS = 100
-"""Points of a row; those after them are left out."""
+MOST_POINTS = 80
+"""Points of a row; those after them are left out. A row has 95 on average before; one in ten has fewer than 80."""
 
 SPACING = 2.0
 """Distance of neighbouring points of a stroke and unit of offsets, in pixels."""
