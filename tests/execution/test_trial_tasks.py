@@ -123,8 +123,11 @@ def test_losses_and_metrics_of_every_row_equal_plain_passes(trained):
                 if (key.configuration, key.estimate, key.split) == (row.configuration, row.estimate, Split.VALIDATION)
             )
             np.testing.assert_allclose(found.outcomes.losses, expected, rtol=2e-4, atol=2e-5)
-            assert list(found.metrics) == [metric.name for metric in trial.resolved_task.description.metrics]
-            assert found.metrics == pytest.approx(metrics, rel=2e-4, abs=2e-5)
+            described = [metric.name for metric in trial.resolved_task.description.metrics]
+            has_one_input = isinstance(loaded.data.input_shape, tuple)  # otherwise there is no number of dimensions
+            assert list(found.metrics) == [name for name in described if has_one_input or name != "bits_per_dimension"]
+            finite = {name: value for name, value in metrics.items() if np.isfinite(value)}
+            assert found.metrics == pytest.approx(finite, rel=2e-4, abs=2e-5)
 
 
 def test_accuracy_is_recorded_where_the_task_has_one(trained):
