@@ -1,7 +1,8 @@
 """Loss by epoch in the LN paper's experiments with other tasks than classification.
 
 `python -m bench.documents.loss_curves --save` reads finished studies from a ledger; `--write` writes tables and charts
-into docs/ln_draw.md, docs/ln_attentive_reader.md and docs/ln_skip_thoughts.md, from bench/results.
+into docs/ln_draw.md, docs/ln_handwriting.md, docs/ln_attentive_reader.md and docs/ln_skip_thoughts.md, from
+bench/results.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from bln_search.storage.ledger import Ledger
 _DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     _DOCS / "ln_draw.md": ("draw_mnist_small", "draw_mnist_small_cells"),
+    _DOCS / "ln_handwriting.md": ("handwriting_small",),
     _DOCS / "ln_attentive_reader.md": ("imdb_cloze_small",),
     _DOCS / "ln_skip_thoughts.md": ("skip_thoughts_small",),
 }

@@ -7,6 +7,7 @@ from math import log
 
 from bench.documents.convnets_page import STUDIES as CONVNET_STUDIES
 from bench.documents.convnets_page import USUAL_ROWS
+from bench.documents.papers import ln_handwriting_claims
 from bench.documents.papers.bln_claims import losses_of
 from bench.documents.papers.marks import Claim, Comparison, Expected, Mark
 from bench.documents.papers.seed_values import Values, differences, epoch_values
@@ -376,5 +377,5 @@ def claims() -> tuple[Claim, ...]:
             DRAW_PAGE,
             draw_losses(20, -1),
         ),
-        Claim("§6.5", "Handwriting generation converges faster with LN", "the data is not available"),
+        *ln_handwriting_claims.claims(),
     )
