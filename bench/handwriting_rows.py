@@ -64,7 +64,7 @@ def rows_chart(
             anchor = "x" if number == 1 else f"x{number}"
             chart.update_yaxes(visible=False, scaleanchor=anchor, row=row, col=column)
             chart.update_xaxes(visible=False, row=row, col=column)
-    return chart
+    return chart.update_layout(margin={"l": 10, "b": 10})
 
 
 def write_rows(loaded: LoadedNetwork, number: int, *, seed: int, bias: float) -> go.Figure:
