@@ -83,8 +83,7 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
         ("data", "standardization"): None if task_message else _find_standardization_problem(study),
         ("task",): task_message,
         ("task", "name"): find_task_problem(task),
-        ("probes",): _find_classification_only_problem(study, study.probes),
-        ("layers",): _find_classification_only_problem(study, study.layers),
+        ("probes", "geometry"): _find_geometry_problem(study),
         ("model", "name"): find_model_problem(study.model.name, options)
         or find_model_data_mismatch(study.model.name, study.data.name)
         or (None if task_message else find_model_task_mismatch(study.model.name, task)),
@@ -117,12 +116,12 @@ def _find_standardization_problem(study: StudySpec) -> str | None:
     return f"a density is that of pixels from 0 to 1, not of {study.data.standardization} standardization: choose none"
 
 
-def _find_classification_only_problem(study: StudySpec, section: object) -> str | None:
-    """A section that needs classes, in a study with another task."""
+def _find_geometry_problem(study: StudySpec) -> str | None:
+    """The probe of geometry, whose curvature is that of class probabilities, in a study with another task."""
     task = study.resolved_task.name
-    if section is None or task is TaskName.CLASSIFICATION:
+    if not study.measures_layer_geometry or task is TaskName.CLASSIFICATION:
         return None
-    return f"this needs a classification, and the task is {task}: remove it"
+    return f"curvature is that of the probabilities of classes, and the task is {task}: remove it"
 
 
 def _find_weight_statistics_problem(method: Method, model: ModelSpec) -> str | None:

@@ -19,6 +19,10 @@ from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.norms import BLN
 from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
 from bln_search.norms.row_batching.row_tensor import InferenceRow
+from bln_search.tasks import make_task
+from tests.evaluation.builders import SIZE as TASK_SIZE
+from tests.evaluation.builders import frozen_populations, row_specs
+from tests.evaluation.task_networks import TASK_CASES
 
 SIZE, N = 10, 83
 
@@ -122,6 +126,55 @@ def test_the_same_seed_gives_the_same_probes(trained):
     )
     assert first == repeated
     assert first != other_seed
+
+
+@pytest.fixture(params=TASK_CASES)
+def task_and_arguments(request):
+    """A task, and the arguments of the probes of its network."""
+    spec, draw = TASK_CASES[request.param]
+    torch.manual_seed(0)
+    network, inputs, training, targets = draw()
+    populations = frozen_populations(network, training.split(TASK_SIZE))
+    return make_task(spec), (network, inputs, targets, row_specs(network, [PopulationEstimate.FROZEN]), populations)
+
+
+def test_a_size_probe_of_every_task_equals_evaluation_at_that_size(task_and_arguments):
+    task, arguments = task_and_arguments
+    network, inputs, targets, rows, populations = arguments
+    has_accuracy = task.description.has_accuracy
+    for size in (2, TASK_SIZE):
+        probes = probe_batch_size(*arguments, batch_size=size, task=task)
+        evaluations = evaluate_split(
+            network,
+            iter_mini_batches_with_fillers(inputs, targets, size),
+            rows,
+            populations,
+            split=Split.VALIDATION,
+            batch_size=size,
+            score=task.score,
+            has_accuracy=has_accuracy,
+        )
+        assert [(probe.key, probe.loss, probe.accuracy) for probe in probes] == [
+            (evaluation.key, evaluation.loss, evaluation.accuracy) for evaluation in evaluations
+        ]
+        assert {probe.accuracy is not None for probe in probes} == {has_accuracy}
+
+
+def test_reshuffled_losses_of_a_task_without_classes_equal_plain_passes(task_and_arguments):
+    task, arguments = task_and_arguments
+    network, inputs, targets, rows, populations = arguments
+    probes = probe_batch_composition(*arguments, batch_size=2, reshuffles=3, seed=5, task=task)
+    assert [(probe.kind, probe.flips) for probe in probes] == [(ProbeKind.RESHUFFLED, None)] * len(rows)
+    generator = torch.Generator().manual_seed(5)
+    orders = [torch.randperm(len(inputs), generator=generator) for _ in range(3)]
+    for row, probe in zip(rows, probes, strict=True):
+        losses = np.empty((3, len(inputs)))
+        with torch.no_grad(), use_row_in_all_layers(row, populations):
+            for turn, order in enumerate(orders):
+                for pair in order.split(2):
+                    losses[turn, pair.numpy()] = task.score(network(inputs[pair]), targets[pair])[0].numpy()
+        assert probe.loss == pytest.approx(losses.mean(), rel=1e-10)
+        assert probe.deviation == pytest.approx(np.sqrt(losses.var(axis=0, ddof=1).mean()), rel=1e-6, abs=1e-12)
 
 
 def test_latency_is_measured_without_changing_the_network(trained):

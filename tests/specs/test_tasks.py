@@ -49,6 +49,12 @@ def test_a_network_with_an_output_for_each_token_is_asked_for():
     assert trial.model_options["per_token"] is True
 
 
+@pytest.mark.parametrize("text", [REGRESSION, TOKENS, MINIMAL_STUDY.replace("digits", "mnist_pair_digits")])
+def test_layers_and_probes_without_curvature_suit_every_task(text):
+    study = parse_study(text + "layers: {}\nprobes: {batch_sizes: [1, 2], epochs: 1, reshuffles: 3}\n")
+    assert (study.layers.folds, study.probes.reshuffles) == (2, 3)
+
+
 @pytest.mark.parametrize(
     ("text", "location"),
     [
@@ -58,8 +64,10 @@ def test_a_network_with_an_output_for_each_token_is_asked_for():
         (REGRESSION + "task: {name: regression, loss: nll}\n", "task.loss"),
         (MINIMAL_STUDY + "task: {name: classification, loss: squared_error}\n", "task"),
         (REGRESSION + "task: regression\n", "task"),
-        (REGRESSION + "probes: {reshuffles: 3}\n", "probes"),
-        (REGRESSION + "layers: {}\n", "layers"),
+        (REGRESSION + "probes: {geometry: 8}\n", "probes.geometry"),
+        (TOKENS + "probes: {geometry: 8}\n", "probes.geometry"),
+        (TOKENS.replace("gru", "gru, normalize: cells") + "layers: {}\n", "layers"),
+        (DENSITY + "layers: {}\n", "layers"),
         (TOKENS.replace("gru", "mlp"), "model.name"),
         (DENSITY.replace("draw", "mlp"), "model.name"),
         (DENSITY.replace("standardization: none", "standardization: channel"), "data.standardization"),
