@@ -28,6 +28,7 @@ MODELS: dict[str, frozenset[str]] = {
     "lstm": _RECURRENT,
     "mlp": frozenset({"widths", "activation", "placement", "output_norm"}),
     "nin": frozenset(),
+    "order_embeddings": frozenset({"widths", "embedding", "gain"}),
     "resnet8": frozenset({"widths"}),
     "resnet18": frozenset(),
     "resnet20": frozenset({"widths"}),
@@ -46,7 +47,7 @@ OPTIONS_OF_TASKS = frozenset({"per_token"})
 DATA_SETS = (
     *("cifar10", "cifar100", "diabetes", "digits", "imagenet", "imdb", "imdb_case", "imdb_cloze"),
     *("imdb_next_word", "imdb_sentences"),
-    *("mnist", "mnist_binarized", "mnist_pair_digits", "mnist_pairs"),
+    *("mnist", "mnist_binarized", "mnist_pair_captions", "mnist_pair_digits", "mnist_pairs"),
 )
 """Built-in data sets."""
 
@@ -76,11 +77,19 @@ _TASKS = {
     "imdb_next_word": TaskName.LANGUAGE_MODEL,
     "imdb_sentences": TaskName.LANGUAGE_MODEL,
     "mnist_binarized": TaskName.DENSITY,
+    "mnist_pair_captions": TaskName.RETRIEVAL,
     "mnist_pair_digits": TaskName.MULTI_LABEL,
 }
 
-_DATA_OF_MODELS = {"attentive_reader": "imdb_cloze", "skip_thoughts": "imdb_sentences"}
+_DATA_OF_MODELS = {
+    "attentive_reader": "imdb_cloze",
+    "order_embeddings": "mnist_pair_captions",
+    "skip_thoughts": "imdb_sentences",
+}
 """Built-in models for one built-in data set only."""
+
+_MODEL_OF_DATA = {"imdb_sentences": "skip_thoughts", "mnist_pair_captions": "order_embeddings"}
+"""Built-in data sets for one built-in model only."""
 
 LAZY_DATA_SETS = frozenset({"imagenet"})
 """Built-in data sets whose images are decoded one mini-batch at a time."""
@@ -91,14 +100,23 @@ TEXT_MODELS = frozenset(name for name, options in MODELS.items() if "embedding" 
 DENSITY_MODELS = frozenset({"draw"})
 """Built-in models that give the negative log-likelihood of an example."""
 
+_MODELS_OF_TASKS = {
+    TaskName.DENSITY: DENSITY_MODELS,
+    TaskName.RETRIEVAL: frozenset({"order_embeddings"}),
+}
+"""Built-in models for one task only, by the task."""
+
 RECURRENT_MODELS = TEXT_MODELS | {"draw"}
 """Built-in models with recurrent layers."""
 
-MODELS_WITH_NORMS_IN_CELLS = frozenset({"attentive_reader", "draw", "skip_thoughts"})
+MODELS_WITH_NORMS_IN_CELLS = frozenset({"attentive_reader", "draw", "order_embeddings", "skip_thoughts"})
 """Built-in models whose normalization layers are inside recurrent cells only."""
 
-MODELS_OF_SEVERAL_INPUTS: frozenset[str] = frozenset()
+MODELS_OF_SEVERAL_INPUTS = frozenset({"order_embeddings"})
 """Built-in models whose examples have several inputs with names."""
+
+DATA_SETS_OF_SEVERAL_INPUTS = frozenset({"mnist_pair_captions"})
+"""Built-in data sets whose examples have several inputs with names."""
 
 TEXTS_OF_ONE_LENGTH = frozenset({"imdb_cloze", "imdb_sentences"})
 """Built-in data sets of token ids whose inputs cannot have another length."""
@@ -178,16 +196,19 @@ def find_model_data_mismatch(model: str, data: str) -> str | None:
         expected = _DATA_OF_MODELS.get(model)
         if expected is not None and expected != data:
             return f"the model {model} is for the data set {expected} only, not for {data}"
-        if data == "imdb_sentences" and expected is None:
-            return f"the data set {data} is for the model skip_thoughts only, not for {model}"
+        only = _MODEL_OF_DATA.get(data, model)
+        if only != model:
+            return f"the data set {data} is for the model {only} only, not for {model}"
     return None
 
 
 def find_model_task_mismatch(model: str, task: str) -> str | None:
     """Why this model cannot be trained for this task; None if it can, or if it is not built in."""
-    if model not in MODELS or (model in DENSITY_MODELS) == (task is TaskName.DENSITY):
+    others = frozenset(MODELS).difference(*_MODELS_OF_TASKS.values())
+    suitable = _MODELS_OF_TASKS.get(task, others) if isinstance(task, TaskName) else others
+    if model not in MODELS or model in suitable:
         return None
-    choice = sorted(DENSITY_MODELS if task is TaskName.DENSITY else set(MODELS) - DENSITY_MODELS)
+    choice = sorted(suitable)
     return f"the model {model} cannot be trained for {task}: choose one of {', '.join(choice)}, or other data"
 
 

@@ -13,6 +13,7 @@ from bln_search.core.metric_description import (
     MICRO_F1,
     PERPLEXITY,
     R2,
+    RETRIEVAL_METRICS,
     TOKEN_ACCURACY,
     MetricDescription,
 )
@@ -31,6 +32,7 @@ class TaskName(StrEnum):
         TOKEN_CLASSIFICATION: One class for each token of a text.
         LANGUAGE_MODEL: The next token after each token of a text.
         DENSITY: The probability of the example itself.
+        RETRIEVAL: Two embeddings of the example, of which one finds the other.
     """
 
     CLASSIFICATION = "classification"
@@ -39,6 +41,7 @@ class TaskName(StrEnum):
     TOKEN_CLASSIFICATION = "token_classification"  # noqa: S105 - a token of a text
     LANGUAGE_MODEL = "language_model"
     DENSITY = "density"
+    RETRIEVAL = "retrieval"
 
     @property
     def predicts_tokens(self) -> bool:
@@ -51,6 +54,18 @@ class RegressionLoss(StrEnum):
 
     SQUARED_ERROR = "squared_error"
     ABSOLUTE_ERROR = "absolute_error"
+
+
+class Similarity(StrEnum):
+    """The similarity of two embeddings.
+
+    Members:
+        COSINE: Cosine of the angle between them.
+        ORDER: −‖max(0, second − first)‖²: whether the second one is more general.
+    """
+
+    COSINE = "cosine"
+    ORDER = "order"
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,7 @@ _DESCRIPTIONS = {
     TaskName.DENSITY: TaskDescription(
         LossDescription("negative log-likelihood", "nats"), metrics=(BITS_PER_DIMENSION,)
     ),
+    TaskName.RETRIEVAL: TaskDescription(LossDescription("margin ranking loss"), metrics=RETRIEVAL_METRICS),
 }
 
 _REGRESSION_LOSSES = {

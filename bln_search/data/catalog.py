@@ -24,6 +24,7 @@ from bln_search.data import (
     imdb_sentences,
     mnist,
     mnist_binarized,
+    mnist_pair_captions,
     mnist_pair_digits,
     mnist_pairs,
 )
@@ -165,6 +166,17 @@ CATALOG: Mapping[str, CatalogEntry] = {
         remarks=mnist_pair_digits.REMARKS,
         folder="mnist",
         task=TaskName.MULTI_LABEL,
+    ),
+    "mnist_pair_captions": CatalogEntry(
+        "mnist_pair_captions",
+        "50,000 + 1,000 images of mnist_pairs with captions made from templates",
+        (),
+        mnist.FILES,
+        decode=mnist_pair_captions.decode_mnist_pair_captions,
+        downloads=_MNIST_DOWNLOADS,
+        remarks=mnist_pair_captions.REMARKS,
+        folder="mnist",
+        task=TaskName.RETRIEVAL,
     ),
     "cifar10": CatalogEntry(
         "cifar10",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,29 +16,50 @@ def find_label_problem(labels: object, inputs: NDArray[Any], task: str, classes:
 
     Args:
         labels: classes (n,) int64; for `multi_label` 0 or 1 of each label, (n, labels) uint8; for `regression` numbers,
-            (n, numbers) floating point; for `token_classification` the class of each token or -1, (n, tokens) int64;
-            for `language_model` the predicted tokens or -1, (n, tokens) int64; for `density` nothing, (n, 0) int64.
+            (n, numbers) or images (n, channels, ...), floating point; for `token_classification` the class of each
+            token or -1, (n, tokens) int64; for `language_model` the predicted tokens or -1, (n, tokens) int64; for
+            `density` nothing, (n, 0) int64; for `retrieval` a number that examples share which match, (n,) int64.
         inputs: of the split, (n, ...).
         task: what the labels are made for; of a task of a package only their number is checked.
-        classes: number of classes, labels or numbers.
+        classes: number of classes, labels, numbers or channels.
     """
     n = len(inputs)
     if not isinstance(task, TaskName):  # the package of the task checks labels when a study starts
         has_n = isinstance(labels, np.ndarray) and labels.ndim > 0 and len(labels) == n
         return None if has_n else f"labels are {describe_array(labels)}: one for each of the {n} inputs is required"
-    if task is TaskName.MULTI_LABEL:
-        return _shape_problem(labels, (n, classes), "uint8") or _range_problem(labels, 0, 1, "labels")
-    if task is TaskName.REGRESSION:
-        return _shape_problem(labels, (n, classes), "floating point") or _finite_problem(labels)
-    if task is TaskName.DENSITY:
-        return _shape_problem(labels, (n, 0), "int64")
-    if task.predicts_tokens:
-        shape = inputs.shape
-        if task is TaskName.LANGUAGE_MODEL and isinstance(labels, np.ndarray) and labels.ndim == 2:
-            shape = n, labels.shape[1]
-        problem = _shape_problem(labels, shape, "int64")
-        return problem or _range_problem(labels, NO_CLASS, classes - 1, f"{classes} classes")
+    check = _CHECKS.get(task)
+    if check is not None:
+        return check(labels, n, classes)
+    shape = inputs.shape
+    if task is TaskName.LANGUAGE_MODEL and isinstance(labels, np.ndarray) and labels.ndim == 2:
+        shape = n, labels.shape[1]
+    problem = _shape_problem(labels, shape, "int64")
+    return problem or _range_problem(labels, NO_CLASS, classes - 1, f"{classes} classes")
+
+
+def _find_class_problem(labels: object, n: int, classes: int) -> str | None:
     return _shape_problem(labels, (n,), "int64") or _range_problem(labels, 0, classes - 1, f"{classes} classes")
+
+
+def _find_multi_label_problem(labels: object, n: int, classes: int) -> str | None:
+    return _shape_problem(labels, (n, classes), "uint8") or _range_problem(labels, 0, 1, "labels")
+
+
+def _find_number_problem(labels: object, n: int, classes: int) -> str | None:
+    shape: tuple[int, ...] = (n, classes)
+    if isinstance(labels, np.ndarray) and labels.ndim > 2:
+        shape = *shape, *labels.shape[2:]
+    return _shape_problem(labels, shape, "floating point") or _finite_problem(labels)
+
+
+_CHECKS: Mapping[TaskName, Callable[[object, int, int], str | None]] = {
+    TaskName.CLASSIFICATION: _find_class_problem,
+    TaskName.MULTI_LABEL: _find_multi_label_problem,
+    TaskName.REGRESSION: _find_number_problem,
+    TaskName.DENSITY: lambda labels, n, _: _shape_problem(labels, (n, 0), "int64"),
+    TaskName.RETRIEVAL: lambda labels, n, _: _shape_problem(labels, (n,), "int64"),
+}
+"""Checks of the labels of each task but those of tokens, which need the shape of the inputs."""
 
 
 def _shape_problem(labels: object, shape: tuple[int, ...], kind: str) -> str | None:

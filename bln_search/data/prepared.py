@@ -92,7 +92,7 @@ def prepare_data_set(
         device: of the tensors.
         load_texts: loads the data set with texts of another length, for `evaluation.lengths`.
     """
-    training, validation = split_training_and_validation_indices(data.train_labels, spec)
+    training, validation = _split_indices(data, spec)
     to_inputs = InputConverter(data, training, spec.standardization)
     target_standardizer = _target_standardizer(data, training)
     to_targets = target_standardizer or np.copy
@@ -125,6 +125,13 @@ def prepare_data_set(
     )
 
 
+def _split_indices(data: DataSet, spec: DataSpec) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the indices of training and validation examples; only proportions of classes are kept, not of matches."""
+    if data.task is TaskName.RETRIEVAL:
+        spec = spec.model_copy(update={"stratified": False})
+    return split_training_and_validation_indices(data.train_labels, spec)
+
+
 def _target_standardizer(data: DataSet, training: NDArray[np.int64]) -> Standardizer | None:
     """Return the standardization of the targets of a regression; None for other tasks."""
     if data.task is not TaskName.REGRESSION:
@@ -134,7 +141,7 @@ def _target_standardizer(data: DataSet, training: NDArray[np.int64]) -> Standard
 
 def fit_target_standardization(data: DataSet, spec: DataSpec) -> Standardizer | None:
     """Return the standardization of the targets that `prepare_data_set` uses; None for other tasks than regression."""
-    training, _ = split_training_and_validation_indices(data.train_labels, spec)
+    training, _ = _split_indices(data, spec)
     return _target_standardizer(data, training)
 
 
@@ -148,5 +155,5 @@ def fit_standardizer(data: DataSet, spec: DataSpec) -> Standardizer:
         raise DataError(f"{data.name} holds token ids, which are not standardized")
     if is_structured(data.train_inputs):
         raise DataError(f"an example of {data.name} has several inputs, which are standardized one by one")
-    training, _ = split_training_and_validation_indices(data.train_labels, spec)
+    training, _ = _split_indices(data, spec)
     return Standardizer(data.train_inputs[training], data.scale, spec.standardization)

@@ -11,7 +11,9 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.registry import TEXT_LENGTHS
 from bln_search.core.tasks import TaskName
-from bln_search.data import imdb_cloze, imdb_next_word, imdb_sentences
+from bln_search.data import imdb_cloze, imdb_next_word, imdb_sentences, mnist_pair_captions
+from bln_search.data.input_shape import InputField, InputShape
+from bln_search.data.inputs import Inputs, make_structured_inputs, map_tensors
 from bln_search.data.prepared import PreparedData
 from bln_search.specs.sections.data import DataSpec
 
@@ -21,14 +23,14 @@ class InputFormat:
     """The inputs of a data set.
 
     Attributes:
-        shape: of one example.
+        shape: of one example; of several inputs a field for each name.
         outputs: number of classes, labels or numbers.
         vocabulary: number of token ids; None where inputs are measurements.
         task: what the targets are made for.
         tokens: number of predicted tokens, where they are not those of the input.
     """
 
-    shape: tuple[int, ...]
+    shape: InputShape
     outputs: int
     vocabulary: int | None = None
     task: TaskName = TaskName.CLASSIFICATION
@@ -37,7 +39,9 @@ class InputFormat:
     @property
     def num_tokens(self) -> int:
         """Number of predicted tokens."""
-        return self.shape[0] if self.tokens is None else self.tokens
+        if self.tokens is not None:
+            return self.tokens
+        return self.shape[0] if isinstance(self.shape, tuple) else 0
 
 
 FORMATS = {
@@ -61,6 +65,15 @@ FORMATS = {
     ),
     "mnist": InputFormat((1, 28, 28), 10),
     "mnist_binarized": InputFormat((1, 28, 28), 0, task=TaskName.DENSITY),
+    "mnist_pair_captions": InputFormat(
+        {
+            "image": InputField((1, 28, 56), torch.float32),
+            "caption": InputField((mnist_pair_captions.CAPTION_LENGTH,), torch.int64),
+        },
+        0,
+        len(mnist_pair_captions.VOCABULARY) + 1,
+        TaskName.RETRIEVAL,
+    ),
     "mnist_pair_digits": InputFormat((1, 28, 56), 10, task=TaskName.MULTI_LABEL),
     "mnist_pairs": InputFormat((1, 28, 56), 100),
 }
@@ -88,16 +101,31 @@ def make_synthetic_data(spec: DataSpec, examples: int, device: torch.device | st
     known = FORMATS[spec.name]
     generator = torch.Generator().manual_seed(0)
     targets = _random_targets(known, examples, generator)
-    if known.task is TaskName.DENSITY:
-        inputs = torch.randint(0, 2, (examples, *known.shape), generator=generator).float()
-    elif known.vocabulary is None:
-        inputs = torch.randn(examples, *known.shape, generator=generator)
-    else:
-        inputs = torch.randint(1, known.vocabulary, (examples, *known.shape), generator=generator)
-    split = inputs.to(device), targets.to(device)
+    inputs = _random_inputs(known, examples, generator)
+    split = map_tensors(lambda tensor: tensor.to(device), inputs), targets.to(device)
     return PreparedData(
         dict.fromkeys(Split, split), known.shape, known.outputs, vocabulary=known.vocabulary, task=known.task
     )
+
+
+def _random_inputs(known: InputFormat, examples: int, generator: torch.Generator) -> Inputs:
+    """Return inputs of a data set."""
+    if not isinstance(known.shape, tuple):
+        tensors = {name: _random_field(field, known, examples, generator) for name, field in known.shape.items()}
+        return make_structured_inputs(tensors, examples)
+    if known.task is TaskName.DENSITY:
+        return torch.randint(0, 2, (examples, *known.shape), generator=generator).float()
+    dtype = torch.float32 if known.vocabulary is None else torch.int64
+    return _random_field(InputField(known.shape, dtype), known, examples, generator)
+
+
+def _random_field(field: InputField, known: InputFormat, examples: int, generator: torch.Generator) -> Tensor:
+    """Return one of several inputs: measurements, token ids, or a mask without absent positions."""
+    if field.dtype is torch.float32:
+        return torch.randn(examples, *field.shape, generator=generator)
+    if field.dtype is torch.bool:
+        return torch.ones(examples, *field.shape, dtype=torch.bool)
+    return torch.randint(1, known.vocabulary or 2, (examples, *field.shape), generator=generator)
 
 
 def _random_targets(known: InputFormat, examples: int, generator: torch.Generator) -> Tensor:
@@ -108,5 +136,7 @@ def _random_targets(known: InputFormat, examples: int, generator: torch.Generato
         return torch.randint(0, 2, (examples, known.outputs), generator=generator, dtype=torch.uint8)
     if known.task is TaskName.DENSITY:
         return torch.zeros(examples, 0, dtype=torch.int64)
+    if known.task is TaskName.RETRIEVAL:
+        return torch.arange(examples)
     shape = (examples, known.num_tokens) if known.task.predicts_tokens else (examples,)
     return torch.randint(0, known.outputs, shape, generator=generator)

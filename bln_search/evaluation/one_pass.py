@@ -20,11 +20,12 @@ from bln_search.evaluation.checks.spot_checks import SpotChecks
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes, retain_freed_memory
 from bln_search.evaluation.plain_passes import iter_plain_scores
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
+from bln_search.evaluation.split_comparison import SplitComparison
 from bln_search.norms.network.layers import evaluation_mode, find_norms
 from bln_search.norms.precision import disable_reduced_precision
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
-from bln_search.tasks.score import Score
+from bln_search.tasks.score import ContrastiveScore, Score
 
 _CHECKED_EXAMPLES = 8
 """Number of examples of each of two mini-batches that are compared with plain passes before the pass."""
@@ -57,7 +58,8 @@ def evaluate_rows(
         batches: mini-batches.
         rows: the rows.
         populations: population values of each layer under each estimate.
-        score: per-example losses and correctness from outputs and targets.
+        score: per-example losses and correctness from outputs and targets; a `ContrastiveScore` compares each example
+            with all others, for which the outputs of all rows are kept.
         one_pass: False to evaluate row by row, for networks that the one pass does not support.
         memory_limit: bytes of the largest activation of all rows together.
         progress: called with the number of examples of each finished group.
@@ -77,11 +79,14 @@ def evaluate_rows(
         if first is None:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
         evaluator = RowEvaluator(network, rows, populations, score=score)
+        comparison = SplitComparison(score, observe) if isinstance(score, ContrastiveScore) else None
+        observer = observe if comparison is None else comparison.add_outputs
         if one_pass:
-            scores = _iter_checked_fused_scores(evaluator, first, iterator, memory_limit, observe)
+            scores = _iter_checked_fused_scores(evaluator, first, iterator, memory_limit, observer)
         else:
-            scores = iter_plain_scores(evaluator, chain([first], iterator), observe)
-        return _collect_outcomes(scores, progress)
+            scores = iter_plain_scores(evaluator, chain([first], iterator), observer)
+        outcomes = _collect_outcomes(scores, progress)
+        return outcomes if comparison is None else [comparison.compare_examples(row) for row in rows]
 
 
 def _iter_checked_fused_scores(

@@ -113,17 +113,16 @@ class SplitMetricRecorder:
 
     def _find_finite_metrics(self, evaluation: Evaluation, warned: set[str]) -> dict[str, float]:
         row = InferenceRow(evaluation.key.configuration, evaluation.key.estimate)
-        found = {}
+        found: dict[str, float] = {}
         for name in self._metrics:
             try:
-                value = self._compute_metric_of_row(name, row, self._states[row])
+                values = self._compute_values_of_row(name, row, self._states[row])
             except ModelError as error:
                 if name not in warned:
                     warned.add(name)
                     _log.warning("%s on the split %s: the metric is missing", error, evaluation.key.split)
                 continue
-            if math.isfinite(value):
-                found[name] = value
+            found |= {key: value for key, value in values.items() if math.isfinite(value)}
         return found
 
     def compute_metrics_of_measured_rows(
@@ -144,7 +143,18 @@ class SplitMetricRecorder:
             if rows[row].state is EvaluationState.MEASURED
         }
 
+    def _compute_values_of_row(self, name: str, row: InferenceRow, state: _RowMetricState) -> dict[str, float]:
+        """Return the value of a metric by its name, or the values of one that computes several."""
+        value = self._call_metric_or_explain(name, row, state)
+        if isinstance(value, Mapping):
+            return {key: _as_number(part, name, row) for key, part in value.items()}
+        return {name: _as_number(value, name, row)}
+
     def _compute_metric_of_row(self, name: str, row: InferenceRow, state: _RowMetricState) -> float:
+        return _as_number(self._call_metric_or_explain(name, row, state), name, row)
+
+    def _call_metric_or_explain(self, name: str, row: InferenceRow, state: _RowMetricState) -> Any:
+        """Return what a metric returns. Raises ModelError where it fails."""
         failure = state.failures.get(name)
         value: Any = None
         if failure is None:
@@ -156,12 +166,7 @@ class SplitMetricRecorder:
             raise ModelError(
                 f"the metric {name!r} failed in the row {row.label} ({type(failure).__name__}: {failure})"
             ) from failure
-        try:
-            return float(value)
-        except (TypeError, ValueError, RuntimeError):
-            raise ModelError(
-                f"the metric {name!r} returned {type(value).__name__} in the row {row.label}: it must return one number"
-            ) from None
+        return value
 
     def _call_metric(self, name: str, state: _RowMetricState) -> Any:
         if name in state.streaming:
@@ -179,6 +184,16 @@ class SplitMetricRecorder:
                 f"than memory_limit, {self._limit / 2**20:,.0f} MiB: raise memory_limit, or give a metric with update "
                 "and compute, as those of torchmetrics"
             )
+
+
+def _as_number(value: Any, name: str, row: InferenceRow) -> float:
+    """Return a number that a metric returned. Raises ModelError if it is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ModelError(
+            f"the metric {name!r} returned {type(value).__name__} in the row {row.label}: it must return one number"
+        ) from None
 
 
 def _copy_and_reset_metric(metric: Metric) -> Any:

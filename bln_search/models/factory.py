@@ -27,6 +27,7 @@ from bln_search.models.imagenet_residual import ImageNetResNet
 from bln_search.models.initialization import initialize_weights
 from bln_search.models.lenet import LeNet
 from bln_search.models.mlp import MLP
+from bln_search.models.order_embeddings import OrderEmbeddings
 from bln_search.models.plain_convolutional import NIN, VGG16
 from bln_search.models.recurrent import RecurrentNetwork
 from bln_search.models.residual import ResNet
@@ -45,6 +46,7 @@ MODELS: Mapping[str, Callable[..., nn.Module]] = {
     "lstm": partial(RecurrentNetwork, cell="lstm"),
     "mlp": MLP,
     "nin": NIN,
+    "order_embeddings": OrderEmbeddings,
     "resnet8": partial(ResNet, blocks=1),
     "resnet18": partial(ImageNetResNet, depth=18),
     "resnet20": partial(ResNet, blocks=3),

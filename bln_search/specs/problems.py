@@ -14,6 +14,7 @@ from bln_search.core.errors import SpecError
 from bln_search.core.method import Method
 from bln_search.core.registry import (
     DATA_SETS,
+    DATA_SETS_OF_SEVERAL_INPUTS,
     RECURRENT_MODELS,
     TEXT_DATA_SETS,
     TEXT_LENGTHS,
@@ -83,7 +84,9 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
         ("data", "standardization"): None if task_message else _find_standardization_problem(study),
         ("task",): task_message,
         ("task", "name"): find_task_problem(task),
+        ("training", "batch_size"): _find_single_example_problem(study),
         ("probes", "geometry"): _find_geometry_problem(study),
+        ("layers",): _find_layers_problem(study),
         ("model", "name"): find_model_problem(study.model.name, options)
         or find_model_data_mismatch(study.model.name, study.data.name)
         or (None if task_message else find_model_task_mismatch(study.model.name, task)),
@@ -94,6 +97,10 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
             f"{study.data.name} consists of token ids, conditions corrupt images: remove them"
         )
     message_by_location["evaluation", "lengths"] = _find_text_lengths_problem(study)
+    if study.evaluation.conditions and study.data.name in DATA_SETS_OF_SEVERAL_INPUTS:
+        message_by_location[conditions] = (
+            f"an example of {study.data.name} has several inputs, conditions corrupt images: remove them"
+        )
     for position, arm in enumerate(study.arms):
         message_by_location["arms", position, "method"] = _find_weight_statistics_problem(arm.method, study.model)
         if arm.from_weights and study.model.name in RECURRENT_MODELS:
@@ -114,6 +121,22 @@ def _find_standardization_problem(study: StudySpec) -> str | None:
     if study.resolved_task.name is not TaskName.DENSITY or study.data.standardization is Standardization.NONE:
         return None
     return f"a density is that of pixels from 0 to 1, not of {study.data.standardization} standardization: choose none"
+
+
+def _find_single_example_problem(study: StudySpec) -> str | None:
+    """Mini-batches of one example for a retrieval, whose loss compares an example with others."""
+    if study.resolved_task.name is not TaskName.RETRIEVAL:
+        return None
+    if min(trial.training.batch_size for trial in make_boundary_trial_specs(study)) > 1:
+        return None
+    return "a retrieval compares the examples of a mini-batch with each other: train with at least 2"
+
+
+def _find_layers_problem(study: StudySpec) -> str | None:
+    """A search of per-layer configurations, which adds losses of mini-batches, for losses that compare all examples."""
+    if study.layers is None or study.resolved_task.name is not TaskName.RETRIEVAL:
+        return None
+    return "a retrieval compares each example with all others, this needs a loss of each example alone: remove it"
 
 
 def _find_geometry_problem(study: StudySpec) -> str | None:

@@ -22,6 +22,7 @@ EXAMPLES = {
     "imdb_sentences": {Split.TRAIN: 24_756, Split.TEST: 24_737},
     "mnist": {Split.TRAIN: 60_000, Split.TEST: 10_000},
     "mnist_binarized": {Split.TRAIN: 60_000, Split.TEST: 10_000},
+    "mnist_pair_captions": {Split.TRAIN: 50_000, Split.TEST: 1_000},
     "mnist_pair_digits": {Split.TRAIN: 50_000, Split.TEST: 10_000},
     "mnist_pairs": {Split.TRAIN: 50_000, Split.TEST: 10_000},
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Protocol
 
 import torch
@@ -19,8 +20,8 @@ class StreamingMetric(Protocol):
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Add outputs (n, ...) and targets (n, ...) of a mini-batch."""
 
-    def compute(self) -> float | Tensor:
-        """Return the value over all examples since the last reset; NaN where it has none."""
+    def compute(self) -> float | Tensor | Mapping[str, float]:
+        """Return the value over all examples since the last reset, NaN where it has none; or several values by name."""
 
     def reset(self) -> None:
         """Forget all examples."""

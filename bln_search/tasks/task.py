@@ -16,7 +16,8 @@ from bln_search.tasks.density import negative_log_likelihood
 from bln_search.tasks.elementwise import absolute_errors, squared_errors
 from bln_search.tasks.labels import multi_label_cross_entropy, token_cross_entropy
 from bln_search.tasks.plugin import load_plugin_score
-from bln_search.tasks.score import Score
+from bln_search.tasks.retrieval import make_retrieval_score
+from bln_search.tasks.score import ContrastiveScore, Score
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Task:
         """Return the sum of the losses."""
         return self.score(outputs, targets)[0].sum()
 
+    @property
+    def compares_examples(self) -> bool:
+        """Whether the loss of an example depends on the outputs for other examples."""
+        return isinstance(self.score, ContrastiveScore)
+
     def count_correct(self, outputs: Tensor, targets: Tensor) -> Tensor | None:
         """Return the number of correct predictions; None for a task without accuracy."""
         return self.score(outputs, targets)[1].sum() if self.description.has_accuracy else None
@@ -71,6 +77,19 @@ class Classification(Task):
         return (outputs.argmax(1) == targets).sum()
 
 
+class ContrastiveTask(Task):
+    """A task whose losses compare the examples of a mini-batch or a split with each other."""
+
+    def mean_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss of a mini-batch, which training minimizes."""
+        return self.sum_of_losses(outputs, targets) / len(targets)
+
+    def sum_of_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the sum of the losses of examples that are compared with each other."""
+        assert isinstance(self.score, ContrastiveScore)
+        return self.score.compare_examples(outputs, targets)[0].sum()
+
+
 def make_task(spec: TaskSpec) -> Task:
     """Return the task of a study. Raises ModelError if it is of a package that cannot be loaded."""
     task = spec.built_in_name
@@ -79,6 +98,8 @@ def make_task(spec: TaskSpec) -> Task:
         return Task(plugin.description, load_plugin_score(spec.name, plugin))
     if task is TaskName.CLASSIFICATION:
         return CLASSIFICATION
+    if task is TaskName.RETRIEVAL:
+        return ContrastiveTask(spec.description, make_retrieval_score(spec))
     score = _REGRESSION_SCORES[spec.regression_loss] if task is TaskName.REGRESSION else _SCORES[task]
     return Task(spec.description, score)
 

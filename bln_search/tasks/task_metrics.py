@@ -32,6 +32,7 @@ from bln_search.tasks.metrics import (
     TokenF1Score,
 )
 from bln_search.tasks.plugin import make_plugin_metrics
+from bln_search.tasks.retrieval import RetrievalMetrics, make_retrieval_score
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,12 @@ MetricFactory = Callable[[DataScale], StreamingMetric]
 
 
 def make_metrics(spec: TaskSpec, scale: DataScale) -> dict[str, StreamingMetric]:
-    """Return new objects for the metrics of a task, by name."""
+    """Return new objects for the metrics of a task, by name; one of several metrics by the name of the task."""
     task = spec.built_in_name
     if task is None:
         return make_plugin_metrics(spec.name)
+    if task is TaskName.RETRIEVAL:
+        return {task: RetrievalMetrics(make_retrieval_score(spec))}
     return {description.name: make(scale) for description, make in _METRICS.get(task, {}).items()}
 
 

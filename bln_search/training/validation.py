@@ -51,19 +51,41 @@ def measure_loss_and_accuracy(
     plan = EnumerationPlan((InferenceRow(configuration, estimate),), populations)
     num_examples = len(inputs) // batch_size * batch_size
     step = max(1, _EXAMPLES_AT_ONCE // batch_size) * batch_size
-    total_loss = torch.zeros((), dtype=torch.float64, device=inputs.device)
-    num_correct = torch.zeros((), device=inputs.device)
-    has_accuracy = task.description.has_accuracy
+    losses = _LossSum(task, inputs.device)
     for start in range(0, num_examples, step):
         end = min(start + step, num_examples)
         x, y = inputs[start:end], targets[start:end]
         layout = BatchLayout(plan, len(x) // batch_size, batch_size)
-        outputs = remove_row_tag(network(_tag_inputs(x, layout)))
-        total_loss += task.sum_of_losses(outputs, y)
-        correct = task.count_correct(outputs, y)
+        losses.add(remove_row_tag(network(_tag_inputs(x, layout))), y)
+    return losses.mean_loss_and_accuracy(num_examples)
+
+
+class _LossSum:
+    """Sums of losses and correct predictions; outputs are kept where examples of all mini-batches are compared."""
+
+    def __init__(self, task: Task, device: torch.device) -> None:
+        self._task = task
+        self._loss = torch.zeros((), dtype=torch.float64, device=device)
+        self._correct = torch.zeros((), device=device)
+        self._kept: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, outputs: Tensor, targets: Tensor) -> None:
+        """Add outputs (n, ...) and targets (n, ...)."""
+        if self._task.compares_examples:
+            self._kept.append((outputs, targets))
+            return
+        self._loss += self._task.sum_of_losses(outputs, targets)
+        correct = self._task.count_correct(outputs, targets)
         if correct is not None:
-            num_correct += correct
-    return total_loss.item() / num_examples, num_correct.item() / num_examples if has_accuracy else None
+            self._correct += correct
+
+    def mean_loss_and_accuracy(self, examples: int) -> tuple[float, float | None]:
+        """Return means over a number of examples."""
+        if self._kept:
+            outputs, targets = (torch.cat(parts) for parts in zip(*self._kept, strict=True))
+            self._loss += self._task.sum_of_losses(outputs, targets)
+        has_accuracy = self._task.description.has_accuracy
+        return self._loss.item() / examples, self._correct.item() / examples if has_accuracy else None
 
 
 def _tag_inputs(inputs: Inputs, layout: BatchLayout) -> Inputs:

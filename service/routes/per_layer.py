@@ -30,7 +30,8 @@ class LayerSearchOut(BaseModel):
 class PerLayerOut(BaseModel):
     """Per-layer configurations and the time they were analysed.
 
-    `loss` of a result names the loss and its unit; accuracies are fractions, null for a task without."""
+    `loss` of a result names the loss and its unit; accuracies are fractions, null for a task without.
+    """
 
     study_id: int
     made_at: datetime

@@ -34,7 +34,11 @@ def test_catalogue_and_registry_name_the_same_tasks():
 
 
 @pytest.mark.parametrize(
-    "name", ["diabetes", "imdb_case", "imdb_next_word", "imdb_sentences", "mnist_binarized", "mnist_pair_digits"]
+    "name",
+    [
+        *("diabetes", "imdb_case", "imdb_next_word", "imdb_sentences"),
+        *("mnist_binarized", "mnist_pair_captions", "mnist_pair_digits"),
+    ],
 )
 def test_random_data_have_the_targets_of_the_task(name):
     data = make_synthetic_data(DataSpec(name=name), 6)
@@ -42,10 +46,20 @@ def test_random_data_have_the_targets_of_the_task(name):
     labels = {
         TaskName.REGRESSION: targets.astype(np.float64),
     }.get(data.task, targets)
-    inputs = data.splits[Split.TRAIN][0].numpy()
-    inputs = inputs.astype(np.uint16) if data.vocabulary else inputs
+    inputs = as_array(data.splits[Split.TRAIN][0])
     classes = tuple(map(str, range(FORMATS[name].outputs)))
     DataSet(name, classes, inputs, labels, inputs, labels, task=data.task).check()
+
+
+def as_array(inputs):
+    """Inputs as in a data set."""
+    if isinstance(inputs, torch.Tensor):
+        return inputs.numpy().astype(np.uint16) if inputs.dtype is torch.int64 else inputs.numpy()
+    fields = {name: as_array(inputs[name]) for name in inputs.structure}
+    joined = np.zeros(len(inputs), [(name, values.dtype, values.shape[1:]) for name, values in fields.items()])
+    for name, values in fields.items():
+        joined[name] = values
+    return joined
 
 
 def test_diabetes_is_that_of_scikit_learn(tmp_path):

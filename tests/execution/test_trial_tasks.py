@@ -23,6 +23,7 @@ from bln_search.execution.trial import run_trial_task
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.data.reviews import make_reviews, write_lines
+from tests.support.mnist_files import use_small_mnist
 
 STUDIES = {
     TaskName.REGRESSION: """
@@ -50,6 +51,12 @@ data: {name: mnist_binarized, validation: 0.1, fraction: 0.002, standardization:
 model: {name: draw, widths: [6, 5], glimpses: 3, latent: 4, normalize: cells}
 arms: [{method: bln}]
 """,
+    TaskName.RETRIEVAL: """
+task: {name: retrieval, similarity: order, margin: 0.05}
+data: {name: mnist_pair_captions, validation: 2000, fraction: 0.01}
+model: {name: order_embeddings, widths: [2, 3, 5], embedding: 4}
+arms: [{method: bln}]
+""",
 }
 
 
@@ -58,6 +65,8 @@ def trained(request, tmp_path):
     """A trial of a task with its environment and messages."""
     if request.param.predicts_tokens:
         write_lines(tmp_path / "imdb", make_reviews())
+    if request.param is TaskName.RETRIEVAL:
+        use_small_mnist(request.getfixturevalue("monkeypatch"))
     needs_files = request.param in (TaskName.MULTI_LABEL, TaskName.DENSITY)
     data = request.getfixturevalue("real_data") if needs_files else tmp_path
     study = parse_study(f"name: tasks\nseeds: [3]\ntraining: {{epochs: 2, batch_size: 8}}\n{STUDIES[request.param]}")
@@ -77,16 +86,20 @@ def of_type(messages, kind):
 @torch.no_grad()
 def plain_losses_and_metrics(loaded, row, inputs, targets, size):
     """Losses and metrics by plain forward passes over mini-batches, the last one filled from the first."""
-    n, losses, metrics = len(inputs), [], loaded.make_metrics()
+    n, kept_outputs, metrics = len(inputs), [], loaded.make_metrics()
     with evaluation_mode(loaded.network), use_row_in_all_layers(row, loaded.populations_by_estimate_and_layer):
         for start in range(0, n, size):
             chosen = [(start + offset) % n for offset in range(size)]
-            outputs = loaded.network(inputs[chosen])
+            outputs = loaded.network(inputs[torch.tensor(chosen)])
             kept = min(size, n - start)
-            losses += loaded.task.score(outputs[:kept], targets[start : start + kept])[0].tolist()
+            kept_outputs.append(outputs[:kept])
             for metric in metrics.values():
                 metric.update(outputs[:kept], targets[start : start + kept])
-    return losses, {name: float(metric.compute()) for name, metric in metrics.items()}
+    outputs, score = torch.cat(kept_outputs), loaded.task.score
+    compare = score.compare_examples if loaded.task.compares_examples else score
+    values = {name: metric.compute() for name, metric in metrics.items()}
+    numbers = {name: float(value) for name, value in values.items() if not isinstance(value, dict)}
+    return compare(outputs, targets)[0].tolist(), numbers | values.get(TaskName.RETRIEVAL, {})
 
 
 def test_losses_and_metrics_of_every_row_equal_plain_passes(trained):

@@ -11,6 +11,7 @@ from tests.specs.minimal_study import MINIMAL_STUDY, problems
 REGRESSION = MINIMAL_STUDY.replace("digits", "diabetes")
 CLOZE = MINIMAL_STUDY.replace("digits", "imdb_cloze").replace("mlp", "attentive_reader")
 DENSITY = MINIMAL_STUDY.replace("digits", "mnist_binarized, standardization: none").replace("mlp", "draw")
+RETRIEVAL = MINIMAL_STUDY.replace("digits", "mnist_pair_captions").replace("mlp", "order_embeddings")
 TOKENS = MINIMAL_STUDY.replace("digits", "imdb_case").replace("mlp", "gru")
 
 
@@ -22,6 +23,7 @@ def test_a_study_has_the_task_of_its_data():
         MINIMAL_STUDY.replace("digits", "mnist_pair_digits"): (TaskName.MULTI_LABEL, "nats"),
         TOKENS.replace("imdb_case", "imdb_next_word"): (TaskName.LANGUAGE_MODEL, "nats"),
         DENSITY: (TaskName.DENSITY, "nats"),
+        RETRIEVAL: (TaskName.RETRIEVAL, ""),
     }
     studies = {text: parse_study(text) for text in expected}
     assert {
@@ -55,6 +57,12 @@ def test_layers_and_probes_without_curvature_suit_every_task(text):
     assert (study.layers.folds, study.probes.reshuffles) == (2, 3)
 
 
+def test_losses_that_compare_examples_have_no_per_layer_search():
+    text = RETRIEVAL.replace("order_embeddings", "gru")
+    added = set(problems(text + "layers: {}\n")) - set(problems(text))
+    assert [problem.partition(":")[0] for problem in added] == ["layers"]
+
+
 @pytest.mark.parametrize(
     ("text", "location"),
     [
@@ -80,6 +88,15 @@ def test_layers_and_probes_without_curvature_suit_every_task(text):
         (TOKENS.replace("gru", "skip_thoughts"), "model.name"),
         (CLOZE.replace("reader", "reader, normalize: cells_and_layers"), "model"),
         (CLOZE + "evaluation: {lengths: [40]}\n", "evaluation.lengths"),
+        (RETRIEVAL.replace("order_embeddings", "gru"), "model.name"),
+        (RETRIEVAL.replace("mnist_pair_captions", "imdb"), "model.name"),
+        (RETRIEVAL.replace("mnist_pair_captions", "digits"), "model.name"),
+        (RETRIEVAL + "task: {name: retrieval, margin: 0}\n", "task.margin"),
+        (RETRIEVAL + "task: {name: retrieval, similarity: dot}\n", "task.similarity"),
+        (REGRESSION + "task: {name: regression, margin: 0.2}\n", "task"),
+        (RETRIEVAL + "layers: {}\n", "layers"),
+        (RETRIEVAL + "probes: {geometry: 8}\n", "probes.geometry"),
+        (RETRIEVAL + "evaluation: {conditions: [{corruption: fog, severity: 3}]}\n", "evaluation.conditions"),
     ],
 )
 def test_what_does_not_fit_is_one_problem(text, location):

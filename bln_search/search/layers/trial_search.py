@@ -63,6 +63,10 @@ def search_layers_of_trial(
         ModelError: No configuration has a finite loss, or the network cannot be evaluated layer by layer.
     """
     with load_trained_network(trial, checkpoint, environment) as loaded:
+        if loaded.task.compares_examples:
+            raise ModelError(
+                "the losses compare each example with all others: the layers of this network cannot be searched"
+            )
         batch_size = trial.training.batch_size
         batches = _list_mini_batches_of_split(loaded.data, Split.VALIDATION, batch_size)
         require_one_tensor(batches[0][0], "the search of per-layer configurations")

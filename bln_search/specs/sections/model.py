@@ -18,7 +18,7 @@ class ModelSpec(SpecSection):
         name: A network of the table below, or the name of a custom model (plugin).
         widths: Widths of the hidden layers, of the stages of a ResNet (three, none narrower than the one before), of
             the first and the further layers of allconv (two), of the encoder and the decoder of draw and
-            skip_thoughts, or of the recurrent layers.
+            skip_thoughts, of the convolutions and the GRU of order_embeddings (three), or of the recurrent layers.
         activation: Nonlinearity of an mlp; `sloped_relu` is max(0, x) + 0.03·x; by default `tanh`.
         placement: Position of an mlp's normalization layers: `after` the nonlinearity or `before` it; by default
             `after`.
