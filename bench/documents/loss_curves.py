@@ -1,8 +1,7 @@
 """Loss by epoch in the LN paper's experiments with other tasks than classification.
 
 `python -m bench.documents.loss_curves --save` reads finished studies from a ledger; `--write` writes tables and charts
-into docs/ln_draw.md, docs/ln_handwriting.md, docs/ln_attentive_reader.md and docs/ln_skip_thoughts.md, from
-bench/results.
+into the pages of the experiments, from bench/results.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from bench.documents.curves_command import COLOURS, MAX_CURVES, add_mean_line, r
 from bench.documents.experiments import finished_study
 from bench.support.reporting import read_result
 from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.metric_description import RETRIEVAL_METRICS
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.sections.arm import ArmSpec
@@ -34,6 +34,7 @@ PAGES = {
     _DOCS / "ln_handwriting.md": ("handwriting_small",),
     _DOCS / "ln_attentive_reader.md": ("imdb_cloze_small",),
     _DOCS / "ln_skip_thoughts.md": ("skip_thoughts_small",),
+    _DOCS / "ln_order_embeddings.md": ("order_embeddings_small",),
 }
 """Pages that show the studies."""
 
@@ -84,10 +85,12 @@ def _find_usual_row(rows: Sequence[LeaderboardRow], arm: ArmSpec) -> Leaderboard
 
 
 def _describe_row(row: LeaderboardRow) -> dict[str, Any]:
-    """Return a row with its test loss: mean and standard deviation over seeds."""
-    loss = row.metrics[Split.TEST].loss
+    """Return a row with its test loss and the metrics of its task: mean and standard deviation over seeds."""
+    test = row.metrics[Split.TEST]
     label = " ".join(str(part) for part in (row.configuration, row.estimate) if part)
-    return {"row": label, "test_loss": loss.mean, "test_loss_deviation": loss.deviation}
+    metrics = {name: [value.mean, value.deviation] for name, value in test.task_metrics.items()}
+    loss = {"test_loss": test.loss.mean, "test_loss_deviation": test.loss.deviation}
+    return {"row": label, **loss, "test_metrics": metrics}
 
 
 def block(page: Path) -> str:
@@ -113,6 +116,7 @@ def _study_lines(name: str, saved: Mapping[str, Any] | None) -> list[str]:
         "",
         *_test_table(arms),
         "",
+        *_metric_table(arms),
         f"![Loss by epoch, {name}](images/{name}.png)",
         "",
     ]
@@ -123,7 +127,8 @@ def _epoch_table(arms: Mapping[str, Any]) -> list[str]:
     listed = sorted({epoch for epoch in (*_LISTED_EPOCHS, last) if epoch <= last})
     lines = [f"| arm | {' | '.join(f'epoch {epoch}' for epoch in listed)} |", f"|{' --- |' * (len(listed) + 1)}"]
     for arm, measured in arms.items():
-        cells = [_mean_with_interval(measured["validation_loss"][epoch - 1]["seeds"]) for epoch in listed]
+        seeds = (measured["validation_loss"][epoch - 1]["seeds"] for epoch in listed)
+        cells = [_mean_with_interval(values, _decimals(arms)) for values in seeds]
         lines.append(f"| {arm} | {' | '.join(cells)} |")
     return lines
 
@@ -133,7 +138,7 @@ def _test_table(arms: Mapping[str, Any]) -> list[str]:
     lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for arm, measured in arms.items():
         rows = " | ".join(
-            f"`{row['row']}` | {row['test_loss']:.2f} ± {row['test_loss_deviation'] or 0:.2f}"
+            f"`{row['row']}` | {_mean_with_deviation(row['test_loss'], row['test_loss_deviation'], _decimals(arms))}"
             for row in (measured["usual"], measured["rows"][0])
         )
         minutes = [seconds / 60 for seconds in measured["training_seconds"]]
@@ -141,9 +146,41 @@ def _test_table(arms: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _mean_with_interval(values: list[float]) -> str:
+def _metric_table(arms: Mapping[str, Any]) -> list[str]:
+    """Return the metrics of retrieval on the test data in the usual row of each arm; nothing for other tasks."""
+    described = [
+        metric
+        for metric in RETRIEVAL_METRICS
+        if all(metric.name in measured["usual"].get("test_metrics", {}) for measured in arms.values())
+    ]
+    if not described:
+        return []
+    lines = [
+        "Metrics of the usual row on the test data, mean ± standard deviation over seeds:",
+        "",
+        f"| arm | {' | '.join(metric.label for metric in described)} |",
+        f"|{' --- |' * (len(described) + 1)}",
+    ]
+    for arm, measured in arms.items():
+        values = (measured["usual"]["test_metrics"][metric.name] for metric in described)
+        cells = (_mean_with_deviation(mean, deviation, 3 if mean < 1 else 1) for mean, deviation in values)
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _decimals(arms: Mapping[str, Any]) -> int:
+    """Return the number of decimals of the losses of a study."""
+    return 2 if min(measured["usual"]["test_loss"] for measured in arms.values()) >= 1 else 4
+
+
+def _mean_with_deviation(mean: float, deviation: float | None, decimals: int) -> str:
+    return f"{mean:.{decimals}f} ± {deviation or 0:.{decimals}f}"
+
+
+def _mean_with_interval(values: list[float], decimals: int) -> str:
     interval = mean_with_t_interval(values)
-    return f"{interval.mean:.2f}" if interval.half is None else f"{interval.mean:.2f} ± {interval.half:.2f}"
+    mean = f"{interval.mean:.{decimals}f}"
+    return mean if interval.half is None else f"{mean} ± {interval.half:.{decimals}f}"
 
 
 def loss_chart(saved: Mapping[str, Any]) -> go.Figure:

@@ -175,13 +175,18 @@ def search_layers(
     )
     network_search = _NetworkSearch(spec, record)
     size = len(batches[0][0])
-    result = combine_network_searches([network_search], batch_size=size, estimate=parsed_estimate, seeds=[0])
+    result = combine_network_searches(
+        [network_search],
+        batch_size=size,
+        estimate=parsed_estimate,
+        seeds=[0],
+        loss=describe_score(scoring),
+        has_accuracy=last_score_had_correctness(scoring),
+    )
     return RankedLayers(
         result,
         record,
         {name: populations[layer] for name, layer in layers.items() if layer in populations},
-        has_accuracy=last_score_had_correctness(scoring),
-        unit=describe_score(scoring).unit,
         blends={name: layer.blend for name, layer in kept.items() if layer.blend is not None},
     )
 

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from bln_search.api.apply import PerLayerConfigurationWithPopulations
-from bln_search.api.ranked.printing import drop_accuracy_columns, render_table_html, render_table_text
+from bln_search.api.ranked.printing import render_table_html, render_table_text
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.per_layer import PerLayerConfiguration
@@ -28,17 +28,23 @@ class RankedLayers:
         result: The rows and what is confirmed.
         record: Every evaluated configuration.
         populations: The population values of each layer, by estimate.
-        has_accuracy: Whether the score has correctness, so that rows have an accuracy. Without it, their accuracy is 0.
-        unit: Unit of the losses; empty for losses without a unit.
         blends: The weight of the population by layer, for layers that keep blended statistics.
     """
 
     result: PerLayerResult
     record: LayerSearchRecord
     populations: Mapping[str, Mapping[str, LayerPopulation]]
-    has_accuracy: bool = True
-    unit: str = "nats"
     blends: Mapping[str, PopulationWeight] = field(default_factory=dict)
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether the score has correctness, so that rows have an accuracy. Without it, it is None."""
+        return self.result.has_accuracy
+
+    @property
+    def unit(self) -> str:
+        """Unit of the losses; empty for losses without a unit."""
+        return self.result.loss.unit
 
     @property
     def best(self) -> PerLayerConfigurationWithPopulations:
@@ -79,9 +85,7 @@ class RankedLayers:
         return render_table_html(*self._table_with_sentences())
 
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
-        table = best_layer_configurations_table(self.result)
-        sentences = per_layer_sentences(self.result, unit=self.unit)
-        return table if self.has_accuracy else drop_accuracy_columns(table), sentences
+        return best_layer_configurations_table(self.result), per_layer_sentences(self.result)
 
 
 def _find_best_independent_digits(record: LayerSearchRecord) -> tuple[int, ...] | None:

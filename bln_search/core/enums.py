@@ -139,7 +139,7 @@ class ProbeKind(StrEnum):
         SIZE: The inference mini-batch size.
         EPOCH: The epoch of the weights.
         RESHUFFLED: The batch composition, at random.
-        SKEWED: The batch composition: mini-batches of one class as far as possible.
+        SKEWED: The batch composition: mini-batches of one class as far as possible; in a classification only.
     """
 
     SIZE = "size"

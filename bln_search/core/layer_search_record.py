@@ -1,4 +1,7 @@
-"""The result of a search of one network's per-layer configurations: records and arrays."""
+"""The result of a search of one network's per-layer configurations: records and arrays.
+
+Losses are those of the task. For a task without accuracy no answer is correct, and accuracies are 0.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import ExampleOutcomes
 
 Figures = tuple[float, float]
-"""Mean loss (nats) and accuracy (fraction)."""
+"""Mean loss and accuracy (fraction)."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class FoldScoreSums:
 
     Attributes:
         digits: The configurations, (configurations, choices); None for all of the space in the order of the indices.
-        losses: Sums of losses (nats), (folds, configurations).
+        losses: Sums of losses, (folds, configurations).
         correct: Numbers of correct answers, (folds, configurations).
         examples: Number of examples, (folds,).
     """
@@ -33,7 +36,7 @@ class FoldScoreSums:
 
     @property
     def mean_loss_per_configuration(self) -> NDArray[np.float64]:
-        """Mean loss (nats) over all folds, infinite if it is not a number, (configurations,)."""
+        """Mean loss over all folds, infinite if it is not a number, (configurations,)."""
         means: NDArray[np.float64] = self.losses.sum(0) / self.examples.sum()
         return np.where(np.isnan(means), np.inf, means)
 
@@ -44,7 +47,7 @@ class FoldScoreSums:
         return accuracy
 
     def mean_loss_per_configuration_without_fold(self, fold: int) -> NDArray[np.float64]:
-        """Mean losses (nats) over the other folds, infinite if they are not a number, (configurations,)."""
+        """Mean losses over the other folds, infinite if they are not a number, (configurations,)."""
         others = [other for other in range(len(self.examples)) if other != fold]
         means = self.losses[others].sum(0) / self.examples[others].sum()
         return np.where(np.isnan(means), np.inf, means)
@@ -62,11 +65,11 @@ class LayerSearchRecord:
         uniform: The best uniform configuration on all examples.
         chosen: For each fold, the best configuration on the other folds.
         chosen_uniform: For each fold, the best uniform configuration on the other folds.
-        apparent: Loss of `chosen` on the folds that chose it, mean over folds (nats).
+        apparent: Loss of `chosen` on the folds that chose it, mean over folds.
         apparent_uniform: The same for `chosen_uniform`.
         confirmed: Every example under the configuration that was chosen without its fold, in the order of the split.
         confirmed_uniform: The same for `chosen_uniform`.
-        effects: Loss with a switch at T minus loss with it at F (nats), by choice and statistic.
+        effects: Loss with a switch at T minus loss with it at F, by choice and statistic.
         marginal: The effects are averaged over all configurations instead of local to `best`.
         sums: Sums of every evaluated configuration.
         kept: The best configurations, best first, (configurations, choices).

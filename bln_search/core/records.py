@@ -244,11 +244,11 @@ class ProbeResult:
         epoch: Epoch of the weights; 0 for the checkpoint itself.
         key: Configuration, estimate, batch size and split.
         n: Number of examples.
-        loss: Mean loss (nats) over the examples and all repetitions.
-        accuracy: Mean accuracy (fraction) over the examples and all repetitions.
-        deviation: Scatter of an example's loss over `reshuffled` or `skewed` mini-batches: root of the mean variance,
-            nats.
-        flips: Fraction of examples whose prediction differs from that in the order of the data.
+        loss: Mean loss over the examples and all repetitions.
+        accuracy: Mean accuracy (fraction) over the examples and all repetitions; None for a task without accuracy.
+        deviation: Scatter of an example's loss over `reshuffled` or `skewed` mini-batches: root of the mean variance.
+        flips: Fraction of examples whose predicted class differs from that in the order of the data; None for a task
+            without classes.
     """
 
     kind: ProbeKind
@@ -256,7 +256,7 @@ class ProbeResult:
     key: EvaluationKey
     n: int
     loss: float
-    accuracy: float
+    accuracy: float | None
     deviation: float | None = None
     flips: float | None = None
 

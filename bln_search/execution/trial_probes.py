@@ -38,6 +38,7 @@ def measure_trial_probes(
             loaded.planned_inference_rows,
             loaded.populations_by_estimate_and_layer,
             batch_size=batch_size,
+            task=loaded.task,
             memory_limit=memory_limit,
         )
     if probes.reshuffles:
@@ -50,6 +51,7 @@ def measure_trial_probes(
             batch_size=loaded.trial.training.batch_size,
             reshuffles=probes.reshuffles,
             seed=loaded.trial.seed,
+            task=loaded.task,
             memory_limit=memory_limit,
         )
     if probes.epochs is not None:
@@ -64,6 +66,7 @@ def measure_trial_probes(
                     loaded.planned_inference_rows,
                     replace(loaded, gathered=gathered).populations_by_estimate_and_layer,
                     batch_size=loaded.trial.training.batch_size,
+                    task=loaded.task,
                     kind=ProbeKind.EPOCH,
                     epoch=snapshot.epoch,
                     memory_limit=memory_limit,

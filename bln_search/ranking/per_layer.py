@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from bln_search.core.enums import LayerScope, LayerSearch
+from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.ranking.analysis_part import AnalysisPart
 from bln_search.ranking.statistics.intervals import ALPHA
 
@@ -16,8 +17,13 @@ def _infinity_if_null(value: Any) -> Any:
     return math.inf if value is None else value
 
 
+def _has_test_accuracy(fields: dict[str, Any]) -> bool:
+    """Whether a choice of an earlier version, whose task has an accuracy, was evaluated on test."""
+    return fields["test_accuracy"] is not None
+
+
 Loss = Annotated[float, BeforeValidator(_infinity_if_null)]
-"""Loss in nats; infinity, which JSON cannot represent, is written as null."""
+"""Loss; infinity, which JSON cannot represent, is written as null."""
 
 
 class LayerChoice(AnalysisPart):
@@ -41,23 +47,23 @@ class PerLayerRow(AnalysisPart):
 
     Attributes:
         configuration: Configurations of the layers separated by dots; of a uniform one that of all layers.
-        loss: Mean loss, nats.
+        loss: Mean loss.
         loss_half: Half the width of its 95 % t interval; None for one network.
-        accuracy: Mean accuracy, fraction.
-        accuracy_half: Half the width of its 95 % t interval; None for one network.
+        accuracy: Mean accuracy, fraction; None for a task without accuracy.
+        accuracy_half: Half the width of its 95 % t interval; None for one network, or without accuracy.
         networks: Number of networks.
     """
 
     configuration: str
     loss: float
     loss_half: float | None
-    accuracy: float
+    accuracy: float | None
     accuracy_half: float | None
     networks: int
 
 
 class LayerSwitchEffect(AnalysisPart):
-    """Mean loss (nats) with a switch of a choice at T minus that with the switch at F, over networks.
+    """Mean loss with a switch of a choice at T minus that with the switch at F, over networks.
 
     It is averaged over all other choices where all configurations were enumerated, and taken around the best
     configuration where the space was searched.
@@ -65,7 +71,7 @@ class LayerSwitchEffect(AnalysisPart):
     Attributes:
         choice: Name of the choice.
         statistic: Statistic of the switch.
-        loss: Mean effect, nats.
+        loss: Mean effect.
         half: Half the width of its 95 % t interval; None for one network.
         networks: Number of networks.
     """
@@ -86,7 +92,7 @@ class NetworkChoice(AnalysisPart):
     """The configurations selected for one network, evaluated by cross-validation.
 
     Validation examples are divided into folds. The configuration selected on all other folds is evaluated on each fold;
-    values are means over all examples.
+    values are means over all examples. Accuracies are None for a task without accuracy.
 
     Attributes:
         seed: Seed of the network.
@@ -104,6 +110,7 @@ class NetworkChoice(AnalysisPart):
         test_accuracy: Test accuracy of `best`; None where it was not evaluated.
         test_uniform_loss: Test loss of `uniform`; None where it is not finite or was not evaluated.
         test_uniform_accuracy: Test accuracy of `uniform`; None where it was not evaluated.
+        is_tested: Whether `best` and `uniform` were evaluated on test.
     """
 
     seed: int
@@ -113,14 +120,15 @@ class NetworkChoice(AnalysisPart):
     chosen: tuple[str, ...]
     apparent: Loss
     loss: Loss
-    accuracy: float
+    accuracy: float | None
     uniform_apparent: Loss
     uniform_loss: Loss
-    uniform_accuracy: float
+    uniform_accuracy: float | None
     test_loss: float | None = None
     test_accuracy: float | None = None
     test_uniform_loss: float | None = None
     test_uniform_accuracy: float | None = None
+    is_tested: bool = Field(default_factory=_has_test_accuracy)
 
     @property
     def selection_bias(self) -> float:
@@ -137,7 +145,7 @@ class ConfirmedDifference(AnalysisPart):
     """Held-out loss of per-layer configurations minus that of uniform ones, over seeds and examples.
 
     Attributes:
-        mean: Mean difference, nats.
+        mean: Mean difference.
         low: Lower end of its 95 % confidence interval.
         high: Upper end of its 95 % confidence interval.
         p: Two-sided p value.
@@ -165,6 +173,7 @@ class PerLayerResult(AnalysisPart):
     """Per-layer search over the networks of an arm at one point, on the validation split.
 
     Attributes:
+        loss: Name and unit of all losses and their differences.
         arm: Label of the arm.
         point: Point of the search space as JSON; empty without a space.
         scope: Which layers are tied.
@@ -185,6 +194,7 @@ class PerLayerResult(AnalysisPart):
         pending_seeds: Seeds whose networks are not searched yet.
     """
 
+    loss: LossDescription = CROSS_ENTROPY
     arm: str
     point: str
     scope: LayerScope
@@ -208,6 +218,11 @@ class PerLayerResult(AnalysisPart):
     def searched_layers(self) -> tuple[str, ...]:
         """Names of the layers of all choices; the other layers keep their configurations."""
         return tuple(name for choice in self.choices for name in choice.layers)
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether all rows have an accuracy."""
+        return all(row.accuracy is not None for row in (*self.rows, *self.uniform))
 
     @property
     def best_row(self) -> PerLayerRow | None:

@@ -31,11 +31,15 @@ class TrialProbe:
 
 @dataclass(frozen=True)
 class ProbeCurvePoint:
-    """Mean loss (nats) and accuracy (fraction) over seeds at one batch size or epoch."""
+    """Mean loss and accuracy (fraction) over seeds at one batch size or epoch.
+
+    Attributes:
+        accuracy: None for a task without accuracy.
+    """
 
     at: int
     loss: ConfidenceInterval
-    accuracy: ConfidenceInterval
+    accuracy: ConfidenceInterval | None
 
 
 class ProbeCurveKey(NamedTuple):
@@ -62,12 +66,18 @@ def compute_probe_curves(probes: Iterable[TrialProbe], kind: ProbeKind) -> dict[
             ProbeCurvePoint(
                 at,
                 mean_with_t_interval([probe.loss for probe in by_seed]),
-                mean_with_t_interval([probe.accuracy for probe in by_seed]),
+                _accuracy_interval(by_seed),
             )
             for at, by_seed in sorted(points.items())
         ]
         for curve, points in sorted(grouped.items())
     }
+
+
+def _accuracy_interval(probes: Sequence[ProbeResult]) -> ConfidenceInterval | None:
+    """Mean accuracy over seeds; None for a task without accuracy."""
+    accuracies = [probe.accuracy for probe in probes if probe.accuracy is not None]
+    return mean_with_t_interval(accuracies) if accuracies else None
 
 
 @dataclass(frozen=True)
@@ -97,18 +107,18 @@ class BatchDependence:
     """How far outputs of a row depend on the other examples of the mini-batch; means over seeds.
 
     Attributes:
-        loss: Mean loss over shuffled mini-batches, nats.
-        deviation: Standard deviation of the loss of an example over mini-batch compositions, nats.
-        flips: Share of examples whose prediction changes with the composition.
-        skewed_loss: Mean loss with mini-batches of a single class, nats.
-        skewed_flips: Share of examples whose prediction changes with mini-batches of a single class.
+        loss: Mean loss over shuffled mini-batches.
+        deviation: Standard deviation of the loss of an example over mini-batch compositions; None for one composition.
+        flips: Share of examples whose predicted class changes with the composition; None for a task without classes.
+        skewed_loss: Mean loss with mini-batches of a single class; None for a task without classes.
+        skewed_flips: Share of examples whose predicted class changes with mini-batches of a single class.
         seeds: Number of seeds.
         deterministic: Whether the configuration is independent of the mini-batch.
     """
 
     loss: float
     deviation: float | None
-    flips: float
+    flips: float | None
     skewed_loss: float | None
     skewed_flips: float | None
     seeds: int
@@ -135,7 +145,7 @@ def compute_batch_dependence_by_row(
             results[row] = BatchDependence(
                 loss=statistics.fmean(probe.loss for probe in shuffled),
                 deviation=_mean_of_measured([probe.deviation for probe in shuffled]),
-                flips=statistics.fmean(probe.flips or 0.0 for probe in shuffled),
+                flips=_mean_of_measured([probe.flips for probe in shuffled]),
                 skewed_loss=_mean_of_measured([probe.loss for probe in skewed]),
                 skewed_flips=_mean_of_measured([probe.flips for probe in skewed]),
                 seeds=len(shuffled),

@@ -12,6 +12,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.registry import MODELS, find_model_data_mismatch
 from bln_search.data.catalog import get_catalog_entry
 from bln_search.data.conditions import check_conditions_on_examples
+from bln_search.data.input_shape import require_one_tensor
 from bln_search.data.prepared import PreparedData
 from bln_search.data.text_lengths import check_text_lengths
 from bln_search.evaluation.checks.independence import check_example_independence
@@ -80,6 +81,7 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
     checked_networks = set()
     for trial in boundary:
         if study.layers is not None:
+            require_one_tensor(data.splits[Split.VALIDATION][0][:1], "layers")
             examples = len(data.splits[Split.VALIDATION][1])
             assign_mini_batches_to_folds(ceil(examples / trial.training.batch_size), study.layers.folds)
         if (trial.arm.method, trial.model) not in checked_networks:

@@ -85,8 +85,8 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
         ("task",): task_message,
         ("task", "name"): find_task_problem(task),
         ("training", "batch_size"): _find_single_example_problem(study),
-        ("probes",): _find_classification_only_problem(study, study.probes),
-        ("layers",): _find_classification_only_problem(study, study.layers),
+        ("probes", "geometry"): _find_geometry_problem(study),
+        ("layers",): _find_layers_problem(study),
         ("model", "name"): find_model_problem(study.model.name, options)
         or find_model_data_mismatch(study.model.name, study.data.name)
         or (None if task_message else find_model_task_mismatch(study.model.name, task)),
@@ -134,12 +134,19 @@ def _find_single_example_problem(study: StudySpec) -> str | None:
     return "a retrieval compares the examples of a mini-batch with each other: train with at least 2"
 
 
-def _find_classification_only_problem(study: StudySpec, section: object) -> str | None:
-    """A section that needs classes, in a study with another task."""
-    task = study.resolved_task.name
-    if section is None or task is TaskName.CLASSIFICATION:
+def _find_layers_problem(study: StudySpec) -> str | None:
+    """A search of per-layer configurations, which adds losses of mini-batches, for losses that compare all examples."""
+    if study.layers is None or study.resolved_task.name is not TaskName.RETRIEVAL:
         return None
-    return f"this needs a classification, and the task is {task}: remove it"
+    return "a retrieval compares each example with all others, this needs a loss of each example alone: remove it"
+
+
+def _find_geometry_problem(study: StudySpec) -> str | None:
+    """The probe of geometry, whose curvature is that of class probabilities, in a study with another task."""
+    task = study.resolved_task.name
+    if not study.measures_layer_geometry or task is TaskName.CLASSIFICATION:
+        return None
+    return f"curvature is that of the probabilities of classes, and the task is {task}: remove it"
 
 
 def _find_weight_statistics_problem(method: Method, model: ModelSpec) -> str | None:

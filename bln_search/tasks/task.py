@@ -33,6 +33,11 @@ class Task:
     description: TaskDescription
     score: Score
 
+    @property
+    def predicts_classes(self) -> bool:
+        """Whether the network predicts one class for each example."""
+        return False
+
     def mean_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a mini-batch, which training minimizes."""
         return self.score(outputs, targets)[0].mean()
@@ -53,6 +58,11 @@ class Task:
 
 class Classification(Task):
     """One class for each example, with softmax cross-entropy; losses and correctness are computed only where needed."""
+
+    @property
+    def predicts_classes(self) -> bool:
+        """Whether the network predicts one class for each example."""
+        return True
 
     def mean_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a mini-batch, which training minimizes."""

@@ -91,13 +91,15 @@ def draw_probe_losses(query: StudyChartQuery, kind: ProbeKind) -> Chart | None:
 
 
 def draw_batch_dependence(query: StudyChartQuery) -> Chart | None:
-    """Predictions that change with the composition of the mini-batch."""
+    """Predicted classes or losses that change with the composition of the mini-batch."""
     setting = query.selected_setting
     if setting is None:
         return None
     probes = query.list_probes_of_arm(setting, ProbeKind.RESHUFFLED, ProbeKind.SKEWED)
-    dependence = compute_batch_dependence_by_row(probes, per_slot=query.board.spec.has_populations_per_slot)
-    return batch_dependence_chart(dependence, setting.arm, setting.point, setting.estimate or "")
+    spec = query.board.spec
+    dependence = compute_batch_dependence_by_row(probes, per_slot=spec.has_populations_per_slot)
+    unit = spec.loss_description.unit
+    return batch_dependence_chart(dependence, setting.arm, setting.point, setting.estimate or "", unit=unit)
 
 
 def draw_rows_comparison(query: StudyChartQuery, draw: Callable[[Comparison], Chart | None]) -> Chart | None:

@@ -33,7 +33,11 @@ class AnalysisOut(BaseModel):
 
 
 class ProbeOut(BaseModel):
-    """A result outside the leaderboard. epoch: 0 for the checkpoint; loss: in nats; accuracy: a fraction."""
+    """A result outside the leaderboard, with the loss of the study's task.
+
+    epoch: 0 for the checkpoint; accuracy: a fraction, null for a task without; deviation: of an example's loss; flips:
+    of predicted classes, null for a task without classes.
+    """
 
     id: int
     arm: str
@@ -46,7 +50,7 @@ class ProbeOut(BaseModel):
     split: Split
     n: int
     loss: float
-    accuracy: float
+    accuracy: float | None
     deviation: float | None
     flips: float | None
 

@@ -28,7 +28,10 @@ class LayerSearchOut(BaseModel):
 
 
 class PerLayerOut(BaseModel):
-    """Per-layer configurations and the time they were analysed. Losses in nats, accuracies fractions."""
+    """Per-layer configurations and the time they were analysed.
+
+    `loss` of a result names the loss and its unit; accuracies are fractions, null for a task without.
+    """
 
     study_id: int
     made_at: datetime

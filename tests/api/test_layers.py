@@ -213,6 +213,17 @@ def test_target_that_is_no_class_is_one_clear_error():
         bln_search.search_layers(network(), loader(60, 0), numbered_from_one)
 
 
+def test_a_score_without_correctness_has_no_accuracy():
+    def squared(outputs, targets):
+        return (outputs - torch.nn.functional.one_hot(targets, 4)).square()
+
+    ranked = bln_search.search_layers(network(), loader(60, 0), loader(20, 1), score=squared)
+    assert (ranked.has_accuracy, ranked.unit, ranked.result.loss.name) == (False, "", "squared")
+    assert {row.accuracy for row in ranked.result.rows} == {None}
+    assert "accuracy" not in str(ranked)
+    assert "nats" not in str(ranked)
+
+
 def test_a_network_in_bfloat16_is_searched():
     half = [(x.bfloat16(), y) for x, y in of_sizes(10, 10, 10)]
     ranked = bln_search.search_layers(network().bfloat16(), half, half)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, ProbeKind, Split
 from bln_search.core.method import Method
+from bln_search.core.tasks import TaskName
 from bln_search.evaluation import collect_frozen_moments, evaluate_split
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.latency import measure_latency_per_row
@@ -19,6 +20,11 @@ from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.norms import BLN
 from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
 from bln_search.norms.row_batching.row_tensor import InferenceRow
+from bln_search.specs.sections.task import TaskSpec
+from bln_search.tasks import make_task
+from tests.evaluation.builders import SIZE as TASK_SIZE
+from tests.evaluation.builders import frozen_populations, row_specs
+from tests.evaluation.task_networks import TASK_CASES
 
 SIZE, N = 10, 83
 
@@ -122,6 +128,77 @@ def test_the_same_seed_gives_the_same_probes(trained):
     )
     assert first == repeated
     assert first != other_seed
+
+
+@pytest.fixture(params=TASK_CASES)
+def task_and_arguments(request):
+    """A task, and the arguments of the probes of its network."""
+    spec, draw = TASK_CASES[request.param]
+    torch.manual_seed(0)
+    network, inputs, training, targets = draw()
+    populations = frozen_populations(network, training.split(TASK_SIZE))
+    return make_task(spec), (network, inputs, targets, row_specs(network, [PopulationEstimate.FROZEN]), populations)
+
+
+def test_a_size_probe_of_every_task_equals_evaluation_at_that_size(task_and_arguments):
+    task, arguments = task_and_arguments
+    network, inputs, targets, rows, populations = arguments
+    has_accuracy = task.description.has_accuracy
+    for size in (2, TASK_SIZE):
+        probes = probe_batch_size(*arguments, batch_size=size, task=task)
+        evaluations = evaluate_split(
+            network,
+            iter_mini_batches_with_fillers(inputs, targets, size),
+            rows,
+            populations,
+            split=Split.VALIDATION,
+            batch_size=size,
+            score=task.score,
+            has_accuracy=has_accuracy,
+        )
+        assert [(probe.key, probe.loss, probe.accuracy) for probe in probes] == [
+            (evaluation.key, evaluation.loss, evaluation.accuracy) for evaluation in evaluations
+        ]
+        assert {probe.accuracy is not None for probe in probes} == {has_accuracy}
+
+
+def test_reshuffled_losses_of_a_task_without_classes_equal_plain_passes(task_and_arguments):
+    task, arguments = task_and_arguments
+    network, inputs, targets, rows, populations = arguments
+    probes = probe_batch_composition(*arguments, batch_size=2, reshuffles=3, seed=5, task=task)
+    assert [(probe.kind, probe.flips) for probe in probes] == [(ProbeKind.RESHUFFLED, None)] * len(rows)
+    generator = torch.Generator().manual_seed(5)
+    orders = [torch.randperm(len(inputs), generator=generator) for _ in range(3)]
+    for row, probe in zip(rows, probes, strict=True):
+        losses = np.empty((3, len(inputs)))
+        with torch.no_grad(), use_row_in_all_layers(row, populations):
+            for turn, order in enumerate(orders):
+                for pair in order.split(2):
+                    losses[turn, pair.numpy()] = task.score(network(inputs[pair]), targets[pair])[0].numpy()
+        assert probe.loss == pytest.approx(losses.mean(), rel=1e-10)
+        assert probe.deviation == pytest.approx(np.sqrt(losses.var(axis=0, ddof=1).mean()), rel=1e-6, abs=1e-12)
+
+
+def test_losses_that_compare_examples_are_those_of_the_split_at_every_size():
+    """A loss of a retrieval depends on the mini-batch by its statistics only, so deterministic rows have one loss."""
+    torch.manual_seed(0)
+    spec, draw = TaskSpec(name=TaskName.RETRIEVAL), TASK_CASES["squared error"][1]
+    mlp, inputs, training, _ = draw()
+    network = nn.Sequential(mlp, nn.Linear(3, 8).double(), nn.Unflatten(1, (2, 4))).eval()
+    populations = frozen_populations(network, training.split(TASK_SIZE))
+    rows = row_specs(network, [PopulationEstimate.FROZEN])
+    arguments = network, inputs, torch.arange(len(inputs)) // 2, rows, populations
+    task = make_task(spec)
+    losses = [probe_batch_size(*arguments, batch_size=size, task=task) for size in (2, TASK_SIZE)]
+    probes = probe_batch_composition(*arguments, batch_size=2, reshuffles=2, seed=0, task=task)
+    for small, large, reshuffled in zip(*losses, probes, strict=True):
+        if small.key.configuration.is_deterministic:
+            assert small.loss == pytest.approx(large.loss, rel=1e-10)
+            assert reshuffled.deviation < 1e-10
+        else:
+            assert small.loss != pytest.approx(large.loss, rel=1e-4)
+            assert reshuffled.deviation > 1e-4
+        assert (reshuffled.kind, reshuffled.accuracy, reshuffled.flips) == (ProbeKind.RESHUFFLED, None, None)
 
 
 def test_latency_is_measured_without_changing_the_network(trained):

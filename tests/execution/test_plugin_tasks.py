@@ -15,6 +15,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError, SpecError
 from bln_search.core.loss_description import LossDescription
+from bln_search.core.method import Method
 from bln_search.core.metric_description import MetricDescription
 from bln_search.core.task_plugin import TaskPlugin
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
@@ -24,6 +25,7 @@ from bln_search.execution.trial import run_trial_task
 from bln_search.ranking.leaderboard import rank_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.reports.export import task_fields
+from bln_search.search.layers.trial_search import search_layers_of_trial
 from bln_search.search.preflight import run_preflight_checks
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.tasks import make_task
@@ -156,6 +158,23 @@ def test_a_study_is_trained_evaluated_and_described(environment):
     assert row.n == len(targets)
     assert row.metrics["top_two"] >= row.accuracy
     assert outputs.shape == (row.n, 10)
+
+
+def test_the_layers_of_a_network_are_searched_with_the_loss_of_the_package(environment):
+    study = parse_study(STUDY.replace("TASK", "focal").replace("epochs: 2", "epochs: 1") + "layers: {}\n")
+    run_preflight_checks(study, environment)
+    trial, sent = run(study, environment)
+    (done,), (checkpoint,) = of_type(sent, EvaluationDone), of_type(sent, TrainingDone)
+    record = search_layers_of_trial(trial, checkpoint.checkpoint, environment, study.layers)
+    evaluations = [evaluation for evaluation in done.evaluations if evaluation.key.split is Split.VALIDATION]
+    uniform = record.space.digits_by_uniform_configuration()
+    indices = [
+        record.space.index_of_digits(uniform[evaluation.key.configuration.restricted_to_statistics_of(Method.BLN)])
+        for evaluation in evaluations
+    ]
+    losses, accuracies = record.sums.mean_loss_per_configuration, record.sums.accuracy_per_configuration
+    np.testing.assert_allclose(losses[indices], [evaluation.loss for evaluation in evaluations], rtol=1e-5)
+    np.testing.assert_allclose(accuracies[indices], [evaluation.accuracy for evaluation in evaluations])
 
 
 def test_scores_are_those_of_the_package():

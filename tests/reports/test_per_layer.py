@@ -10,6 +10,7 @@ import math
 import pytest
 
 from bln_search.core.enums import LayerScope, LayerSearch
+from bln_search.core.loss_description import LossDescription
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import LayerChoice, PerLayerResult
 from bln_search.reports.charts.per_layer import MARK, layer_switch_effects_heat_map
@@ -28,6 +29,7 @@ from bln_search.reports.sentences.per_layer import (
     format_count_of_digits,
     per_layer_sentences,
 )
+from bln_search.reports.terminal.per_layer import best_layer_configurations_table
 from tests.ranking.layers import EQUAL, REASON, WORSE, network, per_layer_result
 from tests.reports.pages import ParsedPage, make_report_context
 
@@ -153,6 +155,32 @@ def test_chart_is_centred_on_zero_and_labelled(layers):
     assert chart.figure["layout"]["height"] >= 22 * layers
     assert ("averaged over all" if layers < 56 else "around the best configuration") in chart.caption
     assert len(list(csv.DictReader(io.StringIO(chart.rows_as_csv)))) == 4 * layers
+
+
+@pytest.mark.parametrize(
+    ("loss", "definition", "axis"),
+    [
+        (LossDescription("squared error", "variances"), "In variances: loss under T", "variances"),
+        (LossDescription("my_loss"), "Loss under T", "loss"),
+    ],
+)
+def test_a_result_names_its_loss_and_has_no_column_of_an_accuracy_that_is_missing(loss, definition, axis):
+    absent = {"accuracy": None, "accuracy_half": None}
+    result = per_layer_result(2, loss=loss)
+    rows = {name: tuple(row.model_copy(update=absent) for row in getattr(result, name)) for name in ("rows", "uniform")}
+    result = result.model_copy(update=rows)
+    best, uniform = best_configurations_table(result, 10), uniform_configurations_table(result)
+    assert [column.label for column in best.columns] == ["Place", "Validation loss", "norm0", "norm1"]
+    assert [column.label for column in uniform.columns] == ["Configuration", "Validation loss"]
+    assert {len(row.cells) for row in (*best.rows, *uniform.rows)} == {4, 2}
+    printed = best_layer_configurations_table(result, describe_loss=True)
+    assert [column.name for column in printed.columns] == ["rank", "configuration", "validation loss"]
+    assert printed.columns[-1].legend.startswith(f"loss: {loss.text}")
+    assert layer_effects_table(result).caption.startswith(definition)
+    chart = layer_switch_effects_heat_map(result)
+    assert chart.caption.startswith(definition)
+    assert chart.figure["data"][0]["colorbar"]["title"]["text"] == axis
+    assert not any("nats" in sentence for sentence in per_layer_sentences(result))
 
 
 def test_missing_statistic_is_empty_and_one_network_has_no_mark():

@@ -53,6 +53,19 @@ def test_a_network_with_an_output_for_each_token_is_asked_for():
     assert trial.model_options["per_token"] is True
 
 
+@pytest.mark.parametrize("text", [REGRESSION, TOKENS, MINIMAL_STUDY.replace("digits", "mnist_pair_digits")])
+def test_layers_and_probes_without_curvature_suit_every_task(text):
+    study = parse_study(text + "layers: {}\nprobes: {batch_sizes: [1, 2], epochs: 1, reshuffles: 3}\n")
+    assert (study.layers.folds, study.probes.reshuffles) == (2, 3)
+
+
+def test_losses_that_compare_examples_have_no_per_layer_search():
+    text = RETRIEVAL.replace("order_embeddings", "gru")
+    added = set(problems(text + "layers: {}\n")) - set(problems(text))
+    (problem,) = added
+    assert "layers: " in problem
+
+
 @pytest.mark.parametrize(
     ("text", "location"),
     [
@@ -62,8 +75,10 @@ def test_a_network_with_an_output_for_each_token_is_asked_for():
         (REGRESSION + "task: {name: regression, loss: nll}\n", "task.loss"),
         (MINIMAL_STUDY + "task: {name: classification, loss: squared_error}\n", "task"),
         (REGRESSION + "task: regression\n", "task"),
-        (REGRESSION + "probes: {reshuffles: 3}\n", "probes"),
-        (REGRESSION + "layers: {}\n", "layers"),
+        (REGRESSION + "probes: {geometry: 8}\n", "probes.geometry"),
+        (TOKENS + "probes: {geometry: 8}\n", "probes.geometry"),
+        (TOKENS.replace("gru", "gru, normalize: cells") + "layers: {}\n", "layers"),
+        (DENSITY + "layers: {}\n", "layers"),
         (TOKENS.replace("gru", "mlp"), "model.name"),
         (DENSITY.replace("draw", "mlp"), "model.name"),
         (DENSITY.replace("standardization: none", "standardization: channel"), "data.standardization"),
@@ -88,7 +103,7 @@ def test_a_network_with_an_output_for_each_token_is_asked_for():
         (RETRIEVAL + "task: {name: retrieval, similarity: dot}\n", "task.similarity"),
         (REGRESSION + "task: {name: regression, margin: 0.2}\n", "task"),
         (RETRIEVAL + "layers: {}\n", "layers"),
-        (RETRIEVAL + "probes: {reshuffles: 3}\n", "probes"),
+        (RETRIEVAL + "probes: {geometry: 8}\n", "probes.geometry"),
         (RETRIEVAL + "evaluation: {conditions: [{corruption: fog, severity: 3}]}\n", "evaluation.conditions"),
     ],
 )

@@ -53,11 +53,6 @@ def render_table_html(table: FittedTable, sentences: Sequence[str]) -> str:
     return "\n".join(["<table><thead>", *lines, "</tbody></table>", *paragraphs])
 
 
-def drop_accuracy_columns(table: FittedTable) -> FittedTable:
-    """The table without its columns of accuracy, for scores that have none."""
-    return replace(table, columns=[column for column in table.columns if "accuracy" not in column.name])
-
-
 def format_chart_row_label(key: RowKey, batch_sizes: Sequence[int], all_sizes: Collection[int]) -> str:
     """Configuration, population and mini-batch size of a row, for charts: `FT-- source, m = 4`.
 

@@ -15,7 +15,7 @@ class RunningScoreSums:
     """Sums over the examples of each fold.
 
     Attributes:
-        losses: (folds, configurations) float64, nats.
+        losses: (folds, configurations) float64.
         correct: (folds, configurations) int64, numbers of correct answers.
         examples: (folds,), numbers of examples.
         done: number of mini-batches in the sums, in the order of evaluation.

@@ -9,6 +9,7 @@ from math import ceil
 from statistics import median, quantiles
 
 from bln_search.core.enums import PopulationRefresh, Split
+from bln_search.core.tasks import TaskName
 from bln_search.specs.sections.evaluation import EVALUATED_SPLITS, TrainSplitSelection
 from bln_search.specs.trial import TrialSpec
 
@@ -168,8 +169,9 @@ class _TrialExtrapolation:
         if probes is None:
             return 0.0
         seconds = sum(self.split_evaluation_seconds(Split.VALIDATION, probed) for probed in probes.batch_sizes or ())
-        if probes.reshuffles:  # the order of the data, random orders, and one sorted by class
-            seconds += (probes.reshuffles + 2) * self.split_evaluation_seconds(Split.VALIDATION, size)
+        if probes.reshuffles:  # the order of the data, random orders, and in a classification one sorted by class
+            has_classes = self.trial.resolved_task.name is TaskName.CLASSIFICATION
+            seconds += (probes.reshuffles + 1 + has_classes) * self.split_evaluation_seconds(Split.VALIDATION, size)
         if probes.epochs is not None:
             snapshots = self.trial.training.epochs // probes.epochs
             seconds += snapshots * (self.population_seconds + self.split_evaluation_seconds(Split.VALIDATION, size))

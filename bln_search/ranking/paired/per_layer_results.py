@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.layer_search_record import LayerSearchRecord
+from bln_search.core.loss_description import LossDescription
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import ExampleOutcomes
 from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
@@ -69,7 +70,13 @@ _Search = TypeVar("_Search", bound=NetworkSearchResult)
 
 
 def combine_network_searches(
-    searches: Sequence[NetworkSearchResult], *, batch_size: int, estimate: PopulationEstimate, seeds: Sequence[int]
+    searches: Sequence[NetworkSearchResult],
+    *,
+    batch_size: int,
+    estimate: PopulationEstimate,
+    seeds: Sequence[int],
+    loss: LossDescription,
+    has_accuracy: bool,
 ) -> PerLayerResult:
     """Combine the searches of one arm at one point that have the specification of the latest one.
 
@@ -78,6 +85,8 @@ def combine_network_searches(
         batch_size: Inference mini-batch size.
         estimate: Population estimate.
         seeds: Seeds of all trained networks of the arm at the point.
+        loss: Name and unit of the loss.
+        has_accuracy: Whether the correctness in the records has a meaning; results have no accuracy otherwise.
     """
     last = last_ended_search(searches)
     spec = last.spec
@@ -85,6 +94,7 @@ def combine_network_searches(
     records = [search.record for search in comparable]
     space = records[-1].space
     return PerLayerResult(
+        loss=loss,
         arm=comparable[-1].arm,
         point=comparable[-1].point,
         scope=spec.scope,
@@ -96,9 +106,11 @@ def combine_network_searches(
         size=str(space.num_configurations),
         layers=space.layers,
         choices=_make_layer_choices(records[-1]),
-        networks=tuple(_make_network_choice(search.seed, search.record) for search in comparable),
-        rows=_make_best_per_layer_rows(space, records),
-        uniform=_make_uniform_per_layer_rows(space, records),
+        networks=tuple(
+            _make_network_choice(search.seed, search.record, has_accuracy=has_accuracy) for search in comparable
+        ),
+        rows=_make_best_per_layer_rows(space, records, has_accuracy=has_accuracy),
+        uniform=_make_uniform_per_layer_rows(space, records, has_accuracy=has_accuracy),
         effects=_mean_switch_effects(records),
         marginal=records[-1].marginal,
         difference=compute_confirmed_difference(records),
@@ -143,9 +155,13 @@ def _make_layer_choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
     )
 
 
-def _make_network_choice(seed: int, record: LayerSearchRecord) -> NetworkChoice:
+def _make_network_choice(seed: int, record: LayerSearchRecord, *, has_accuracy: bool) -> NetworkChoice:
     space = record.space
     best, uniform = (None, None) if record.test is None else record.test
+
+    def accuracy_or_none(accuracy: float) -> float | None:
+        return accuracy if has_accuracy else None
+
     return NetworkChoice(
         seed=seed,
         evaluations=record.evaluations,
@@ -154,14 +170,15 @@ def _make_network_choice(seed: int, record: LayerSearchRecord) -> NetworkChoice:
         chosen=tuple(str(space.configuration_of_digits(digits)) for digits in record.chosen),
         apparent=record.apparent,
         loss=_mean_loss_or_infinity(record.confirmed),
-        accuracy=float(record.confirmed.correct.mean()),
+        accuracy=accuracy_or_none(float(record.confirmed.correct.mean())),
         uniform_apparent=record.apparent_uniform,
         uniform_loss=_mean_loss_or_infinity(record.confirmed_uniform),
-        uniform_accuracy=float(record.confirmed_uniform.correct.mean()),
+        uniform_accuracy=accuracy_or_none(float(record.confirmed_uniform.correct.mean())),
         test_loss=None if best is None else best[0],
-        test_accuracy=None if best is None else best[1],
+        test_accuracy=None if best is None else accuracy_or_none(best[1]),
         test_uniform_loss=None if uniform is None else uniform[0],
-        test_uniform_accuracy=None if uniform is None else uniform[1],
+        test_uniform_accuracy=None if uniform is None else accuracy_or_none(uniform[1]),
+        is_tested=record.test is not None,
     )
 
 
@@ -179,7 +196,7 @@ def uniform_configuration_of_digits(space: ConfigurationSpace, digits: Sequence[
 
 
 def _make_best_per_layer_rows(
-    space: ConfigurationSpace, records: Sequence[LayerSearchRecord]
+    space: ConfigurationSpace, records: Sequence[LayerSearchRecord], *, has_accuracy: bool
 ) -> tuple[PerLayerRow, ...]:
     """The best configurations by mean loss over networks, of those that were evaluated for every network."""
     digits, losses, accuracies = _losses_of_common_configurations(records)
@@ -195,7 +212,7 @@ def _make_best_per_layer_rows(
                 )
             ),
             losses[:, index].tolist(),
-            accuracies[:, index].tolist(),
+            accuracies[:, index].tolist() if has_accuracy else None,
         )
         for index in order
         if np.isfinite(means[index])
@@ -228,7 +245,7 @@ def _loss_and_accuracy_by_digits(record: LayerSearchRecord) -> dict[bytes, tuple
 
 
 def _make_uniform_per_layer_rows(
-    space: ConfigurationSpace, records: Sequence[LayerSearchRecord]
+    space: ConfigurationSpace, records: Sequence[LayerSearchRecord], *, has_accuracy: bool
 ) -> tuple[PerLayerRow, ...]:
     """Uniform configurations by increasing mean loss."""
     rows = []
@@ -249,20 +266,23 @@ def _make_uniform_per_layer_rows(
         if np.isfinite(pairs).all():
             rows.append(
                 _make_per_layer_row(
-                    str(configuration), [loss for loss, _ in pairs], [accuracy for _, accuracy in pairs]
+                    str(configuration),
+                    [loss for loss, _ in pairs],
+                    [accuracy for _, accuracy in pairs] if has_accuracy else None,
                 )
             )
     return tuple(sorted(rows, key=lambda row: row.loss))
 
 
-def _make_per_layer_row(configuration: str, losses: Sequence[float], accuracies: Sequence[float]) -> PerLayerRow:
-    loss, accuracy = mean_with_t_interval(losses), mean_with_t_interval(accuracies)
+def _make_per_layer_row(configuration: str, losses: Sequence[float], accuracies: Sequence[float] | None) -> PerLayerRow:
+    loss = mean_with_t_interval(losses)
+    accuracy = None if accuracies is None else mean_with_t_interval(accuracies)
     return PerLayerRow(
         configuration=configuration,
         loss=loss.mean,
         loss_half=loss.half,
-        accuracy=accuracy.mean,
-        accuracy_half=accuracy.half,
+        accuracy=None if accuracy is None else accuracy.mean,
+        accuracy_half=None if accuracy is None else accuracy.half,
         networks=loss.n,
     )
 

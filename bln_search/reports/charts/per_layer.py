@@ -43,6 +43,7 @@ def layer_switch_effects_heat_map(result: PerLayerResult) -> Chart | None:
     grid, switches = effects_by_choice_and_statistic(result), switchable_statistics(result)
     if not grid:
         return None
+    unit = result.loss.unit
     largest = max(abs(effect.loss) for effect in result.effects) or 1.0
     cells = [[effects.get(name) for name in switches] for effects in grid.values()]
     trace: dict[str, Any] = {
@@ -60,8 +61,14 @@ def layer_switch_effects_heat_map(result: PerLayerResult) -> Chart | None:
         "xgap": 1,
         "ygap": 1,
         "hoverongaps": False,
-        "colorbar": {"title": {"text": "nats"}, "lenmode": "pixels", "len": 220, "y": 1, "yanchor": "top"},
-        "hovertemplate": "%{y}, %{x}: %{customdata} nats<extra></extra>",
+        "colorbar": {
+            "title": {"text": unit or "loss", "side": "right"},
+            "lenmode": "pixels",
+            "len": 220,
+            "y": 1,
+            "yanchor": "top",
+        },
+        "hovertemplate": f"%{{y}}, %{{x}}: %{{customdata}} {unit}<extra></extra>",
     }
     figure = {
         "data": [trace],
@@ -78,13 +85,10 @@ def layer_switch_effects_heat_map(result: PerLayerResult) -> Chart | None:
 
 def _effects_caption(result: PerLayerResult) -> str:
     has_intervals = any(effect.half is not None for effect in result.effects)
-    return (
-        f"In nats: {switch_effects_definition(result)}. Blue: taking the statistic from the population (T) lowers it. "
-        + (
-            f"{MARK}: the 95 % confidence interval over networks excludes 0."
-            if has_intervals
-            else "With one network there are no confidence intervals."
-        )
+    return f"{switch_effects_definition(result)}. Blue: taking the statistic from the population (T) lowers it. " + (
+        f"{MARK}: the 95 % confidence interval over networks excludes 0."
+        if has_intervals
+        else "With one network there are no confidence intervals."
     )
 
 

@@ -66,7 +66,7 @@ def probe_curve_chart(
             "loss": point.loss.mean,
             "low": point.loss.low,
             "high": point.loss.high,
-            "accuracy": point.accuracy.mean,
+            **({} if point.accuracy is None else {"accuracy": point.accuracy.mean}),
             "seeds": point.loss.n,
         }
         for key in ordered
@@ -105,56 +105,77 @@ def _best_configuration_changes_caption(curves: Mapping[ProbeCurveKey, Sequence[
 
 
 def batch_dependence_chart(
-    dependence: Mapping[RowKey, BatchDependence], arm: str, point: str, estimate: str
+    dependence: Mapping[RowKey, BatchDependence], arm: str, point: str, estimate: str, *, unit: str = "nats"
 ) -> Chart | None:
-    """Share of predictions that change with the batch composition; None if it was not probed."""
+    """Dependence of predicted classes on the batch composition, or of losses for a task without classes.
+
+    Args:
+        dependence: Of every row.
+        arm: The arm to show.
+        point: Its point.
+        estimate: Its population estimate.
+        unit: Unit of the loss; empty if it has none.
+
+    Returns:
+        None if the rows were not probed, or the losses in one composition only.
+    """
     by_configuration = {
         key.configuration.code: row
         for key, row in dependence.items()
         if key.arm == arm and key.point == point and (key.estimate or "") in (estimate, "")
     }
-    if not by_configuration:
-        return None
     names = sorted(by_configuration, key=configuration_sort_key)
-    traces = [
-        _changed_predictions_bar_trace(
-            0, "shuffled mini-batches", names, [by_configuration[name].flips for name in names]
-        ),
-        _changed_predictions_bar_trace(
-            1, "mini-batches of one class", names, [by_configuration[name].skewed_flips for name in names]
-        ),
-    ]
-    figure = {"data": traces, "layout": plotly_layout("", "predictions that change (%)", xaxis={"type": "category"})}
-    rows = [
-        {
-            "configuration": name,
-            "deterministic": by_configuration[name].deterministic,
-            "flips": by_configuration[name].flips,
-            "deviation": by_configuration[name].deviation,
-            "loss": by_configuration[name].loss,
-            "skewed_flips": by_configuration[name].skewed_flips,
-            "skewed_loss": by_configuration[name].skewed_loss,
-            "seeds": by_configuration[name].seeds,
-        }
-        for name in names
-    ]
+    rows = [by_configuration[name] for name in names]
+    if any(row.flips is not None for row in rows):
+        axis = "predictions that change (%)"
+        measured = "Share of examples whose predicted class changes with the other examples of their mini-batch"
+        traces = [
+            _bar_trace(0, "shuffled mini-batches", names, [_percent(row.flips) for row in rows], "%"),
+            _bar_trace(1, "mini-batches of one class", names, [_percent(row.skewed_flips) for row in rows], "%"),
+        ]
+    elif any(row.deviation is not None for row in rows):
+        axis = f"deviation of the loss ({unit})" if unit else "deviation of the loss"
+        measured = "Standard deviation of the loss of one example over mini-batches with other examples"
+        traces = [_bar_trace(0, "shuffled mini-batches", names, [row.deviation for row in rows], unit)]
+    else:
+        return None
     caption = (
-        "Share of examples whose predicted class changes with the other examples of their mini-batch. A configuration "
+        f"{measured}. A configuration "
         "that takes both mini-batch statistics from the population is independent of the mini-batch."
     )
-    return Chart("Dependence on the mini-batch", caption, figure, rows)
+    figure = {"data": traces, "layout": plotly_layout("", axis, xaxis={"type": "category"})}
+    data = [_dependence_data_row(name, row) for name, row in zip(names, rows, strict=True)]
+    return Chart("Dependence on the mini-batch", caption, figure, data)
 
 
-def _changed_predictions_bar_trace(
-    position: int, name: str, configurations: Sequence[str], values: Sequence[float | None]
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _dependence_data_row(name: str, row: BatchDependence) -> dict[str, Any]:
+    return {
+        "configuration": name,
+        "deterministic": row.deterministic,
+        "flips": row.flips,
+        "deviation": row.deviation,
+        "loss": row.loss,
+        "skewed_flips": row.skewed_flips,
+        "skewed_loss": row.skewed_loss,
+        "seeds": row.seeds,
+    }
+
+
+def _bar_trace(
+    position: int, name: str, configurations: Sequence[str], values: Sequence[float | None], unit: str
 ) -> dict[str, Any]:
+    number = "%{y:.2f}" if unit == "%" else "%{y:.4g}"
     return {
         "type": "bar",
         "name": name,
         "x": list(configurations),
-        "y": [None if value is None else 100 * value for value in values],
+        "y": list(values),
         "marker": {"color": series_colour(position)},
-        "hovertemplate": f"%{{x}}, {name}: %{{y:.2f}} %<extra></extra>",
+        "hovertemplate": f"%{{x}}, {name}: {number} {unit}<extra></extra>",
     }
 
 

@@ -78,7 +78,7 @@ def probes_section(context: StudyReportContext) -> Section | None:
         blocks += figures_of_existing_charts(
             probe_curve_chart(context.probes, ProbeKind.SIZE, arm, point, estimate),
             probe_curve_chart(context.probes, ProbeKind.EPOCH, arm, point, estimate),
-            batch_dependence_chart(dependence, arm, point, estimate),
+            batch_dependence_chart(dependence, arm, point, estimate, unit=context.study.spec.loss_description.unit),
             label=_arm_and_estimate_label(setting),
         )
     return Section("probes", "Other batch sizes, epochs and batch compositions", blocks) if blocks else None

@@ -37,7 +37,7 @@ _NETWORK_HEADINGS = (
     *("Test loss", "Test, uniform", "Evaluated"),
 )
 _CONFIGURATION_COLUMNS = (Column("Uniform", ColumnKind.CONFIGURATION), Column("Chosen", ColumnKind.CONFIGURATION))
-_METRIC_COLUMNS = (Column("Validation loss", ColumnKind.NUMBER), Column("Accuracy %", ColumnKind.NUMBER))
+_LOSS_COLUMN, _ACCURACY_COLUMN = Column("Validation loss", ColumnKind.NUMBER), Column("Accuracy %", ColumnKind.NUMBER)
 
 
 def per_layer_section(context: StudyReportContext) -> Section | None:
@@ -70,13 +70,17 @@ def _blocks_of_result(result: PerLayerResult, *, several: bool) -> list[Block]:
 
 def best_configurations_table(result: PerLayerResult, limit: int, label: str = "") -> Table:
     """The best configurations with one column per layer, and the best uniform one below them."""
-    columns = [Column("Place"), *_METRIC_COLUMNS, *(Column(name, ColumnKind.CONFIGURATION) for name in result.layers)]
+    columns = [
+        Column("Place"),
+        *_metric_columns(result),
+        *(Column(name, ColumnKind.CONFIGURATION) for name in result.layers),
+    ]
     rows = [
-        Row([str(position), *_loss_and_accuracy_cells(row), *split_configuration_by_layer(row, result)])
+        Row([str(position), *_metric_cells(row, result), *split_configuration_by_layer(row, result)])
         for position, row in enumerate(result.rows[:limit], start=1)
     ]
     rows += [
-        Row(["best uniform", *_loss_and_accuracy_cells(row), *split_configuration_by_layer(row, result)], "first")
+        Row(["best uniform", *_metric_cells(row, result), *split_configuration_by_layer(row, result)], "first")
         for row in result.uniform[:1]
     ]
     caption = f"The best {min(limit, len(result.rows))} by mean loss, on the examples used for the selection"
@@ -85,8 +89,8 @@ def best_configurations_table(result: PerLayerResult, limit: int, label: str = "
 
 def uniform_configurations_table(result: PerLayerResult, label: str = "") -> Table:
     """All uniform configurations."""
-    columns = [Column("Configuration", ColumnKind.CONFIGURATION), *_METRIC_COLUMNS]
-    rows = [Row([row.configuration, *_loss_and_accuracy_cells(row)]) for row in result.uniform]
+    columns = [Column("Configuration", ColumnKind.CONFIGURATION), *_metric_columns(result)]
+    rows = [Row([row.configuration, *_metric_cells(row, result)]) for row in result.uniform]
     return Table(
         _caption_with_label("Uniform configurations: the same in all layers", label), columns, rows, folded=True
     )
@@ -142,9 +146,7 @@ def layer_effects_table(result: PerLayerResult, label: str = "") -> Table:
         Row([choice, *(_effect_cell(effects[name]) if name in effects else "–" for name in switches)])
         for choice, effects in effects_by_choice_and_statistic(result).items()
     ]
-    caption = (
-        f"Nats: {switch_effects_definition(result)}; {MARK} where the 95 % confidence interval over networks excludes 0"
-    )
+    caption = f"{switch_effects_definition(result)}; {MARK} where the 95 % confidence interval over networks excludes 0"
     return Table(_caption_with_label(caption, label), columns, rows)
 
 
@@ -154,11 +156,15 @@ def _effect_cell(effect: LayerSwitchEffect) -> str:
     )
 
 
-def _loss_and_accuracy_cells(row: PerLayerRow) -> Sequence[str]:
-    return (
-        format_metric_interval(loss_interval_over_networks(row), "loss"),
-        format_metric_interval(accuracy_interval_over_networks(row), "accuracy"),
-    )
+def _metric_columns(result: PerLayerResult) -> Sequence[Column]:
+    return (_LOSS_COLUMN, _ACCURACY_COLUMN) if result.has_accuracy else (_LOSS_COLUMN,)
+
+
+def _metric_cells(row: PerLayerRow, result: PerLayerResult) -> Sequence[str]:
+    loss = format_metric_interval(loss_interval_over_networks(row), "loss")
+    if not result.has_accuracy:
+        return (loss,)
+    return loss, format_metric_interval(accuracy_interval_over_networks(row), "accuracy")
 
 
 def _caption_with_label(caption: str, label: str) -> str:

@@ -35,19 +35,15 @@ def arm_and_point_label(result: PerLayerResult) -> str:
 
 
 def switch_effects_definition(result: PerLayerResult) -> str:
-    """Definition of the effects of switches."""
+    """Definition of the effects of switches, with their unit."""
     scope = "averaged over all configurations" if result.marginal else "around the best configuration"
-    return f"loss under T minus loss under F, {scope}"
+    subject = f"In {result.loss.unit}: loss" if result.loss.unit else "Loss"
+    return f"{subject} under T minus loss under F, {scope}"
 
 
-def per_layer_sentences(result: PerLayerResult, *, unit: str = "nats") -> list[str]:
-    """The result as text, its significance first; one topic per item.
-
-    Args:
-        result: The result.
-        unit: Unit of the losses; empty for losses without a unit.
-    """
-    unit = f" {unit}" if unit else ""
+def per_layer_sentences(result: PerLayerResult) -> list[str]:
+    """The result as text, its significance first; one topic per item."""
+    unit = f" {result.loss.unit}" if result.loss.unit else ""
     sentences = [
         _per_layer_significance_sentence(result, unit),
         *_selection_bias_sentences(result.networks, unit),
@@ -81,9 +77,9 @@ def loss_interval_over_networks(row: PerLayerRow) -> ConfidenceInterval:
     return ConfidenceInterval(row.loss, row.loss_half, row.networks)
 
 
-def accuracy_interval_over_networks(row: PerLayerRow) -> ConfidenceInterval:
-    """Mean accuracy over networks."""
-    return ConfidenceInterval(row.accuracy, row.accuracy_half, row.networks)
+def accuracy_interval_over_networks(row: PerLayerRow) -> ConfidenceInterval | None:
+    """Mean accuracy over networks; None for a task without accuracy."""
+    return None if row.accuracy is None else ConfidenceInterval(row.accuracy, row.accuracy_half, row.networks)
 
 
 def format_count_of_digits(digits: str) -> str:
@@ -161,7 +157,7 @@ def _selection_bias_sentences(networks: Sequence[NetworkChoice], unit: str) -> l
 
 
 def _test_loss_sentences(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
-    tested = [network for network in networks if network.test_accuracy is not None]
+    tested = [network for network in networks if network.is_tested]
     pairs = [
         (network.test_loss, network.test_uniform_loss)
         for network in tested

@@ -13,7 +13,7 @@ _LAYERS_PER_LINE = 12
 
 
 def best_layer_configurations_table(
-    result: PerLayerResult, top: int = 10, title: str = "", score: str = ""
+    result: PerLayerResult, top: int = 10, title: str = "", *, describe_loss: bool = False
 ) -> FittedTable:
     """The best per-layer configurations, which can be copied, and the best uniform one.
 
@@ -21,14 +21,14 @@ def best_layer_configurations_table(
         result: Result of the search.
         top: Number of per-layer configurations.
         title: Title of the table.
-        score: What the loss is, with its unit; empty if it is not known.
+        describe_loss: Whether the legend says what the loss is, with its unit.
     """
     best, uniform = result.rows[:top], result.uniform[:1]
     rows = [*best, *uniform]
     searched = "all layers" if len(result.searched_layers) == len(result.layers) else "all searched layers"
     has_interval = any(row.loss_half is not None for row in rows)
     meaning = "± is half of the 95 % confidence interval over networks" if has_interval else ""
-    legend = "; ".join(part for part in (f"loss: {score}" if score else "", meaning) if part)
+    legend = "; ".join(part for part in (f"loss: {result.loss.text}" if describe_loss else "", meaning) if part)
     columns = [
         Column("rank", [*map(str, range(1, len(best) + 1)), *("uniform" for _ in uniform)], CellKind.NUMBER),
         Column(
@@ -41,12 +41,10 @@ def best_layer_configurations_table(
             CellKind.NUMBER,
             legend=legend,
         ),
-        Column(
-            "accuracy %",
-            [format_metric_interval(accuracy_interval_over_networks(row), "accuracy") for row in rows],
-            CellKind.NUMBER,
-        ),
     ]
+    if result.has_accuracy:
+        accuracies = [format_metric_interval(accuracy_interval_over_networks(row), "accuracy") for row in rows]
+        columns.append(Column("accuracy %", accuracies, CellKind.NUMBER))
     return FittedTable(columns, title, row_styles=[*(None for _ in best), *("bold" for _ in uniform)])
 
 

@@ -11,7 +11,7 @@ from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationChoi
 from bln_search.search.layers.loss_source import Floats
 
 Effects = Mapping[tuple[str, str], float]
-"""Loss with a switch at T minus loss with it at F (nats), by choice and statistic, for switches with both options."""
+"""Loss with a switch at T minus loss with it at F , by choice and statistic, for switches with both options."""
 
 
 def marginal_switch_effects(space: ConfigurationSpace, means: Floats) -> Effects:

@@ -11,6 +11,7 @@ from bln_search.core.enums import LayerSearch, Split
 from bln_search.core.errors import ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.records import CheckpointRecord
+from bln_search.data.input_shape import require_one_tensor
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import MiniBatch, iter_mini_batches_with_fillers
 from bln_search.evaluation.chunking import MEMORY_LIMIT
@@ -62,13 +63,19 @@ def search_layers_of_trial(
         ModelError: No configuration has a finite loss, or the network cannot be evaluated layer by layer.
     """
     with load_trained_network(trial, checkpoint, environment) as loaded:
+        if loaded.task.compares_examples:
+            raise ModelError(
+                "the losses compare each example with all others: the layers of this network cannot be searched"
+            )
         batch_size = trial.training.batch_size
         batches = _list_mini_batches_of_split(loaded.data, Split.VALIDATION, batch_size)
+        require_one_tensor(batches[0][0], "the search of per-layer configurations")
         folds = assign_mini_batches_to_folds(len(batches), layers.folds)
         options = PerLayerEvaluatorOptions(
             estimate=layers.estimate or trial.population_estimates[0],
             scope=layers.scope,
             groups=layers.groups or {},
+            score=loaded.task.score,
             memory_limit=MEMORY_LIMIT,
         )
         strategy = StrategyOptions(layers.width, layers.restarts, trial.seed)

@@ -132,10 +132,11 @@ class ProbesSpec(SpecSection):
     Attributes:
         batch_sizes: Inference mini-batch sizes.
         epochs: Interval of epochs after which the network is evaluated; its weights are stored.
-        reshuffles: Number of reshuffles of the examples into other mini-batches; mini-batches of a single class are
-            added.
+        reshuffles: Number of reshuffles of the examples into other mini-batches; in a classification mini-batches of a
+            single class are added.
         geometry: Number of training examples, in one mini-batch, on which the geometry of every dense and
             convolutional layer is measured after each epoch: norms of the weights, effective learning rate, curvature.
+            For a classification only.
     """
 
     batch_sizes: BatchSizes | None = None

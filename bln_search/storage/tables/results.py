@@ -61,6 +61,7 @@ class ProbeRow(Table):
         epoch: Epoch of the weights; 0 for the checkpoint itself.
         estimate: Population estimate; empty where no population value is read.
         condition: Name of the study's condition; empty for clean images.
+        accuracy: None for a task without accuracy.
     """
 
     __tablename__ = "probe"
@@ -81,7 +82,7 @@ class ProbeRow(Table):
     condition: Mapped[str] = mapped_column(String(64), server_default="")
     n: Mapped[int]
     loss: Mapped[float]
-    accuracy: Mapped[float]
+    accuracy: Mapped[float | None]
     deviation: Mapped[float | None]
     flips: Mapped[float | None]
 

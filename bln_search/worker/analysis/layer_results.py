@@ -13,6 +13,7 @@ from bln_search.storage.results.layer_searches import StoredLayerSearch
 
 def list_layer_results(ledger: Ledger, study_id: int) -> tuple[PerLayerResult, ...]:
     """One result for each arm and point, from the networks whose search has the specification of the latest search."""
+    task = ledger.studies.get(study_id).spec.resolved_task.description
     trials: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
     for trial in ledger.trials.list_finished_trials(study_id):
         trials[trial.arm, trial.point_json].append(trial)
@@ -25,6 +26,8 @@ def list_layer_results(ledger: Ledger, study_id: int) -> tuple[PerLayerResult, .
             batch_size=trained[-1].spec.training.batch_size,
             estimate=last_ended_search(searches[key]).spec.estimate or trained[-1].spec.population_estimates[0],
             seeds=[trial.seed for trial in trained],
+            loss=task.loss,
+            has_accuracy=task.has_accuracy,
         )
         for key, trained in trials.items()
         if key in searches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -139,6 +140,14 @@ def test_probes_are_stored_and_replaced_by_kind(ledger):
         skewed,
         probe(batch_size=2),
     ]
+
+
+def test_a_probe_of_a_task_without_accuracy_has_none(ledger):
+    study_id = complete(ledger)
+    trial, _ = ledger.trials.list_finished_trials(study_id)
+    stored = replace(probe(ProbeKind.RESHUFFLED, deviation=0.5), accuracy=None)
+    store_probes(ledger, trial, stored)
+    assert [record.probe for record in ledger.probes.list_probes(study_id)] == [stored]
 
 
 def test_probes_are_paged_without_gaps(ledger):

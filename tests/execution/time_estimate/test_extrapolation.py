@@ -88,6 +88,13 @@ def test_probes_are_passes_over_the_validation_split():
     assert parts.probes == pytest.approx(pass_50 + 5 * pass_10 + 2 * (103 * 0.2 + pass_10) + 4 * 0.7)
 
 
+def test_without_classes_no_pass_is_sorted_by_class():
+    sized = trial(more="probes: {reshuffles: 3}")
+    numbers = sized.model_copy(update={"data": sized.data.model_copy(update={"name": "diabetes"})})
+    pass_10 = 3 + 21 * 0.25
+    assert [seconds(case).probes for case in (sized, numbers)] == pytest.approx([5 * pass_10, 4 * pass_10])
+
+
 def test_the_measured_sizes_are_those_of_evaluation_probes_and_fine_tuning():
     arm = "{method: bln, fine_tune: {epochs: 1}}"
     probed = trial(arm=arm, evaluation="{batch_sizes: [50]}", more="probes: {batch_sizes: [5]}")

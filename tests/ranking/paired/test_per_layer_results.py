@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.core.records import ExampleOutcomes
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
 from bln_search.ranking.paired.per_layer_results import combine_network_searches, compute_confirmed_difference
+from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.storage.results.layer_searches import StoredLayerSearch
@@ -32,9 +34,15 @@ def stored(records, spec=None, made_at=None):
     ]
 
 
-def result_of(searches, seeds=None):
-    seeds = [search.seed for search in searches] if seeds is None else seeds
-    return combine_network_searches(searches, batch_size=25, estimate=PopulationEstimate.FROZEN, seeds=seeds)
+def result_of(searches, seeds=None, *, loss=CROSS_ENTROPY, has_accuracy=True):
+    return combine_network_searches(
+        searches,
+        batch_size=25,
+        estimate=PopulationEstimate.FROZEN,
+        seeds=[search.seed for search in searches] if seeds is None else seeds,
+        loss=loss,
+        has_accuracy=has_accuracy,
+    )
 
 
 def three_records(**options):
@@ -239,6 +247,31 @@ def test_infinite_confirmed_loss_survives_storage(loss):
     analysis = Analysis.model_validate_json(Analysis(layers=(result,)).model_dump_json())
     assert [network.loss == math.inf for network in analysis.layers[0].networks] == [True, False]
     assert analysis.layers == (result,)
+
+
+def test_a_task_without_accuracy_has_losses_and_their_unit_only():
+    loss = LossDescription("squared error", "variances of the training targets")
+    records = three_records()
+    result = result_of(stored(records), loss=loss, has_accuracy=False)
+    with_accuracy = result_of(stored(records))
+    assert (result.loss, result.has_accuracy) == (loss, False)
+    rows = (*result.rows, *result.uniform)
+    assert {(row.accuracy, row.accuracy_half) for row in rows} == {(None, None)}
+    assert [row.loss for row in rows] == [row.loss for row in (*with_accuracy.rows, *with_accuracy.uniform)]
+    assert {
+        (network.accuracy, network.uniform_accuracy, network.test_accuracy, network.test_uniform_accuracy)
+        for network in result.networks
+    } == {(None,) * 4}
+    assert [(network.test_loss, network.is_tested) for network in result.networks] == [(0.5, True)] * 3
+    assert Analysis.model_validate_json(Analysis(layers=(result,)).model_dump_json()).layers == (result,)
+
+
+def test_a_result_of_an_earlier_version_is_a_cross_entropy():
+    result = result_of(stored([make_search_record(), make_search_record(1, test=False)]))
+    stored_before = result.model_dump(exclude={"loss": True, "networks": {"__all__": {"is_tested"}}})
+    read = PerLayerResult.model_validate(stored_before)
+    assert read == result
+    assert [network.is_tested for network in read.networks] == [True, False]
 
 
 def test_result_survives_storage():

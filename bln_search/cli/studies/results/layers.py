@@ -22,7 +22,6 @@ from bln_search.cli.sources import find_service_address
 from bln_search.cli.studies.results.analysis import load_study_and_analysis
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
-from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.page import blocks
 from bln_search.reports.page.per_layer import layer_effects_table
 from bln_search.reports.sentences.per_layer import arm_and_point_label, excluded_option_sentences, per_layer_sentences
@@ -34,9 +33,10 @@ from bln_search.specs.records import StudyRecord
 
 _TABLE_ROWS = 10
 _RESULTS = TypeAdapter(tuple[PerLayerResult, ...])
+_ACCURACY_COLUMN = "validation_accuracy"
 _COLUMNS = (
     *("arm", "parameters", "population", "batch_size", "rank", "uniform"),
-    *("configuration", "validation_loss", "validation_accuracy", "networks"),
+    *("configuration", "validation_loss", _ACCURACY_COLUMN, "networks"),
 )
 
 
@@ -77,7 +77,9 @@ def print_layer_search_results(
         typer.echo(_RESULTS.dump_json(limited, indent=1).decode())
     else:
         records = [record for result in limited for record in _list_row_records(result)]
-        print_records(records, _COLUMNS, output_format)
+        has_accuracy = all(result.has_accuracy for result in limited)
+        columns = [column for column in _COLUMNS if has_accuracy or column != _ACCURACY_COLUMN]
+        print_records(records, columns, output_format)
 
 
 def _list_row_records(result: PerLayerResult) -> list[dict[str, object]]:
@@ -96,7 +98,7 @@ def _list_row_records(result: PerLayerResult) -> list[dict[str, object]]:
             "uniform": rank is None,
             "configuration": row.configuration,
             "validation_loss": row.loss,
-            "validation_accuracy": row.accuracy,
+            **({} if row.accuracy is None else {_ACCURACY_COLUMN: row.accuracy}),
             "networks": row.networks,
         }
         for rank, row in rows
@@ -116,7 +118,7 @@ def _why_layer_results_are_absent(study: StudyRecord, analysis: Analysis, *, is_
 
 def _print_layer_result(result: PerLayerResult, limit: int, title: str) -> None:
     if result.rows or result.uniform:
-        results.print(best_layer_configurations_table(result, limit, title, CROSS_ENTROPY))
+        results.print(best_layer_configurations_table(result, limit, title, describe_loss=True))
     else:
         print_line(title)
     for line in (*per_layer_sentences(result), *excluded_option_sentences(result)):

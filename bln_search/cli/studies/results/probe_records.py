@@ -29,7 +29,9 @@ def print_measured_probes(probes: Sequence[TrialProbe], measured: ProbesSpec, ou
         *([ProbeKind.RESHUFFLED, ProbeKind.SKEWED] if measured.reshuffles else []),
     }
     records = [_probe_to_record(probe) for probe in probes if probe.probe.kind in kinds]
-    print_records(records, _COLUMNS, output_format)
+    has_accuracy = any(probe.probe.accuracy is not None for probe in probes)
+    columns = [column for column in _COLUMNS if has_accuracy or column != "accuracy"]
+    print_records(records, columns, output_format)
 
 
 def _probe_to_record(trial_probe: TrialProbe) -> dict[str, object]:
@@ -45,7 +47,7 @@ def _probe_to_record(trial_probe: TrialProbe) -> dict[str, object]:
         "split": probe.key.split,
         "examples": probe.n,
         "loss": probe.loss,
-        "accuracy": probe.accuracy,
+        **({} if probe.accuracy is None else {"accuracy": probe.accuracy}),
         "deviation": probe.deviation,
         "flips": probe.flips,
     }
