@@ -53,8 +53,8 @@ class PointDensity(NamedTuple):
 
         Args:
             generator: of the random numbers.
-            bias: 0 for the density itself; above 0 points are closer to the most probable ones (Graves 2013, Eq.
-                60-62).
+            bias: 0 for the density itself; above 0 points are closer to the most probable ones (section
+                5.4 of the source).
         """
         weights = torch.softmax(self.logits * (1 + bias), -1)
         chosen = torch.multinomial(weights, 1, generator=generator)

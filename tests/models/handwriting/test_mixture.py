@@ -39,7 +39,7 @@ def test_likelihoods_of_extreme_outputs_are_finite(scale):
 @pytest.mark.parametrize("bias", [0.0, 0.5])
 def test_samples_have_the_moments_of_the_mixture(bias):
     outputs = make_outputs(3)
-    n = 40_000
+    n = 10_000
     points = make_point_density(outputs.expand(n, -1), M).sample(torch.Generator().manual_seed(0), bias)
     density = make_point_density(outputs, M)
     weights = torch.softmax(density.logits * (1 + bias), 0)
@@ -52,6 +52,6 @@ def test_samples_have_the_moments_of_the_mixture(bias):
         covariance = torch.tensor([[a * a, rho * a * b], [rho * a * b, b * b]], dtype=torch.float64)
         second += weight * (covariance + torch.outer(center, center))
     offsets = points[:, :2]
-    torch.testing.assert_close(offsets.mean(0), mean, rtol=0, atol=0.05)
-    torch.testing.assert_close(offsets.T @ offsets / n, second, rtol=0.05, atol=0.05)
-    assert points[:, 2].mean().item() == pytest.approx(torch.sigmoid(density.end_logits).item(), abs=0.01)
+    torch.testing.assert_close(offsets.mean(0), mean, rtol=0, atol=0.1)
+    torch.testing.assert_close(offsets.T @ offsets / n, second, rtol=0.1, atol=0.1)
+    assert points[:, 2].mean().item() == pytest.approx(torch.sigmoid(density.end_logits).item(), abs=0.02)

@@ -123,8 +123,8 @@ def test_losses_equal_a_loop_over_points_and_mixtures(method):
 def test_gradients_are_those_of_the_loss():
     network, inputs = make_network("ln"), make_inputs(2)
     names = (
-        *("first.weight_hidden", "further.1.weight_input", "window.parameters_of_gaussians.weight", "density.weight"),
-        "further.0.norm_cell.of_step.0.weight",
+        *("first.bias", "first.norm_hidden.of_step.0.weight", "window.parameters_of_gaussians.weight"),
+        *("further.0.norm_cell.of_step.0.weight", "further.1.weight_hidden", "density.bias"),
     )
     parameters = dict(network.named_parameters())
     assert torch.autograd.gradcheck(
