@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from bln_search.core.enums import StudyKind
-from bln_search.core.loss_description import CROSS_ENTROPY
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.study import StudySpec
 from bln_search.storage.listing.studies import StudyListItemWithSpec
@@ -21,7 +20,7 @@ _WAITING = (StudyState.ACCEPTED, StudyState.RUNNING)
 
 def study_head_variables(context: AppContext, listed: StudyListItemWithSpec, bearer: Bearer) -> dict[str, Any]:
     """Return the template variables of the head of a study's page."""
-    spec = _find_external_study_spec(listed)
+    spec = StudySpec.model_validate_json(listed.spec_json)
     waits_for_worker = bool(listed.owner) and listed.state in _WAITING
     lacks_worker = waits_for_worker and not context.ledger.workers.list_live_workers()
     return {
@@ -29,8 +28,8 @@ def study_head_variables(context: AppContext, listed: StudyListItemWithSpec, bea
         "study": serialize_study(listed),
         "has_remaining_time": listed.state == StudyState.RUNNING and not lacks_worker,
         "place": None if lacks_worker else _find_queue_place(context, listed),
-        "external": None if spec is None else spec.external,
-        "loss": CROSS_ENTROPY if spec is None else spec.loss_description,
+        "external": spec.external,
+        "loss": spec.loss_description,
         "banner": _find_banner(listed, lacks_worker=lacks_worker),
     }
 
@@ -67,10 +66,3 @@ def _find_queue_place(context: AppContext, listed: StudyListItemWithSpec) -> Que
     if listed.state != StudyState.ACCEPTED:
         return None
     return context.ledger.listing.read_queue_places(context.settings.running_studies).get(listed.id)
-
-
-def _find_external_study_spec(study: StudyListItemWithSpec) -> StudySpec | None:
-    """Return the specification of a study with external results; None for other studies."""
-    if study.kind != StudyKind.EXTERNAL:
-        return None
-    return StudySpec.model_validate_json(study.spec_json)

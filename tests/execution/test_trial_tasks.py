@@ -22,61 +22,25 @@ from bln_search.execution.reevaluation import (
 from bln_search.execution.trial import run_trial_task
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import list_planned_trial_specs, parse_study
-from tests.data.reviews import make_reviews, write_lines
-from tests.support.mnist_files import use_small_mnist
+from tests.support.task_studies import STUDIES, prepare_data_of_task
 
-STUDIES = {
-    TaskName.REGRESSION: """
-data: {name: diabetes, validation: 80}
-model: {name: mlp, widths: [8]}
-arms: [{method: bln}]
-""",
-    TaskName.TOKEN_CLASSIFICATION: """
-data: {name: imdb_case, validation: 20}
-model: {name: gru, widths: [6, 5], embedding: 7, dense: 4}
-arms: [{method: bln}]
-""",
-    TaskName.MULTI_LABEL: """
-data: {name: mnist_pair_digits, validation: 0.1, fraction: 0.002}
-model: {name: mlp, widths: [8]}
-arms: [{method: bn}]
-""",
-    TaskName.LANGUAGE_MODEL: """
-data: {name: imdb_next_word, validation: 20}
-model: {name: gru, widths: [6, 5], embedding: 7, dense: 4, normalize: cells}
-arms: [{method: bn}]
-""",
-    TaskName.DENSITY: """
-data: {name: mnist_binarized, validation: 0.1, fraction: 0.002, standardization: none}
-model: {name: draw, widths: [6, 5], glimpses: 3, latent: 4, normalize: cells}
-arms: [{method: bln}]
-""",
-    "density of pen tracks": """
+
+PEN_TRACKS = """
 data: {name: mnist_pen_tracks, validation: 0.2, fraction: 0.2, standardization: none}
 model: {name: handwriting, widths: [6, 5], windows: 2, mixtures: 3}
 arms: [{method: bln}]
-""",
-    TaskName.RETRIEVAL: """
-task: {name: retrieval, similarity: order, margin: 0.05}
-data: {name: mnist_pair_captions, validation: 2000, fraction: 0.01}
-model: {name: order_embeddings, widths: [2, 3, 5], embedding: 4}
-arms: [{method: bln}]
-""",
-}
+"""
+CASES = {**{str(task): (task, text) for task, text in STUDIES.items()}, "pen tracks": (TaskName.DENSITY, PEN_TRACKS)}
 
 
-@pytest.fixture(params=STUDIES, ids=str)
-def trained(request, tmp_path):
+@pytest.fixture(params=CASES)
+def trained(request, tmp_path, monkeypatch):
     """A trial of a task with its environment and messages."""
-    study = parse_study(f"name: tasks\nseeds: [3]\ntraining: {{epochs: 2, batch_size: 8}}\n{STUDIES[request.param]}")
-    if study.data.name.startswith("imdb"):
-        write_lines(tmp_path / "imdb", make_reviews())
-    if study.data.name in ("mnist_pair_captions", "mnist_pen_tracks"):
-        use_small_mnist(request.getfixturevalue("monkeypatch"))
-    needs_files = study.data.name in ("mnist_pair_digits", "mnist_binarized")
-    data = request.getfixturevalue("real_data") if needs_files else tmp_path
+    task, text = CASES[request.param]
+    prepare_data_of_task(task, tmp_path, monkeypatch)
+    study = parse_study(f"name: tasks\nseeds: [3]\ntraining: {{epochs: 2, batch_size: 8}}\n{text}")
     (trial,) = list_planned_trial_specs(study)
-    environment = ExecutionEnvironment(data, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
+    environment = ExecutionEnvironment(tmp_path, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     sent = []
     for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
         pass

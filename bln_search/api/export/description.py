@@ -33,12 +33,13 @@ class _FrozenSchema(BaseModel):
 
 
 class ModelDescription(_FrozenSchema):
-    """The model: name, options, shape of one example, number and names of its outputs, for classes one each."""
+    """The model: name, options, shape of one example, number and names of its outputs, for classes one each; 0 for a
+    density, whose one output has no name."""
 
     name: str
     options: dict[str, Any]
     input_shape: tuple[int, ...]
-    classes: int = Field(ge=1)
+    classes: int = Field(ge=0)
     class_names: tuple[str, ...] | None
 
 

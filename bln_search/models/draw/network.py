@@ -100,7 +100,7 @@ class DRAW(nn.Module):
         rows = self.noise.find_rows(images)
         canvas = torch.zeros_like(images)
         encoder_state, decoder_state = self.encoder.initial_state(images), self.decoder.initial_state(images)
-        divergence = images.new_zeros(len(images))
+        divergence = images.new_zeros(images.shape[0])
         for step in range(self.glimpses):
             patch = self.read(images, images - torch.sigmoid(canvas), decoder_state[0])
             encoder_state = self.encoder.advance(torch.cat([patch, decoder_state[0]], 1), encoder_state, TimeStep(step))

@@ -92,7 +92,7 @@ class Handwriting(nn.Module):
     def _read_text(self, before: Tensor, present: Tensor, characters: Tensor) -> tuple[Tensor, Tensor]:
         """Return the states of the first layer (N, T, units) and what the window reads (N, T, CHARACTERS)."""
         state, places = self.first.initial_state(before), self.window.initial_places(before)
-        window = characters.new_zeros(len(characters), CHARACTERS)
+        window = characters.new_zeros(characters.shape[0], CHARACTERS)
         states, windows = [], []
         for step in range(before.shape[1]):
             state = self.first.advance(torch.cat([before[:, step], window], 1), state, TimeStep(step, present[:, step]))

@@ -9,7 +9,7 @@ from itertools import groupby
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.leaderboard_columns import GAP, MetricColumn
+from bln_search.reports.leaderboard_columns import GAP, METRICS, MetricColumn
 from service.pages.leaderboard.rows import list_shown_metrics, metric_sort_key
 
 PARAMETER = "parameter:"
@@ -67,7 +67,7 @@ class LeaderboardColumn:
 
 
 def list_available_columns(
-    board: Leaderboard, parameters: Sequence[str], comparison: Comparison | None
+    board: Leaderboard, parameters: Sequence[str], comparison: Comparison | None, *, loss: str
 ) -> list[LeaderboardColumn]:
     """Return the columns that have values.
 
@@ -75,6 +75,7 @@ def list_available_columns(
         board: The leaderboard.
         parameters: Names of the parameters of the study's points.
         comparison: The comparison of the rows; None before the study is complete.
+        loss: What the losses are, with their unit.
     """
     rows = board.rows
     columns = _comparison_columns() if comparison is not None else []
@@ -92,7 +93,7 @@ def list_available_columns(
             "batch_size", "Batch", "mini-batch size at inference", is_number=True, at_first=several, term="evaluation"
         )
     )
-    columns += _interval_and_metric_columns(board)
+    columns += _interval_and_metric_columns(board, loss)
     columns.append(
         LeaderboardColumn(
             "cost",
@@ -115,7 +116,7 @@ def _comparison_columns() -> list[LeaderboardColumn]:
     ]
 
 
-def _interval_and_metric_columns(board: Leaderboard) -> list[LeaderboardColumn]:
+def _interval_and_metric_columns(board: Leaderboard, loss: str) -> list[LeaderboardColumn]:
     """The interval as a picture, then the metrics: those on clean images, then those under conditions."""
     few = len(board.condition_names) <= _MAX_CONDITIONS_AT_FIRST
     metrics = [
@@ -124,7 +125,7 @@ def _interval_and_metric_columns(board: Leaderboard) -> list[LeaderboardColumn]:
             f"{metric.split.value.capitalize()} {metric.metric_label}{_PER_CENT if metric.metric == 'accuracy' else ''}"
             if not metric.condition
             else metric.heading.replace(" %", _PER_CENT),
-            _GAP_EXPLANATION if metric.metric == GAP else metric.legend or None,
+            {GAP: _GAP_EXPLANATION, METRICS[0]: loss}.get(metric.metric, metric.legend) or None,
             is_number=True,
             sort=metric_sort_key(metric),
             at_first=not metric.condition or few or metric.condition in SUMMARIES,

@@ -174,7 +174,9 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
     shown = [*lines, *([] if pinned is None else [pinned])]
     choices = make_leaderboard_filter_choices(board)
     comparison = None if analysis is None else analysis.comparison
-    available = list_available_columns(leaderboard, choices.parameters, comparison)
+    available = list_available_columns(
+        leaderboard, choices.parameters, comparison, loss=board.spec.loss_description.text
+    )
     columns = choose_shown_columns(available, query.columns, query.filters["condition"])
     return render_page_response(
         request,

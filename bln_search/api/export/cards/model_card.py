@@ -91,14 +91,20 @@ def _format_search_point(export: StudyNetworkDescription) -> str:
     return f" ({format_point(export.origin.parameters)})" if export.origin.parameters else ""
 
 
+_OUTPUTS = {
+    TaskName.REGRESSION: "numbers in the units of the data set",
+    TaskName.DENSITY: "negative log-likelihoods or their upper bounds in nats",
+}
+"""What networks of a task return; otherwise logits."""
+
+
 def _input_and_output_lines(export: StudyNetworkDescription) -> list[str]:
     shape = ", ".join(str(extent) for extent in export.model.input_shape)
     names = f": {', '.join(export.model.class_names)}" if export.model.class_names else ""
-    is_regression = export.task is TaskName.REGRESSION
-    outputs = "numbers in the units of the data set" if is_regression else "logits"
+    outputs = _OUTPUTS.get(export.task, "logits")
     return [
         f"Inputs: float32, shape (N, {shape}), raw values; standardization (`{export.standardization}`, fitted on the "
-        f"training examples) is inside. Outputs: {outputs}, (N, {export.model.classes}){names}.\n"
+        f"training examples) is inside. Outputs: {outputs}, (N, {export.model.classes or 1}){names}.\n"
     ]
 
 
