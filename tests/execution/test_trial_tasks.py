@@ -24,7 +24,6 @@ from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.support.task_studies import STUDIES, prepare_data_of_task
 
-
 PEN_TRACKS = """
 data: {name: mnist_pen_tracks, validation: 0.2, fraction: 0.2, standardization: none}
 model: {name: handwriting, widths: [6, 5], windows: 2, mixtures: 3}
