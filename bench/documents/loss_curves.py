@@ -31,6 +31,7 @@ from bln_search.storage.ledger import Ledger
 _DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     _DOCS / "ln_draw.md": ("draw_mnist_small", "draw_mnist_small_cells"),
+    _DOCS / "ln_handwriting.md": ("handwriting_small",),
     _DOCS / "ln_attentive_reader.md": ("imdb_cloze_small",),
     _DOCS / "ln_skip_thoughts.md": ("skip_thoughts_small",),
     _DOCS / "ln_order_embeddings.md": ("order_embeddings_small",),

@@ -24,6 +24,7 @@ MODELS: dict[str, frozenset[str]] = {
     "attentive_reader": frozenset({"widths", "embedding", "normalize", "gain"}),
     "draw": frozenset({"widths", "glimpses", "latent", "attention", "normalize", "gain"}),
     "gru": _RECURRENT,
+    "handwriting": frozenset({"widths", "windows", "mixtures", "gain"}),
     "lenet": frozenset(),
     "lstm": _RECURRENT,
     "mlp": frozenset({"widths", "activation", "placement", "output_norm"}),
@@ -47,7 +48,7 @@ OPTIONS_OF_TASKS = frozenset({"per_token"})
 DATA_SETS = (
     *("cifar10", "cifar100", "diabetes", "digits", "imagenet", "imdb", "imdb_case", "imdb_cloze"),
     *("imdb_next_word", "imdb_sentences"),
-    *("mnist", "mnist_binarized", "mnist_pair_captions", "mnist_pair_digits", "mnist_pairs"),
+    *("mnist", "mnist_binarized", "mnist_pair_captions", "mnist_pair_digits", "mnist_pairs", "mnist_pen_tracks"),
 )
 """Built-in data sets."""
 
@@ -79,16 +80,23 @@ _TASKS = {
     "mnist_binarized": TaskName.DENSITY,
     "mnist_pair_captions": TaskName.RETRIEVAL,
     "mnist_pair_digits": TaskName.MULTI_LABEL,
+    "mnist_pen_tracks": TaskName.DENSITY,
 }
 
 _DATA_OF_MODELS = {
     "attentive_reader": "imdb_cloze",
+    "draw": "mnist_binarized",
+    "handwriting": "mnist_pen_tracks",
     "order_embeddings": "mnist_pair_captions",
     "skip_thoughts": "imdb_sentences",
 }
 """Built-in models for one built-in data set only."""
 
-_MODEL_OF_DATA = {"imdb_sentences": "skip_thoughts", "mnist_pair_captions": "order_embeddings"}
+_MODEL_OF_DATA = {
+    "imdb_sentences": "skip_thoughts",
+    "mnist_pair_captions": "order_embeddings",
+    "mnist_pen_tracks": "handwriting",
+}
 """Built-in data sets for one built-in model only."""
 
 LAZY_DATA_SETS = frozenset({"imagenet"})
@@ -97,7 +105,7 @@ LAZY_DATA_SETS = frozenset({"imagenet"})
 TEXT_MODELS = frozenset(name for name, options in MODELS.items() if "embedding" in options)
 """Built-in models that take token ids."""
 
-DENSITY_MODELS = frozenset({"draw"})
+DENSITY_MODELS = frozenset({"draw", "handwriting"})
 """Built-in models that give the negative log-likelihood of an example."""
 
 _MODELS_OF_TASKS = {
@@ -106,16 +114,16 @@ _MODELS_OF_TASKS = {
 }
 """Built-in models for one task only, by the task."""
 
-RECURRENT_MODELS = TEXT_MODELS | {"draw"}
+RECURRENT_MODELS = TEXT_MODELS | DENSITY_MODELS
 """Built-in models with recurrent layers."""
 
-MODELS_WITH_NORMS_IN_CELLS = frozenset({"attentive_reader", "draw", "order_embeddings", "skip_thoughts"})
+MODELS_WITH_NORMS_IN_CELLS = frozenset({"attentive_reader", "draw", "handwriting", "order_embeddings", "skip_thoughts"})
 """Built-in models whose normalization layers are inside recurrent cells only."""
 
-MODELS_OF_SEVERAL_INPUTS = frozenset({"order_embeddings"})
+MODELS_OF_SEVERAL_INPUTS = frozenset({"handwriting", "order_embeddings"})
 """Built-in models whose examples have several inputs with names."""
 
-DATA_SETS_OF_SEVERAL_INPUTS = frozenset({"mnist_pair_captions"})
+DATA_SETS_OF_SEVERAL_INPUTS = frozenset({"mnist_pair_captions", "mnist_pen_tracks"})
 """Built-in data sets whose examples have several inputs with names."""
 
 TEXTS_OF_ONE_LENGTH = frozenset({"imdb_cloze", "imdb_sentences"})

@@ -27,6 +27,7 @@ from bln_search.data import (
     mnist_pair_captions,
     mnist_pair_digits,
     mnist_pairs,
+    mnist_pen_tracks,
 )
 from bln_search.data.cache import find_cached_data_set, try_write_cached_data_set
 from bln_search.data.dataset import DataSet
@@ -177,6 +178,17 @@ CATALOG: Mapping[str, CatalogEntry] = {
         remarks=mnist_pair_captions.REMARKS,
         folder="mnist",
         task=TaskName.RETRIEVAL,
+    ),
+    "mnist_pen_tracks": CatalogEntry(
+        "mnist_pen_tracks",
+        "12,000 + 2,000 tracks of a pen along five thinned digits of mnist, with the digits as their text",
+        (),
+        mnist.FILES,
+        decode=mnist_pen_tracks.decode_mnist_pen_tracks,
+        downloads=_MNIST_DOWNLOADS,
+        remarks=mnist_pen_tracks.REMARKS,
+        folder="mnist",
+        task=TaskName.DENSITY,
     ),
     "cifar10": CatalogEntry(
         "cifar10",

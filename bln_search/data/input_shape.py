@@ -39,10 +39,13 @@ def is_structured(inputs: NDArray[Any]) -> bool:
 
 def find_input_shape(inputs: NDArray[Any]) -> InputShape:
     """Return the shape of an example of inputs (n, ...) as in a data set."""
-    fields = inputs.dtype.names
-    if fields is None:
-        return tuple(inputs.shape[1:])
-    return {name: InputField(inputs[name].shape[1:], find_tensor_type(inputs[name].dtype)) for name in fields}
+    return find_fields(inputs.dtype) if is_structured(inputs) else tuple(inputs.shape[1:])
+
+
+def find_fields(dtype: np.dtype[Any]) -> dict[str, InputField]:
+    """Return the inputs of an example that is a record of this type."""
+    types = [(name, dtype[name]) for name in dtype.names or ()]
+    return {name: InputField(field.shape, find_tensor_type(field.base)) for name, field in types}
 
 
 def find_tensor_type(dtype: np.dtype[Any]) -> torch.dtype:

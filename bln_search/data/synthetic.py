@@ -11,8 +11,8 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.registry import TEXT_LENGTHS
 from bln_search.core.tasks import TaskName
-from bln_search.data import imdb_cloze, imdb_next_word, imdb_sentences, mnist_pair_captions
-from bln_search.data.input_shape import InputField, InputShape
+from bln_search.data import imdb_cloze, imdb_next_word, imdb_sentences, mnist_pair_captions, mnist_pen_tracks
+from bln_search.data.input_shape import InputField, InputShape, find_fields
 from bln_search.data.inputs import Inputs, make_structured_inputs, map_tensors
 from bln_search.data.prepared import PreparedData
 from bln_search.specs.sections.data import DataSpec
@@ -76,6 +76,7 @@ FORMATS = {
     ),
     "mnist_pair_digits": InputFormat((1, 28, 56), 10, task=TaskName.MULTI_LABEL),
     "mnist_pairs": InputFormat((1, 28, 56), 100),
+    "mnist_pen_tracks": InputFormat(find_fields(mnist_pen_tracks.FIELDS), 0, task=TaskName.DENSITY),
 }
 """The inputs of the built-in data sets, as published."""
 

@@ -23,6 +23,7 @@ from bln_search.models.all_convolutional import AllConvolutionalNetwork
 from bln_search.models.analytic import bind_analytic_layers
 from bln_search.models.attentive_reader import AttentiveReader
 from bln_search.models.draw import DRAW
+from bln_search.models.handwriting import Handwriting
 from bln_search.models.imagenet_residual import ImageNetResNet
 from bln_search.models.initialization import initialize_weights
 from bln_search.models.lenet import LeNet
@@ -42,6 +43,7 @@ MODELS: Mapping[str, Callable[..., nn.Module]] = {
     "attentive_reader": AttentiveReader,
     "draw": DRAW,
     "gru": partial(RecurrentNetwork, cell="gru"),
+    "handwriting": Handwriting,
     "lenet": LeNet,
     "lstm": partial(RecurrentNetwork, cell="lstm"),
     "mlp": MLP,

@@ -117,10 +117,12 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
 
 
 def _find_standardization_problem(study: StudySpec) -> str | None:
-    """Standardized images of a density, whose network gives the probabilities of pixels 0 and 1."""
+    """Standardized values of a density, whose network gives the probability of the values of the data."""
     if study.resolved_task.name is not TaskName.DENSITY or study.data.standardization is Standardization.NONE:
         return None
-    return f"a density is that of pixels from 0 to 1, not of {study.data.standardization} standardization: choose none"
+    return (
+        f"a density is that of the values of the data, not of {study.data.standardization} standardization: choose none"
+    )
 
 
 def _find_single_example_problem(study: StudySpec) -> str | None:

@@ -25,6 +25,7 @@ EXAMPLES = {
     "mnist_pair_captions": {Split.TRAIN: 50_000, Split.TEST: 1_000},
     "mnist_pair_digits": {Split.TRAIN: 50_000, Split.TEST: 10_000},
     "mnist_pairs": {Split.TRAIN: 50_000, Split.TEST: 10_000},
+    "mnist_pen_tracks": {Split.TRAIN: 12_000, Split.TEST: 2_000},
 }
 """Examples of the built-in data sets, as published."""
 

@@ -37,7 +37,7 @@ def test_catalogue_and_registry_name_the_same_tasks():
     "name",
     [
         *("diabetes", "imdb_case", "imdb_next_word", "imdb_sentences"),
-        *("mnist_binarized", "mnist_pair_captions", "mnist_pair_digits"),
+        *("mnist_binarized", "mnist_pair_captions", "mnist_pair_digits", "mnist_pen_tracks"),
     ],
 )
 def test_random_data_have_the_targets_of_the_task(name):

@@ -130,7 +130,7 @@ OPTIONS_OF_CELLS = ("gain", "longer_sequences", "mask_padding")
 def test_defaults_that_depend_on_the_network_or_method_are_true():
     meanings = {row[0].strip("`"): row[3] for row in tables()["ModelSpec"]}
     for option in set(ModelSpec.model_fields) - {"name", "widths", "output_norm", *OPTIONS_OF_CELLS}:
-        model = next(name for name in ("mlp", "vgg16", "lstm", "draw") if option in MODELS[name])
+        model = next(name for name in ("mlp", "vgg16", "lstm", "draw", "handwriting") if option in MODELS[name])
         default = signature(FACTORIES[model]).parameters[option].default
         default = str(default).lower() if isinstance(default, bool) else default
         assert meanings[option].endswith((f"by default {default}.", f"by default `{default}`.")), option

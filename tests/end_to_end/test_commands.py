@@ -126,7 +126,7 @@ BAD = {
     "unknown model": (
         edited(("name: mlp", "name: mpl")),
         3,
-        "choose one of allconv, attentive_reader, draw, gru, lenet, lstm, mlp, nin",
+        "choose one of allconv, attentive_reader, draw, gru, handwriting, lenet, lstm, mlp, nin",
     ),
     "wrong option": (edited(("name: mlp", "name: lenet")), 3, "widths"),
     "measurements wanted of words": (

@@ -11,6 +11,7 @@ from tests.specs.minimal_study import MINIMAL_STUDY, problems
 REGRESSION = MINIMAL_STUDY.replace("digits", "diabetes")
 CLOZE = MINIMAL_STUDY.replace("digits", "imdb_cloze").replace("mlp", "attentive_reader")
 DENSITY = MINIMAL_STUDY.replace("digits", "mnist_binarized, standardization: none").replace("mlp", "draw")
+HANDWRITING = MINIMAL_STUDY.replace("digits", "mnist_pen_tracks, standardization: none").replace("mlp", "handwriting")
 RETRIEVAL = MINIMAL_STUDY.replace("digits", "mnist_pair_captions").replace("mlp", "order_embeddings")
 TOKENS = MINIMAL_STUDY.replace("digits", "imdb_case").replace("mlp", "gru")
 
@@ -23,6 +24,7 @@ def test_a_study_has_the_task_of_its_data():
         MINIMAL_STUDY.replace("digits", "mnist_pair_digits"): (TaskName.MULTI_LABEL, "nats"),
         TOKENS.replace("imdb_case", "imdb_next_word"): (TaskName.LANGUAGE_MODEL, "nats"),
         DENSITY: (TaskName.DENSITY, "nats"),
+        HANDWRITING: (TaskName.DENSITY, "nats"),
         RETRIEVAL: (TaskName.RETRIEVAL, ""),
     }
     studies = {text: parse_study(text) for text in expected}
@@ -84,6 +86,11 @@ def test_losses_that_compare_examples_have_no_per_layer_search():
         (MINIMAL_STUDY + "task: {name: density}\n", "task"),
         (DENSITY.replace("name: draw", "name: draw, normalize: layers"), "model"),
         (DENSITY.replace("name: draw", "name: draw, embedding: 3"), "model.name"),
+        (DENSITY.replace("name: draw", "name: handwriting"), "model.name"),
+        (HANDWRITING.replace("name: handwriting", "name: draw"), "model.name"),
+        (HANDWRITING.replace("standardization: none", "standardization: channel"), "data.standardization"),
+        (HANDWRITING.replace("name: handwriting", "name: handwriting, mixtures: 0"), "model.mixtures"),
+        (HANDWRITING.replace("name: handwriting", "name: handwriting, normalize: cells"), "model.name"),
         (TOKENS.replace("gru", "attentive_reader"), "model.name"),
         (TOKENS.replace("imdb_case", "imdb_sentences"), "model.name"),
         (TOKENS.replace("gru", "skip_thoughts"), "model.name"),

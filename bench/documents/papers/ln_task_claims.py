@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.documents.papers import ln_handwriting_claims
 from bench.documents.papers.marks import Claim, Comparison, Expected
 from bench.documents.papers.seed_values import Values, differences, epoch_values
 from bench.support.reporting import read_result
@@ -151,5 +152,5 @@ def task_claims() -> tuple[Claim, ...]:
             DRAW_PAGE,
             draw_losses(20, -1),
         ),
-        Claim("§6.5", "Handwriting generation converges faster with LN", "the data is not available"),
+        *ln_handwriting_claims.claims(),
     )

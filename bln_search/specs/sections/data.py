@@ -34,7 +34,8 @@ class DataSpec(SpecSection):
     Attributes:
         name: `digits`, `mnist`, `mnist_pairs`, `cifar10`, `cifar100`, `imdb`, `imdb_cloze`, `imagenet`; with
             other labels than classes `diabetes`, `mnist_pair_digits`, `imdb_case`, `imdb_next_word`,
-            `imdb_sentences`, `mnist_binarized`, `mnist_pair_captions`; or the name of a custom data set (plugin).
+            `imdb_sentences`, `mnist_binarized`, `mnist_pair_captions`, `mnist_pen_tracks`; or the
+            name of a custom data set (plugin).
         fraction: The fraction of training and validation examples that is used.
         validation: Examples held out of the training set: a count, or a fraction below 1.
         stratified: Keep the proportions of the classes, of labels that are classes.

@@ -38,6 +38,8 @@ class ModelSpec(SpecSection):
             examples of the mini-batch; by default `false`.
         glimpses: Steps of draw; by default 64.
         latent: Latent variables of each step of draw; by default 100.
+        windows: Gaussians of the window over the text in handwriting; by default 10.
+        mixtures: Gaussians of the density of a point in handwriting; by default 20.
         attention: Whether draw reads and writes patches instead of whole images; by default true.
         dense_norms: Normalization of the two hidden dense layers of a vgg16, which the MBN paper's network lacks; by
             default true.
@@ -61,6 +63,8 @@ class ModelSpec(SpecSection):
             "glimpses",
             "latent",
             "attention",
+            "windows",
+            "mixtures",
         }
     )
     takes_booleans = frozenset({"attention", "dense_norms", "mask_padding"})
@@ -83,6 +87,8 @@ class ModelSpec(SpecSection):
     glimpses: Annotated[int, Field(ge=1, le=1_024)] | None = None
     latent: Annotated[int, Field(ge=1, le=65_536)] | None = None
     attention: bool | None = None
+    windows: Annotated[int, Field(ge=1, le=1_024)] | None = None
+    mixtures: Annotated[int, Field(ge=1, le=1_024)] | None = None
 
     @field_validator("output_norm")
     @classmethod

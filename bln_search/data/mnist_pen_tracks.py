@@ -1,0 +1,121 @@
+"""Tracks of a pen that writes rows of MNIST digits: a stand-in for handwriting recorded with a pen.
+
+Digits are thinned, their lines are followed by a pen, and five digits make a row. The order of strokes is a rule, not
+that of the writer. Training rows consist of training digits of MNIST, test rows of its test digits, each digit once.
+
+Rows are cut at one length, as in the source's experiment, so that statistics of a time step are those of almost all
+examples of a mini-batch. Source: Ba, Kiros & Hinton 2016, Layer Normalization, section 6.5.
+
+Offsets have a density only if they are no multiples of a pixel. So each point is moved by normal noise with a
+deviation of `NOISE` pixels, drawn once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.core.tasks import TaskName
+from bln_search.data import mnist
+from bln_search.data.dataset import DataSet
+from bln_search.data.files import SourceFile
+from bln_search.data.pen_strokes import Stroke, resample, smooth, trace_strokes
+from bln_search.data.thinning import thin
+
+DIGITS_PER_ROW = 5
+CHARACTERS = 10
+"""Number of different characters of a text."""
+
+MOST_POINTS = 80
+"""Points of a row; those after them are left out. A row has 95 on average before; one in ten has fewer than 80."""
+
+SPACING = 2.0
+"""Distance of neighbouring points of a stroke and unit of offsets, in pixels."""
+
+NOISE = 0.2
+"""Standard deviation of the place of a point in both directions, in pixels."""
+
+_GAP = 4.0  # pixels between digits
+_DARKEST_BACKGROUND = 127
+_MIDDLE = 13.5  # of an image, in pixels
+
+FIELDS = np.dtype(
+    [("points", "f4", (MOST_POINTS, 3)), ("present", "?", (MOST_POINTS,)), ("text", "u2", (DIGITS_PER_ROW,))]
+)
+
+REMARKS = ("pen tracks made from thinned MNIST digits, not recorded: figures compare with no publication",)
+
+
+def decode_mnist_pen_tracks(read: Callable[[SourceFile], bytes]) -> DataSet:
+    """Return the data set, of inputs without labels (n, 0).
+
+    Fields of an example: `points` (MOST_POINTS, 3), offsets to the right and upwards from the point before in units of
+    `SPACING`, and 1 at the last point of a stroke; `present` (MOST_POINTS,), whether there is a point; `text`
+    (DIGITS_PER_ROW,), the digits.
+    """
+    digits = mnist.decode_mnist(read)
+    train, test = (
+        make_rows(images[:, 0], labels, seed)
+        for seed, (images, labels) in enumerate(
+            [(digits.train_inputs, digits.train_classes), (digits.test_inputs, digits.test_classes)]
+        )
+    )
+    return DataSet(
+        "mnist_pen_tracks",
+        (),
+        train,
+        np.zeros((len(train), 0), np.int64),
+        test,
+        np.zeros((len(test), 0), np.int64),
+        scale=1.0,
+        remarks=REMARKS,
+        task=TaskName.DENSITY,
+    )
+
+
+def make_rows(images: NDArray[Any], labels: NDArray[np.int64], seed: int) -> NDArray[np.void]:
+    """Return the tracks of rows of digits, a structured array (n // DIGITS_PER_ROW,).
+
+    Args:
+        images: of digits, (n, h, w), bytes.
+        labels: digits, (n,).
+        seed: of the order of the digits and of the noise.
+    """
+    random = np.random.default_rng(seed)
+    order = random.permutation(len(images) // DIGITS_PER_ROW * DIGITS_PER_ROW).reshape(-1, DIGITS_PER_ROW)
+    tracks = [make_track(skeleton) for skeleton in thin(images > _DARKEST_BACKGROUND)]
+    rows = np.zeros(len(order), FIELDS)
+    rows["text"] = labels[order]
+    for row, chosen in zip(rows, order, strict=True):
+        points = join_tracks([tracks[index] for index in chosen], random)[:MOST_POINTS]
+        row["points"][: len(points)] = points
+        row["present"][: len(points)] = True
+    return rows
+
+
+def make_track(skeleton: NDArray[np.bool_]) -> list[Stroke]:
+    """Return the smoothed and resampled strokes of a skeleton (h, w), in pixels, with its left end at 0."""
+    strokes = [resample(smooth(stroke), SPACING) for stroke in trace_strokes(skeleton)]
+    left = min((stroke[:, 0].min() for stroke in strokes), default=0.0)
+    return [stroke - np.array([left, 0.0]) for stroke in strokes]
+
+
+def join_tracks(tracks: Sequence[Sequence[Stroke]], random: np.random.Generator) -> NDArray[np.float64]:
+    """Return offsets and ends of strokes (points, 3) of digits one after the other.
+
+    The first offset is from the left end of the row, in the middle between top and bottom.
+    """
+    strokes, left = [], 0.0
+    for track in tracks:
+        strokes += [stroke + np.array([left, 0.0]) for stroke in track]
+        left = max((stroke[:, 0].max() for stroke in strokes), default=0.0) + _GAP
+    if not strokes:
+        return np.zeros((0, 3))
+    places = np.concatenate([[(0.0, _MIDDLE)], *strokes])
+    places[1:] += random.normal(0, NOISE, (len(places) - 1, 2))
+    ends = np.zeros(len(places) - 1)
+    ends[np.cumsum([len(stroke) for stroke in strokes]) - 1] = 1
+    return np.column_stack([np.diff(places, axis=0) / (SPACING, -SPACING), ends])
