@@ -22,22 +22,14 @@ from bln_search.execution.reevaluation import (
 from bln_search.execution.trial import run_trial_task
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import list_planned_trial_specs, parse_study
-from tests.support.task_studies import STUDIES, prepare_data_of_task
-
-PEN_TRACKS = """
-data: {name: mnist_pen_tracks, validation: 0.2, fraction: 0.2, standardization: none}
-model: {name: handwriting, widths: [6, 5], windows: 2, mixtures: 3}
-arms: [{method: bln}]
-"""
-CASES = {**{str(task): (task, text) for task, text in STUDIES.items()}, "pen tracks": (TaskName.DENSITY, PEN_TRACKS)}
+from tests.support.task_studies import STUDIES, prepare_data_of_study
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=STUDIES, ids=str)
 def trained(request, tmp_path, monkeypatch):
     """A trial of a task with its environment and messages."""
-    task, text = CASES[request.param]
-    prepare_data_of_task(task, tmp_path, monkeypatch)
-    study = parse_study(f"name: tasks\nseeds: [3]\ntraining: {{epochs: 2, batch_size: 8}}\n{text}")
+    study = parse_study(f"name: tasks\nseeds: [3]\ntraining: {{epochs: 2, batch_size: 8}}\n{STUDIES[request.param]}")
+    prepare_data_of_study(study, tmp_path, monkeypatch)
     (trial,) = list_planned_trial_specs(study)
     environment = ExecutionEnvironment(tmp_path, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     sent = []

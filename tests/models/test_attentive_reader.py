@@ -14,7 +14,7 @@ from bln_search.data.imdb_cloze import DOCUMENT_LENGTH, QUESTION_LENGTH
 from bln_search.data.texts import PADDING
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from tests.models.recurrent.oracle import lstm
+from tests.models.recurrent.oracle import layer_norm_of, lstm
 
 LENGTH, VOCABULARY, CLASSES = QUESTION_LENGTH + DOCUMENT_LENGTH, 30, 4
 
@@ -37,25 +37,11 @@ def make_questions(n=2, padding=70):
     return token_ids
 
 
-def layer_norm(layer):
-    """Return LN of the norms of a layer, in NumPy."""
-
-    def normalize(name, step, values):
-        norm = getattr(layer, name).of_step[step]
-        mean = values.mean(1, keepdims=True)
-        variance = ((values - mean) ** 2).mean(1, keepdims=True)
-        gain, offset = norm.weight.detach().numpy(), norm.bias
-        offset = 0 if offset is None else offset.detach().numpy()
-        return gain * (values - mean) / np.sqrt(variance + norm.eps) + offset
-
-    return normalize
-
-
 def states(layer, embedded):
     bias = layer.bias.detach().numpy()
     weights = {"weight_input": layer.weight_input, "weight_hidden": layer.weight_hidden}
     weights = {name: weight.detach().numpy() for name, weight in weights.items()}
-    return lstm({**weights, "bias": bias}, embedded, layer_norm(layer))
+    return lstm({**weights, "bias": bias}, embedded, layer_norm_of(layer))
 
 
 def expected_logits(network, token_ids):

@@ -14,7 +14,7 @@ from bln_search.data.input_shape import InputField
 from bln_search.data.inputs import make_structured_inputs
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from tests.models.recurrent.oracle import gru
+from tests.models.recurrent.oracle import gru, layer_norm_of
 
 VOCABULARY = 9
 SHAPE = {"image": InputField((1, 6, 9), torch.float32), "caption": InputField((5,), torch.int64)}
@@ -40,17 +40,6 @@ def make_inputs(examples=3):
     return make_structured_inputs({"image": images, "caption": captions}, examples)
 
 
-def layer_norm(layer):
-    def normalize(name, step, values):
-        norm = getattr(layer, name).of_step[step]
-        mean = values.mean(1, keepdims=True)
-        variance = ((values - mean) ** 2).mean(1, keepdims=True)
-        gain, offset = (0 if value is None else value.detach().numpy() for value in (norm.weight, norm.bias))
-        return gain * (values - mean) / np.sqrt(variance + norm.eps) + offset
-
-    return normalize
-
-
 def normalized(values):
     return np.abs(values) / np.linalg.norm(values, axis=1, keepdims=True)
 
@@ -70,7 +59,7 @@ def test_embeddings_equal_convolutions_and_recurrence():
     weights["bias"] = np.zeros(len(weights["weight_input"])) if layer.bias is None else layer.bias.detach().numpy()
     for example, token_ids in enumerate(inputs["caption"]):
         words = network.embedding.weight[token_ids[token_ids > 0]].detach().numpy()[None]
-        states = gru(weights, words, layer_norm(layer))
+        states = gru(weights, words, layer_norm_of(layer))
         np.testing.assert_allclose(embeddings[example, 1], normalized(states[:, -1])[0], rtol=1e-9)
 
 

@@ -12,7 +12,7 @@ from bln_search.core.errors import ModelError
 from bln_search.data.imdb_sentences import SENTENCE_LENGTH
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from tests.models.recurrent.oracle import gru
+from tests.models.recurrent.oracle import gru, layer_norm_of
 
 VOCABULARY, CLASSES = 9, 9
 
@@ -30,23 +30,10 @@ def make_network(method="ln", **options):
     return network
 
 
-def layer_norm(layer):
-    """Return LN of the norms of a layer, in NumPy."""
-
-    def normalize(name, step, values):
-        norm = getattr(layer, name).of_step[step]
-        mean = values.mean(1, keepdims=True)
-        variance = ((values - mean) ** 2).mean(1, keepdims=True)
-        gain, offset = (0 if value is None else value.detach().numpy() for value in (norm.weight, norm.bias))
-        return gain * (values - mean) / np.sqrt(variance + norm.eps) + offset
-
-    return normalize
-
-
 def states(layer, inputs):
     weights = {name: getattr(layer, name).detach().numpy() for name in ("weight_input", "weight_hidden")}
     bias = np.zeros(len(weights["weight_input"])) if layer.bias is None else layer.bias.detach().numpy()
-    return gru({**weights, "bias": bias}, inputs, layer_norm(layer))
+    return gru({**weights, "bias": bias}, inputs, layer_norm_of(layer))
 
 
 def test_logits_equal_the_recurrences_of_encoder_and_decoders():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bln_search.core.tasks import TaskName
+from bln_search.specs.study import StudySpec
 from tests.data.reviews import make_reviews, write_lines
 from tests.support.mnist_files import use_small_mnist
 
@@ -36,6 +37,11 @@ data: {name: mnist_binarized, validation: 400, fraction: 0.06, standardization: 
 model: {name: draw, widths: [6, 5], glimpses: 3, latent: 4, normalize: cells}
 arms: [{method: bln}]
 """,
+    "density of pen tracks": """
+data: {name: mnist_pen_tracks, validation: 0.2, fraction: 0.2, standardization: none}
+model: {name: handwriting, widths: [6, 5], windows: 2, mixtures: 3}
+arms: [{method: bln}]
+""",
     TaskName.RETRIEVAL: """
 task: {name: retrieval, similarity: order, margin: 0.05}
 data: {name: mnist_pair_captions, validation: 2000, fraction: 0.01}
@@ -45,8 +51,8 @@ arms: [{method: bln}]
 }
 
 
-def prepare_data_of_task(task: TaskName, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Write made-up reviews into a folder of data sets, or let digits of scikit-learn stand for MNIST."""
-    if task.predicts_tokens:
+def prepare_data_of_study(study: StudySpec, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Write made-up reviews into a folder of data sets, and let digits of scikit-learn stand for MNIST."""
+    if study.data.name.startswith("imdb"):
         write_lines(folder / "imdb", make_reviews())
     use_small_mnist(patch)

@@ -31,6 +31,19 @@ def no_norm(name, time_step, values):
     return values
 
 
+def layer_norm_of(layer):
+    """Return LN of the norms inside a recurrent layer."""
+
+    def normalize(name, time_step, values):
+        norm = getattr(layer, name).of_step[time_step]
+        mean = values.mean(1, keepdims=True)
+        variance = ((values - mean) ** 2).mean(1, keepdims=True)
+        gain, offset = (0 if value is None else value.detach().numpy() for value in (norm.weight, norm.bias))
+        return gain * (values - mean) / np.sqrt(variance + norm.eps) + offset
+
+    return normalize
+
+
 def of_present(norm, present):
     """Return a norm of the present examples alone; the others are NaN, so that a use of them is seen."""
     if present is None:
