@@ -198,7 +198,7 @@ def find_corruption_problem(name: str) -> str | None:
 def find_model_data_mismatch(model: str, data: str) -> str | None:
     """Why this model cannot take this data set; None if it can, or if one of them is not built in."""
     if data in TEXT_DATA_SETS and model in MODELS and model not in TEXT_MODELS:
-        choice = ", ".join(sorted(TEXT_MODELS))
+        choice = ", ".join(sorted(TEXT_MODELS - MODELS_OF_SEVERAL_INPUTS))
         return f"the model {model} takes measurements, {data} consists of token ids: choose one of {choice}"
     if model in MODELS and data in DATA_SETS:
         expected = _DATA_OF_MODELS.get(model)

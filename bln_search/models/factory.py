@@ -91,7 +91,7 @@ def build_model(
     arguments = dict(options or {})
     if vocabulary is not None:
         if not _accepts_vocabulary(name):
-            text_models = ", ".join(sorted(TEXT_MODELS))
+            text_models = ", ".join(sorted(TEXT_MODELS - MODELS_OF_SEVERAL_INPUTS))
             raise ModelError(f"the model {name} takes measurements, but this data holds texts: choose {text_models}")
         arguments["vocabulary"] = vocabulary
     network = _make_network(name, input_shape, classes, norm, arguments)

@@ -141,7 +141,7 @@ def test_pooling_equals_torchs(shape):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("resnet", (3, 32, 32), 10, BLN), "gru, lenet, lstm, mlp, nin, resnet18, resnet20, resnet34, resnet50"),
+        (("resnet", (3, 32, 32), 10, BLN), "choose one of allconv, attentive_reader, draw, gru"),
         (("resnet20", (64,), 10, BLN), "4×4 pixels"),
         (("vgg16", (3, 28, 28), 10, BLN), "32×32 pixels"),
         (("nin", (1, 4, 4), 10, BLN), "8×8 pixels"),
