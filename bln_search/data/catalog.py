@@ -120,6 +120,29 @@ _IMDB_DOWNLOADS = (f"https://ai.stanford.edu/~amaas/data/sentiment/{imdb.ARCHIVE
 _BUNDLED = {"diabetes": diabetes.load_diabetes_data_set, "digits": digits.load_digits_data_set}
 """Data sets that a dependency brings along."""
 
+
+def _make_entry_of_mnist(
+    name: str,
+    about: str,
+    decode: Callable[[Callable[[SourceFile], bytes]], DataSet],
+    classes: tuple[str, ...] = (),
+    remarks: tuple[str, ...] = (),
+    task: TaskName = TaskName.CLASSIFICATION,
+) -> CatalogEntry:
+    """Return the entry of a data set that is decoded from the files of MNIST."""
+    return CatalogEntry(
+        name,
+        about,
+        classes,
+        mnist.FILES,
+        decode=decode,
+        downloads=_MNIST_DOWNLOADS,
+        remarks=remarks,
+        folder="mnist",
+        task=task,
+    )
+
+
 CATALOG: Mapping[str, CatalogEntry] = {
     "diabetes": CatalogEntry(
         "diabetes",
@@ -128,66 +151,43 @@ CATALOG: Mapping[str, CatalogEntry] = {
         task=TaskName.REGRESSION,
     ),
     "digits": CatalogEntry("digits", "1,797 handwritten digits, 8×8, shipped with scikit-learn", digits.CLASSES),
-    "mnist": CatalogEntry(
-        "mnist",
-        "60,000 + 10,000 handwritten digits, 28×28 (LeCun et al. 1998)",
-        mnist.CLASSES,
-        mnist.FILES,
-        decode=mnist.decode_mnist,
-        downloads=_MNIST_DOWNLOADS,
+    "mnist": _make_entry_of_mnist(
+        "mnist", "60,000 + 10,000 handwritten digits, 28×28 (LeCun et al. 1998)", mnist.decode_mnist, mnist.CLASSES
     ),
-    "mnist_binarized": CatalogEntry(
+    "mnist_binarized": _make_entry_of_mnist(
         "mnist_binarized",
         "the images of mnist with pixels 0 and 1, drawn once",
-        (),
-        mnist.FILES,
-        decode=mnist_binarized.decode_binarized_mnist,
-        downloads=_MNIST_DOWNLOADS,
+        mnist_binarized.decode_binarized_mnist,
         remarks=mnist_binarized.REMARKS,
-        folder="mnist",
         task=TaskName.DENSITY,
     ),
-    "mnist_pairs": CatalogEntry(
+    "mnist_pairs": _make_entry_of_mnist(
         "mnist_pairs",
         "50,000 + 10,000 pairs of MNIST digits of a hundred classes, 28×56, made from the files of mnist",
+        mnist_pairs.decode_mnist_pairs,
         mnist_pairs.CLASSES,
-        mnist.FILES,
-        decode=mnist_pairs.decode_mnist_pairs,
-        downloads=_MNIST_DOWNLOADS,
-        remarks=mnist_pairs.REMARKS,
-        folder="mnist",
+        mnist_pairs.REMARKS,
     ),
-    "mnist_pair_digits": CatalogEntry(
+    "mnist_pair_digits": _make_entry_of_mnist(
         "mnist_pair_digits",
         "the images of mnist_pairs, with the digits that they show as labels",
+        mnist_pair_digits.decode_mnist_pair_digits,
         mnist_pair_digits.LABELS,
-        mnist.FILES,
-        decode=mnist_pair_digits.decode_mnist_pair_digits,
-        downloads=_MNIST_DOWNLOADS,
-        remarks=mnist_pair_digits.REMARKS,
-        folder="mnist",
-        task=TaskName.MULTI_LABEL,
+        mnist_pair_digits.REMARKS,
+        TaskName.MULTI_LABEL,
     ),
-    "mnist_pair_captions": CatalogEntry(
+    "mnist_pair_captions": _make_entry_of_mnist(
         "mnist_pair_captions",
         "50,000 + 1,000 images of mnist_pairs with captions made from templates",
-        (),
-        mnist.FILES,
-        decode=mnist_pair_captions.decode_mnist_pair_captions,
-        downloads=_MNIST_DOWNLOADS,
+        mnist_pair_captions.decode_mnist_pair_captions,
         remarks=mnist_pair_captions.REMARKS,
-        folder="mnist",
         task=TaskName.RETRIEVAL,
     ),
-    "mnist_pen_tracks": CatalogEntry(
+    "mnist_pen_tracks": _make_entry_of_mnist(
         "mnist_pen_tracks",
         "12,000 + 2,000 tracks of a pen along five thinned digits of mnist, with the digits as their text",
-        (),
-        mnist.FILES,
-        decode=mnist_pen_tracks.decode_mnist_pen_tracks,
-        downloads=_MNIST_DOWNLOADS,
+        mnist_pen_tracks.decode_mnist_pen_tracks,
         remarks=mnist_pen_tracks.REMARKS,
-        folder="mnist",
         task=TaskName.DENSITY,
     ),
     "cifar10": CatalogEntry(

@@ -43,8 +43,8 @@ class PreparedData:
     """Inputs and targets of each split, on one device.
 
     Inputs are standardized float32, int64 token ids, images that are decoded when they are read, or several tensors
-    with names. Targets are the
-    labels of the data set; those of a regression are standardized to mean 0 and deviation 1 of the training targets.
+    with names. Targets are the labels of the data set; those of a regression are standardized to mean 0 and deviation 1
+    of the training targets.
 
     Attributes:
         splits: inputs (n, *input_shape) and targets (n, ...) of each split.

@@ -21,23 +21,23 @@ _LARGEST_CHUNK = 2**23
 """Numbers of the largest tensor in a comparison of embeddings."""
 
 
-def cosine_similarities(first: Tensor, second: Tensor) -> Tensor:
-    """Return the cosine of the angle between each pair of embeddings, (a, d) and (b, d) to (a, b)."""
-    return F.normalize(first, dim=1) @ F.normalize(second, dim=1).T
+def cosine_similarity(first: Tensor, second: Tensor) -> Tensor:
+    """Return the cosine of the angle between embeddings (..., d), (...)."""
+    return F.cosine_similarity(first, second, -1)
 
 
-def order_similarities(first: Tensor, second: Tensor) -> Tensor:
-    """Return −‖max(0, second − first)‖² of each pair of embeddings, (a, d) and (b, d) to (a, b).
+def order_similarity(first: Tensor, second: Tensor) -> Tensor:
+    """Return −‖max(0, second − first)‖² of embeddings (..., d), (...).
 
     It is 0 where no coordinate of the second embedding, of the more general part, exceeds that of the first.
     Source: Vendrov, Kiros, Fidler & Urtasun 2016, Order-Embeddings of Images and Language, Eq. 2.
     """
-    return -(second.unsqueeze(0) - first.unsqueeze(1)).clamp_min(0).square().sum(2)
+    return -(second - first).clamp_min(0).square().sum(-1)
 
 
 _SIMILARITIES: Mapping[Similarity, Callable[[Tensor, Tensor], Tensor]] = {
-    Similarity.COSINE: cosine_similarities,
-    Similarity.ORDER: order_similarities,
+    Similarity.COSINE: cosine_similarity,
+    Similarity.ORDER: order_similarity,
 }
 
 
@@ -78,7 +78,7 @@ class RetrievalScore(ContrastiveScore):
     def __call__(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the distance of the two embeddings of each example, −s(a_i, b_i), and False."""
         first, second = split_embeddings(outputs, targets)
-        distances = -self._own_similarities(first, second)
+        distances = -_SIMILARITIES[self.similarity](first, second)
         return distances, torch.zeros_like(distances, dtype=torch.bool)
 
     def compare_examples(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,8 +98,8 @@ class RetrievalScore(ContrastiveScore):
     def iter_comparisons(self, outputs: Tensor, targets: Tensor) -> tuple[Iterator[Comparison], Iterator[Comparison]]:
         """Return comparisons of the first embeddings with all second ones, and the other way round, by chunks."""
         first, second = split_embeddings(outputs, targets)
-        of_pair = _SIMILARITIES[self.similarity]
-        own = self._own_similarities(first, second).unsqueeze(1)
+        similarity = _SIMILARITIES[self.similarity]
+        own = similarity(first, second).unsqueeze(1)
         size = max(1, _LARGEST_CHUNK // (len(first) * first.shape[1]))
 
         def compare(similarities: Callable[[slice], Tensor]) -> Iterator[Comparison]:
@@ -109,15 +109,9 @@ class RetrievalScore(ContrastiveScore):
                 yield Comparison(similarities(rows), own[rows], is_other)
 
         return (
-            compare(lambda rows: of_pair(first[rows], second)),
-            compare(lambda rows: of_pair(first, second[rows]).T),
+            compare(lambda rows: similarity(first[rows].unsqueeze(1), second)),
+            compare(lambda rows: similarity(first, second[rows].unsqueeze(1))),
         )
-
-    def _own_similarities(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the similarity of the two embeddings of each example, (n,)."""
-        if self.similarity is Similarity.COSINE:
-            return F.cosine_similarity(first, second, 1)
-        return -(second - first).clamp_min(0).square().sum(1)
 
     def _sum_hinges(self, comparison: Comparison) -> Tensor:
         hinges = (self.margin - comparison.own + comparison.similarities).clamp_min(0)

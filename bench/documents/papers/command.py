@@ -104,11 +104,16 @@ def _evidence_row(number: int, comparison: Comparison, adjusted: Mapping[Compari
     if mark is Mark.MISSING:
         return f"| {number} | {comparison.setting} | – | – | {_prediction(comparison)} | – | {mark} | – |"
     p = f"{adjusted[comparison]:.2g}" if comparison in adjusted else "–"
+    interval = interval_text(comparison.differences, _decimals(comparison), signed=True)
     return (
-        f"| {number} | {comparison.setting} | {len(comparison.differences)} | "
-        f"{interval_text(comparison.differences, 4, signed=True)} | {_prediction(comparison)} | {p} | {mark} | "
-        f"`{comparison.study}.json` |"
+        f"| {number} | {comparison.setting} | {len(comparison.differences)} | {interval} | {_prediction(comparison)} | "
+        f"{p} | {mark} | `{comparison.study}.json` |"
     )
+
+
+def _decimals(comparison: Comparison) -> int:
+    """Return the number of decimals of the differences, more for small ones."""
+    return 4 if max(map(abs, comparison.differences)) >= 0.001 else 6
 
 
 def _prediction(comparison: Comparison) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.documents.papers.marks import Claim, Comparison, Expected
-from bench.documents.papers.seed_values import differences, epoch_values
+from bench.documents.papers.epoch_comparison import LAST, ln_less_none
+from bench.documents.papers.marks import Claim, Expected
 
 PAGE = "[handwriting](ln_handwriting.md)"
 STUDY = "handwriting_small"
@@ -12,20 +12,6 @@ HALF = 6
 
 COMPARABLE = 4.0
 """Nats of a track between comparable losses: 0.05 for each of its 80 points."""
-
-_LAST = -1
-_NAMES = {_LAST: "the last epoch", HALF: f"epoch {HALF}"}
-
-
-def training_losses(
-    epoch: int, epoch_of_none: int, expected: Expected = Expected.NEGATIVE, margin: float | None = None
-) -> tuple[Comparison, ...]:
-    """Return the training loss with LN less that without, after these epochs (-1 is the last one)."""
-    values = (
-        epoch_values(STUDY, arm, "training_loss", number) for arm, number in (("ln", epoch), ("none", epoch_of_none))
-    )
-    setting = f"training loss, ln after {_NAMES[epoch]} less none after {_NAMES[epoch_of_none]}"
-    return (Comparison(f"{STUDY}_curves", setting, differences(*values), expected, margin),)
 
 
 def claims() -> tuple[Claim, ...]:
@@ -36,18 +22,18 @@ def claims() -> tuple[Claim, ...]:
             "§6.5",
             "On pen tracks of digits it converges faster (a lower training loss after half of the epochs)",
             PAGE,
-            training_losses(HALF, HALF),
+            ln_less_none(STUDY, HALF, HALF, loss="training"),
         ),
         Claim(
             "§6.5",
             "It is much faster (after half of the epochs the training loss without LN after all)",
             PAGE,
-            training_losses(HALF, _LAST),
+            ln_less_none(STUDY, HALF, LAST, loss="training"),
         ),
         Claim(
             "§6.5",
             "Both converge to comparable likelihoods (4 nats of a track apart after training)",
             PAGE,
-            training_losses(_LAST, _LAST, Expected.SMALL, COMPARABLE),
+            ln_less_none(STUDY, LAST, LAST, loss="training", expected=Expected.SMALL, margin=COMPARABLE),
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.documents.papers import ln_handwriting_claims
+from bench.documents.papers.epoch_comparison import LAST, ln_less_none
 from bench.documents.papers.marks import Claim, Comparison, Expected
 from bench.documents.papers.seed_values import Values, differences, epoch_values
 from bench.support.reporting import read_result
@@ -15,27 +16,6 @@ READER_PAGE = "[attentive reader](ln_attentive_reader.md)"
 READER_STUDY = "imdb_cloze_small"
 DRAW_PAGE = "[DRAW](ln_draw.md)"
 DRAW_STUDY = "draw_mnist_small"
-
-
-def draw_losses(epoch: int, epoch_of_none: int) -> tuple[Comparison, ...]:
-    """Return the validation loss of DRAW with LN less that without, after these epochs (-1 is the last one)."""
-    values = (
-        epoch_values(DRAW_STUDY, arm, "validation_loss", number)
-        for arm, number in (("ln", epoch), ("none", epoch_of_none))
-    )
-    names = {-1: "the last epoch", 20: "epoch 20"}
-    setting = f"validation loss, ln after {names[epoch]} less none after {names[epoch_of_none]}"
-    return (Comparison(f"{DRAW_STUDY}_curves", setting, differences(*values)),)
-
-
-def skip_losses(epoch: int, epoch_of_none: int) -> tuple[Comparison, ...]:
-    """Return the validation loss of skip-thoughts with LN less that without, after these epochs (-1 is the last)."""
-    values = (
-        epoch_values(SKIP_STUDY, arm, "validation_loss", number)
-        for arm, number in (("ln", epoch), ("none", epoch_of_none))
-    )
-    name = "the last epoch" if epoch == -1 else f"epoch {epoch}"
-    return (Comparison(f"{SKIP_STUDY}_curves", f"validation loss, ln less none: {name}", differences(*values)),)
 
 
 def vector_accuracies() -> tuple[Comparison, ...]:
@@ -71,13 +51,6 @@ def _lowest_loss(study: str, label: str, epochs: int | None = None) -> Values | 
     return dict(enumerate(map(min, zip(*by_epoch, strict=True))))
 
 
-def order_losses(epoch: int) -> tuple[Comparison, ...]:
-    """Return the validation loss of order embeddings with LN less that without, after an epoch (-1 is the last one)."""
-    values = (epoch_values(ORDER_STUDY, arm, "validation_loss", epoch) for arm in ("ln", "none"))
-    name = "the last epoch" if epoch == -1 else f"epoch {epoch}"
-    return (Comparison(f"{ORDER_STUDY}_curves", f"validation loss, ln less none: {name}", differences(*values)),)
-
-
 def order_speed(epochs: int) -> tuple[Comparison, ...]:
     """Return the lowest validation loss with LN in its first epochs less that without LN in all."""
     values = _lowest_loss(ORDER_STUDY, "ln", epochs), _lowest_loss(ORDER_STUDY, "none")
@@ -93,9 +66,14 @@ def task_claims() -> tuple[Claim, ...]:
             "§6.1",
             "On captions of MNIST pairs order embeddings with LN have a lower loss after training than without",
             ORDER_PAGE,
-            order_losses(-1),
+            ln_less_none(ORDER_STUDY, LAST, LAST),
         ),
-        Claim("§6.1", "They converge faster (a lower loss after half of the epochs)", ORDER_PAGE, order_losses(15)),
+        Claim(
+            "§6.1",
+            "They converge faster (a lower loss after half of the epochs)",
+            ORDER_PAGE,
+            ln_less_none(ORDER_STUDY, 15, 15),
+        ),
         Claim(
             "§6.1",
             "They need 60 % of the time (within 18 of 30 epochs a loss below the lowest without LN)",
@@ -130,9 +108,14 @@ def task_claims() -> tuple[Claim, ...]:
             "§6.3",
             "On sentences of film reviews skip-thoughts with LN has a lower loss after training than without",
             SKIP_PAGE,
-            skip_losses(-1, -1),
+            ln_less_none(SKIP_STUDY, LAST, LAST),
         ),
-        Claim("§6.3", "It converges faster (a lower loss after half of the epochs)", SKIP_PAGE, skip_losses(5, 5)),
+        Claim(
+            "§6.3",
+            "It converges faster (a lower loss after half of the epochs)",
+            SKIP_PAGE,
+            ln_less_none(SKIP_STUDY, 5, 5),
+        ),
         Claim(
             "§6.3",
             "Its vectors give a higher accuracy in another task (polarity of reviews)",
@@ -143,14 +126,19 @@ def task_claims() -> tuple[Claim, ...]:
             "§6.4",
             "DRAW with LN has a lower bound after training than without (82.09 against 82.36 nats)",
             DRAW_PAGE,
-            draw_losses(-1, -1),
+            ln_less_none(DRAW_STUDY, LAST, LAST),
         ),
-        Claim("§6.4", "It converges faster (a lower bound after half of the epochs)", DRAW_PAGE, draw_losses(20, 20)),
+        Claim(
+            "§6.4",
+            "It converges faster (a lower bound after half of the epochs)",
+            DRAW_PAGE,
+            ln_less_none(DRAW_STUDY, 20, 20),
+        ),
         Claim(
             "§6.4",
             "It converges almost twice as fast (after half of the epochs the bound of DRAW without LN after all)",
             DRAW_PAGE,
-            draw_losses(20, -1),
+            ln_less_none(DRAW_STUDY, 20, LAST),
         ),
         *ln_handwriting_claims.claims(),
     )

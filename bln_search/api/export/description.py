@@ -33,8 +33,10 @@ class _FrozenSchema(BaseModel):
 
 
 class ModelDescription(_FrozenSchema):
-    """The model: name, options, shape of one example, number and names of its outputs, for classes one each; 0 for a
-    density, whose one output has no name."""
+    """The model: name, options, shape of one example, number and names of its outputs, for classes one each.
+
+    The number is 0 for a density, whose one output has no name.
+    """
 
     name: str
     options: dict[str, Any]

@@ -82,8 +82,7 @@ def build_network_and_description(
     Raises:
         DataError: The checkpoint is missing or damaged.
         CheckpointStoreError: The checkpoint cannot be fetched.
-        ExportError: The row is undefined, the data consist of token ids, or an example has several
-            inputs.
+        ExportError: The row is undefined, the data consist of token ids, or an example has several inputs.
     """
     if data.vocabulary is not None:
         raise ExportError(
