@@ -55,7 +55,10 @@ class Settings(BaseSettings):
     database_password_file: Path | None = Field(
         default=None, description="file that holds the password of the database's user, for a URL without one"
     )
-    device: str = Field(default="auto", description="cpu, cuda, cuda:1 or auto")
+    device: str = Field(
+        default="auto", description="cpu, cuda (all GPUs), GPUs by index or UUID (cuda:1, cuda:0,2), or auto"
+    )
+    trials_per_gpu: int = Field(default=1, ge=1, le=64, description="number of parallel trials on each GPU")
     threads: int = Field(
         default=1, ge=1, description="threads of one trial on CPU; figures depend on it in the last digits"
     )

@@ -30,7 +30,8 @@ def make_execution_environment(
     Raises:
         ModelError: The device does not exist.
     """
-    from bln_search.execution.environment import ExecutionEnvironment, choose_device
+    from bln_search.execution.devices import choose_device
+    from bln_search.execution.environment import ExecutionEnvironment
 
     return ExecutionEnvironment(
         data=data or settings.data_folder,
@@ -53,6 +54,7 @@ def make_executor(
     workers: int | None,
     ray_address: str | None,
     gpus_per_trial: float | None,
+    trials_per_gpu: int,
 ) -> AbstractContextManager[Executor]:
     """Return the executor; a Ray cluster that does not exist or is too small raises an error on entering.
 
@@ -61,12 +63,15 @@ def make_executor(
         environment: Folders and device of the trials.
         workers: Number of trials at the same time; by default one for each core or GPU.
         ray_address: Cluster to join, `host:port`; by default a new one is started.
-        gpus_per_trial: GPUs, or the fraction of one, for each trial on Ray.
+        gpus_per_trial: GPUs, or the fraction of one, for each trial on Ray; by default from `trials_per_gpu`.
+        trials_per_gpu: Number of trials at the same time on each GPU.
     """
     if executor is ExecutorName.RAY:
         from bln_search.execution.executors.ray.executor import RayExecutor
 
+        if gpus_per_trial is None and environment.device == "cuda":
+            gpus_per_trial = 1 / trials_per_gpu
         return RayExecutor(environment, workers, address=ray_address, gpus_per_trial=gpus_per_trial)
     from bln_search.execution.executors.local import LocalExecutor
 
-    return nullcontext(LocalExecutor(environment, workers))
+    return nullcontext(LocalExecutor(environment, workers, trials_per_gpu=trials_per_gpu))

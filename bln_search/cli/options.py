@@ -99,11 +99,25 @@ DataOption = Annotated[
 ]
 DeviceOption = Annotated[
     str | None,
-    typer.Option("--device", metavar="DEVICE", help=add_variable_to_help("cpu, cuda, cuda:1 or auto.", "device")),
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help=add_variable_to_help("cpu, cuda (all GPUs), GPUs by index or UUID (cuda:1, cuda:0,2), or auto.", "device"),
+    ),
 ]
 WorkersOption = Annotated[
     int | None,
     typer.Option("--workers", min=1, metavar="N", help="Number of parallel trials; by default one per core or GPU."),
+]
+TrialsPerGpuOption = Annotated[
+    int | None,
+    typer.Option(
+        "--trials-per-gpu",
+        min=1,
+        max=64,
+        metavar="N",
+        help=add_variable_to_help("Number of parallel trials on each GPU.", "trials_per_gpu"),
+    ),
 ]
 SplitOption = Annotated[
     EvaluatedSplit | None, typer.Option("--split", help="Split that ranks the rows; by default the study's.")

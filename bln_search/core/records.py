@@ -168,6 +168,12 @@ class EpochRecord:
         return {name: value for name, value in asdict(self).items() if value is not None or name not in _ON_TEST}
 
 
+TRAINING_PEAK_MEMORY = "training_peak_memory"
+"""Key of a checkpoint's provenance: largest number of bytes that tensors occupied on the GPU in training."""
+
+EVALUATION_PEAK_MEMORY = "evaluation_peak_memory"
+"""The same in the evaluation, with the probes."""
+
 DRIFT = "drift"
 """Key of the StatisticDrift records in a checkpoint's provenance."""
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import torch
-
 from bln_search.core.checkpoints import CheckpointStore
-from bln_search.core.errors import ModelError
 from bln_search.core.registry import LAZY_DATA_SETS
 from bln_search.data import load_data_set, load_texts_of_length
 from bln_search.data.catalog import get_catalog_entry
@@ -26,8 +23,9 @@ class ExecutionEnvironment:
         data: Folder of data sets.
         cache: Folder of decoded data sets.
         checkpoints: Store of trained networks.
-        device: torch device name: `cpu`, `cuda`, `cuda:1`.
+        device: Name of one or more devices, see `bln_search.execution.devices.choose_device`.
         threads: CPU threads of one trial.
+        gpu_fraction: Fraction of a GPU's memory that the process of a trial may use.
     """
 
     data: Path
@@ -35,48 +33,7 @@ class ExecutionEnvironment:
     checkpoints: CheckpointStore
     device: str = "cpu"
     threads: int = 1
-
-    @property
-    def adapted_to_this_process(self) -> ExecutionEnvironment:
-        """The same environment for work of this process: on the CPU if the device is CUDA and torch sees no GPU."""
-        if self.device.startswith("cuda") and not torch.cuda.is_available():
-            return replace(self, device="cpu")
-        return self
-
-
-def choose_device(name: str, *, elsewhere: bool = False) -> str:
-    """Return the device for `name`; `auto` is `cuda` if torch sees a GPU, else `cpu`.
-
-    GPUs are counted and not initialized: a CUDA context occupies hundreds of megabytes until the process ends.
-
-    Args:
-        name: `cpu`, `cuda`, `cuda:INDEX`, another torch device, or `auto`.
-        elsewhere: Trials run on other machines, so this machine need not have the GPU.
-
-    Raises:
-        ModelError: The device does not exist on this machine.
-    """
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        if device.type == "cuda":
-            _check_gpu_exists(device.index or 0, elsewhere=elsewhere)
-        else:
-            torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise ModelError(
-            f"the device {name!r} cannot be used ({reason}); use cpu, cuda, a GPU by its index such as cuda:1, or auto"
-        ) from None
-    return name
-
-
-def _check_gpu_exists(index: int, *, elsewhere: bool) -> None:
-    """Raise ValueError if this machine has no GPU of this index."""
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if index >= count and not elsewhere:
-        raise ValueError(f"torch sees {count} GPUs on this machine; GPU indices start at 0")
+    gpu_fraction: float = 1.0
 
 
 @lru_cache(maxsize=1)

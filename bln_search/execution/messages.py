@@ -91,10 +91,14 @@ class TrainingPruned:
 
 @dataclass(frozen=True)
 class EvaluationDone:
-    """Every planned evaluation, measured or undefined with its reason, and every probe."""
+    """Every planned evaluation, measured or undefined with its reason, and every probe.
+
+    peak_memory: Largest number of bytes that tensors occupied on the GPU meanwhile; None without a GPU.
+    """
 
     evaluations: tuple[Evaluation, ...]
     probes: tuple[ProbeResult, ...] = ()
+    peak_memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ class TaskFailed:
         data_missing: The machine of the attempt has no data set.
         process_unusable: Every further task of the same process would fail too; the process is ended.
         process_lost: The process did not start, or ended through no fault of the trial. The attempt does not count.
+        device_unusable: The process could not use its GPU, nor could another process.
     """
 
     failure: FailureClass
@@ -118,6 +123,7 @@ class TaskFailed:
     data_missing: bool = False
     process_unusable: bool = False
     process_lost: bool = False
+    device_unusable: bool = False
 
 
 Message = EpochDone | PhaseProgress | TrainingDone | TrainingDiverged | TrainingPruned | EvaluationDone | TaskFailed

@@ -8,17 +8,19 @@ import numpy as np
 import torch
 
 from bln_search.core.version import VERSION
+from bln_search.execution.devices import is_gpu
+from bln_search.execution.gpu_versions import describe_gpu
 from bln_search.specs.trial import TrialSpec
 
 
 def name_gpu_or_processor(device: str) -> str:
     """The name of the GPU, or of the processor for any other device."""
-    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor()
+    name = torch.cuda.get_device_name(device) if is_gpu(device) else platform.processor()
     return name or platform.machine()
 
 
 def make_trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int | float]:
-    """Trial, seed, hardware, threads and versions of a training run."""
+    """Trial, seed, hardware, threads and versions of a training run, with those of its GPU."""
     return {
         "trial": trial.key,
         "seed": trial.seed,
@@ -29,4 +31,5 @@ def make_trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int 
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
+        **describe_gpu(device),
     }

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import ModelError
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
-from bln_search.execution.environment import ExecutionEnvironment, choose_device
+from bln_search.execution.devices import choose_device, is_gpu
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.execution.provenance import name_gpu_or_processor
 from bln_search.execution.trial_evaluation import evaluate_trained_network
@@ -61,18 +62,30 @@ class ReevaluationConditions:
 
 
 def choose_reevaluation_conditions(checkpoint: CheckpointRecord) -> ReevaluationConditions:
-    """Device and threads of the checkpoint's provenance; the CPU if this machine lacks the device."""
+    """Device and threads of the checkpoint's provenance; the CPU if this machine lacks the kind of device.
+
+    Which one of several GPUs it was makes no difference, as long as it has the same name.
+    """
     origin = checkpoint.provenance
     trained_on = str(origin.get("device", "cpu"))
-    try:
-        device = choose_device(trained_on)
-    except ModelError:
-        device = "cpu"
+    device = _find_present_device(trained_on)
     present = {"device": device, "hardware": name_gpu_or_processor(device), "torch": torch.__version__}
     changed = [
-        f"{name} {origin.get(name)} then, {value} now" for name, value in present.items() if origin.get(name) != value
+        f"{name} {origin.get(name)} then, {value} now"
+        for name, value in present.items()
+        if origin.get(name) != value and not (name == "device" and is_gpu(device) and is_gpu(trained_on))
     ]
     return ReevaluationConditions(device, int(origin.get("threads", 1)), "; ".join(changed) or None)
+
+
+def _find_present_device(trained_on: str) -> str:
+    """The device itself, for a GPU otherwise another one; the CPU if this machine has neither."""
+    for device in (trained_on, trained_on.partition(":")[0]):
+        try:
+            return choose_device(device)
+        except ModelError:
+            continue
+    return "cpu"
 
 
 def reevaluate_trial(

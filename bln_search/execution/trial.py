@@ -7,6 +7,7 @@ from collections.abc import Generator
 from bln_search.core.records import EpochRecord
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.gpu_memory import read_peak_memory, reset_peak_memory
 from bln_search.execution.loaded_network import build_initialized_network, load_network_if_readable
 from bln_search.execution.messages import EvaluationDone, Send, TrialTask
 from bln_search.execution.trial_evaluation import evaluate_trained_network
@@ -34,6 +35,7 @@ def run_trial_task(
     trial, memory_limit = task.trial, task.memory_limit or MEMORY_LIMIT
     with reproducible_torch(trial.seed, threads=environment.threads):
         data = load_prepared_data(trial.data, environment.data, environment.cache, environment.device)
+        reset_peak_memory(environment.device)
         network = build_initialized_network(trial, data).to(environment.device)
         loaded = load_network_if_readable(trial, task.checkpoint, network, data, environment)
         if loaded is None:
@@ -42,9 +44,10 @@ def run_trial_task(
         if loaded is not None and trial.is_search_trial:
             send(EvaluationDone(()))
         elif loaded is not None:
+            reset_peak_memory(environment.device)
             evaluations = evaluate_trained_network(loaded, send, memory_limit=memory_limit)
             probes = (
                 () if trial.probes is None else measure_trial_probes(loaded, trial.probes, environment, memory_limit)
             )
-            send(EvaluationDone(evaluations, probes))
+            send(EvaluationDone(evaluations, probes, read_peak_memory(environment.device)))
     release_freed_memory()

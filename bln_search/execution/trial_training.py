@@ -11,6 +11,7 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import (
     DRIFT,
     GEOMETRY,
+    TRAINING_PEAK_MEMORY,
     CheckpointRecord,
     EarlierEpochCheckpoint,
     EpochRecord,
@@ -22,6 +23,7 @@ from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.inference_cost import count_parameters, measure_inference_seconds
 from bln_search.evaluation.weight_norms_and_curvature import measure_weight_norms_and_curvature
 from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.gpu_memory import read_peak_memory
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import (
     EpochDone,
@@ -85,6 +87,8 @@ def train_and_write_checkpoint(
         send(PhaseProgress(TrialPhase.TRAINING, record.epoch, trial.epochs))
         yield record
     trained = run.result
+    peak_memory = read_peak_memory(environment.device)
+    origin |= {} if peak_memory is None else {TRAINING_PEAK_MEMORY: peak_memory}
     if trained.diverged is not None:
         send(TrainingDiverged(trained.diverged))
         return None

@@ -11,12 +11,16 @@ from multiprocessing import get_context
 
 from bln_search.core.errors import DataError, ModelError, TrialProcessLostError
 from bln_search.core.layer_search_record import LayerSearchRecord
+from bln_search.core.records import CheckpointRecord
 from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
+from bln_search.execution.device_process import adapt_to_this_process
+from bln_search.execution.devices import choose_first_device, is_gpu
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
 from bln_search.search.layers.trial_search import search_layers_for_seconds, search_layers_of_trial
 from bln_search.specs.records import TrialRecord
 from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
 
 _SAVE_INTERVAL = 20.0
@@ -76,11 +80,14 @@ def search_layers_of_study(
     job = _SearchJob(
         _ContextSharedByNetworks(ledger, spec, on_progress, should_stop), environment, len(trained), finished_before
     )
-    if max_workers is None and open_trials:
+    on_gpu = is_gpu(choose_first_device(environment.device))
+    if max_workers is None and open_trials and not on_gpu:
         job.search_sequentially(open_trials[:1])
         max_workers = job.choose_num_workers(len(open_trials) - 1)
         open_trials = open_trials[1:]
-    if max_workers is not None and max_workers > 1 and len(open_trials) > 1:
+    if on_gpu and open_trials:  # this process opens no GPU
+        job.search_in_parallel(open_trials, min(max_workers or 1, len(open_trials)))
+    elif max_workers is not None and max_workers > 1 and len(open_trials) > 1:
         job.search_in_parallel(open_trials, min(max_workers, len(open_trials)))
     else:
         job.search_sequentially(open_trials)
@@ -188,10 +195,10 @@ class _SearchJob:
         self, pool: ProcessPoolExecutor, trial: TrialRecord, sums: RunningScoreSums | None
     ) -> Future[LayerSearchRecord | RunningScoreSums]:
         return pool.submit(
-            search_layers_for_seconds,
+            _search_layers_on_first_device,
+            self.environment,
             trial.spec,
             trial.get_checkpoint_record(),
-            self.environment,
             self.context.spec,
             sums,
             _SLICE_SECONDS,
@@ -266,3 +273,15 @@ class _ProgressStore:
         if done < 1:
             return ""
         return f", about {(now - self.started_at) / done * (sums.total - sums.done):.0f} s left"
+
+
+def _search_layers_on_first_device(
+    environment: ExecutionEnvironment,
+    trial: TrialSpec,
+    checkpoint: CheckpointRecord,
+    spec: LayersSpec,
+    sums: RunningScoreSums | None,
+    seconds: float,
+) -> LayerSearchRecord | RunningScoreSums:
+    """`search_layers_for_seconds` on the first device of the environment."""
+    return search_layers_for_seconds(trial, checkpoint, adapt_to_this_process(environment), spec, sums, seconds)

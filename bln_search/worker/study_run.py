@@ -250,8 +250,8 @@ class _StudyRun:
             case TrainingDone(checkpoint):
                 self.ledger.attempts.record_checkpoint(token, checkpoint)
                 self.evaluating.add(token)
-            case EvaluationDone(evaluations, probes):
-                self.ledger.attempts.finish_trial(token, evaluations, probes)
+            case EvaluationDone(evaluations, probes, peak_memory):
+                self.ledger.attempts.finish_trial(token, evaluations, probes, peak_memory)
                 self.trial_by_token.pop(token)
             case TrainingDiverged(reason):
                 self.ledger.attempts.record_divergence(token, reason)

@@ -9,13 +9,14 @@ import yaml
 
 from tests.conftest import ROOT
 
-FILES = ("docker-compose.yml", "compose.gpu.yml", "compose.cluster.yml", "compose.bucket.yml")
+GPU_FILES = ("compose.gpu.yml", "compose.cluster.gpu.yml")
+FILES = ("docker-compose.yml", "compose.cluster.yml", "compose.bucket.yml", *GPU_FILES)
 SERVICES = {
     (file, name): service
     for file in FILES
     for name, service in yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["services"].items()
 }
-WHOLE = {key: service for key, service in SERVICES.items() if "image" in service and key[0] != "compose.gpu.yml"}
+WHOLE = {key: service for key, service in SERVICES.items() if "image" in service and key[0] not in GPU_FILES}
 
 
 @pytest.mark.parametrize("key", WHOLE, ids=" ".join)
@@ -56,3 +57,23 @@ def test_every_variable_is_documented(file):
     variables = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / file).read_text(encoding="utf-8")))
     explained = set(re.findall(r"`([A-Z_]+)`", (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")))
     assert not variables - explained
+
+
+@pytest.mark.parametrize("file", GPU_FILES)
+def test_exactly_one_container_sees_all_gpus(file):
+    """One Ray node: a second one would offer the same GPUs again."""
+    with_gpus = {
+        name: service["deploy"]["resources"]["reservations"]["devices"]
+        for (of_file, name), service in SERVICES.items()
+        if of_file == file and "deploy" in service
+    }
+    assert list(with_gpus.values()) == [[{"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}]]
+    if "ray-node" in with_gpus:
+        assert SERVICES[file, "ray-node"]["deploy"]["replicas"] == 1
+
+
+@pytest.mark.parametrize("file", GPU_FILES)
+def test_worker_is_told_to_use_gpus(file):
+    environment = SERVICES[file, "worker"]["environment"]
+    assert environment["BLN_SEARCH_DEVICE"] in ("cuda", "${DEVICE:-cuda}")
+    assert SERVICES[file, "worker"]["image"].endswith("-cuda")

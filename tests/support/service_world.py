@@ -80,14 +80,14 @@ def make_evaluations(seed, batch_size=25, conditions=("",), rows=BLN_ROWS, clean
     return tuple(evaluations)
 
 
-def finish_trial(ledger, trial, worker=RUNNER):
+def finish_trial(ledger, trial, worker=RUNNER, *, provenance=None, peak_memory=None):
     """Record the results of a trial as a worker does."""
     token = ledger.attempts.claim_trial(trial.id, worker)
     epochs = [EpochRecord(epoch, 0.5, 0.6, 0.7 - epoch / 10, 0.8, 0.01) for epoch in (1, 2)]
     ledger.attempts.record_epochs(token, epochs)
     digest = f"{trial.id:064x}"
     ledger.attempts.record_checkpoint(
-        token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, {"seed": 0})
+        token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, provenance or {"seed": 0})
     )
     rows = list_planned_rows(trial.spec) if trial.spec.blend_weights else BLN_ROWS
     evaluations = [
@@ -97,7 +97,7 @@ def finish_trial(ledger, trial, worker=RUNNER):
             trial.spec.seed, batch_size, trial.spec.all_condition_names, rows, trial.spec.evaluation.evaluated_splits
         )
     ]
-    ledger.attempts.finish_trial(token, evaluations)
+    ledger.attempts.finish_trial(token, evaluations, peak_memory=peak_memory)
 
 
 def start_study(ledger, name, account, **options):

@@ -27,6 +27,7 @@ from bln_search.cli.options import (
     RayAddressOption,
     ServerOption,
     TokenOption,
+    TrialsPerGpuOption,
     WorkersOption,
 )
 from bln_search.cli.output import RecordsFormat, errors
@@ -90,6 +91,7 @@ def worker(
     executor: ExecutorOption = ExecutorName.LOCAL,
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
+    trials_per_gpu: TrialsPerGpuOption = None,
     once: Annotated[
         bool, typer.Option("--once", help="Exit when the queue is empty and no export is requested.")
     ] = False,
@@ -109,7 +111,16 @@ def worker(
     if with_parent:
         threading.Thread(target=_stop_when_parent_ends, daemon=True, name="parent").start()
     with ExitStack() as stack:
-        trial_executor = stack.enter_context(make_executor(executor, environment, workers, ray_address, gpus_per_trial))
+        trial_executor = stack.enter_context(
+            make_executor(
+                executor,
+                environment,
+                workers,
+                ray_address,
+                gpus_per_trial,
+                trials_per_gpu or settings.trials_per_gpu,
+            )
+        )
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
 
         def find_problem_of_result_folders() -> str | None:

@@ -20,6 +20,7 @@ from bln_search.cli.options import (
     QuietOption,
     RayAddressOption,
     StudyFileArgument,
+    TrialsPerGpuOption,
     WorkersOption,
 )
 from bln_search.cli.output import RecordsFormat
@@ -43,6 +44,7 @@ def run(
     executor: ExecutorOption = ExecutorName.LOCAL,
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
+    trials_per_gpu: TrialsPerGpuOption = None,
     output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
     details: DetailsOption = False,
@@ -61,7 +63,16 @@ def run(
     environment = make_execution_environment(settings, data, device, elsewhere=executor is ExecutorName.RAY)
     print_data_set_remarks(run_preflight_checks(study, environment))
     with ExitStack() as stack:
-        trial_executor = stack.enter_context(make_executor(executor, environment, workers, ray_address, gpus_per_trial))
+        trial_executor = stack.enter_context(
+            make_executor(
+                executor,
+                environment,
+                workers,
+                ray_address,
+                gpus_per_trial,
+                trials_per_gpu or settings.trials_per_gpu,
+            )
+        )
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
         study_id = ledger.studies.store_study_once(study)
         ledger.checkpoints.write_ownership_marker_of_database(environment.checkpoints)

@@ -75,11 +75,18 @@ _OUT_OF_MEMORY_TEXTS = (
 )
 """Texts of the RuntimeErrors of torch, cuBLAS and cuDNN for a failed allocation."""
 
-_CUDNN_INTERNAL_ERROR = "CUDNN_STATUS_INTERNAL_ERROR"
-"""Error of cuDNN with several causes, a failed allocation among them."""
+_AMBIGUOUS_TEXTS = (
+    "CUDNN_STATUS_INTERNAL_ERROR",
+    "CUDNN_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_EXECUTION_FAILED",
+    "CUBLAS_STATUS_INTERNAL_ERROR",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUBLAS_STATUS_EXECUTION_FAILED",
+)
+"""Errors of cuDNN and cuBLAS with several causes, a failed allocation among them."""
 
 _LOW_MEMORY_FRACTION = 0.05
-"""Fraction of free GPU memory below which an internal error of cuDNN counts as out of memory."""
+"""Fraction of free GPU memory below which an ambiguous error of cuDNN or cuBLAS counts as out of memory."""
 
 
 def _is_out_of_memory(error: Exception) -> bool:
@@ -87,7 +94,7 @@ def _is_out_of_memory(error: Exception) -> bool:
         return False
     text = str(error)
     return any(message in text for message in _OUT_OF_MEMORY_TEXTS) or (
-        _CUDNN_INTERNAL_ERROR in text and _gpu_memory_is_low()
+        any(message in text for message in _AMBIGUOUS_TEXTS) and _gpu_memory_is_low()
     )
 
 
@@ -101,4 +108,6 @@ def _gpu_memory_is_low() -> bool:
 
 def _is_accelerator_error(error: Exception) -> bool:
     kinds = tuple(kind for kind in (getattr(torch, "AcceleratorError", None),) if kind is not None)
-    return isinstance(error, kinds) or (isinstance(error, RuntimeError) and _CUDNN_INTERNAL_ERROR in str(error))
+    return isinstance(error, kinds) or (
+        isinstance(error, RuntimeError) and any(message in str(error) for message in _AMBIGUOUS_TEXTS)
+    )

@@ -6,8 +6,6 @@ import os
 from math import ceil
 from pathlib import Path
 
-import torch
-
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
@@ -43,12 +41,6 @@ def _cgroup_of_this_process() -> str:
     except OSError:
         return ""
     return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
-
-
-def list_worker_devices(device: str) -> list[str]:
-    """The devices of worker processes: every GPU that torch sees for `cuda`, otherwise `device` itself."""
-    count = torch.cuda.device_count() if device == "cuda" else 0
-    return [f"cuda:{index}" for index in range(count)] if count > 1 else [device]
 
 
 def choose_num_processes_per_device(device: str, trials: int, available: int) -> int:

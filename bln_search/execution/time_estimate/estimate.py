@@ -9,8 +9,10 @@ from statistics import fmean
 
 import torch
 
+from bln_search.execution.device_process import adapt_to_this_process
+from bln_search.execution.devices import is_gpu, list_devices
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.cpu_limits import list_worker_devices, num_available_cores
+from bln_search.execution.executors.cpu_limits import num_available_cores
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.provenance import name_gpu_or_processor
 from bln_search.execution.time_estimate.cost_groups import (
@@ -142,19 +144,18 @@ def estimate_study_time(
         DataError: The data set is damaged, too small, or neither here nor built in.
         ModelError: A network cannot be built, trained or evaluated.
     """
-    stopwatch = stopwatch or Stopwatch(environment.device)
+    own = adapt_to_this_process(environment)
+    stopwatch = stopwatch or Stopwatch(own.device)
     trials = list_expected_trials(study)
     groups = group_trials_by_cost(trials)
     with reproducible_torch(study.seeds[0], threads=environment.threads):
-        inputs = load_or_make_measurement_inputs(
-            study.data, [group.representative for group in groups], environment, stopwatch
-        )
+        inputs = load_or_make_measurement_inputs(study.data, [group.representative for group in groups], own, stopwatch)
         estimates = tuple(_measure_and_estimate_group(group, inputs, stopwatch, seconds_per_group) for group in groups)
     parallel = min(LocalExecutor(environment, workers).num_parallel_trials(len(trials)), len(trials))
     return TimeEstimate(
         study=study,
         device=environment.device,
-        hardware=name_gpu_or_processor(environment.device),
+        hardware=name_gpu_or_processor(own.device),
         threads=environment.threads,
         workers=parallel,
         slowdown=slowdown_of_shared_machine(parallel, _num_trials_without_sharing(environment)),
@@ -173,8 +174,8 @@ def slowdown_of_shared_machine(workers: int, capacity: int) -> float:
 
 def _num_trials_without_sharing(environment: ExecutionEnvironment) -> int:
     """Number of trials that run side by side without sharing a core or a GPU."""
-    if environment.device.startswith("cuda"):
-        return len(list_worker_devices(environment.device))
+    if is_gpu(environment.device):
+        return len(list_devices(environment.device))
     return max(1, num_available_cores() // environment.threads)
 
 

@@ -8,7 +8,13 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import StaleAttemptError, StudyBusyError
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, ProbeResult
+from bln_search.core.records import (
+    EVALUATION_PEAK_MEMORY,
+    CheckpointRecord,
+    EpochRecord,
+    Evaluation,
+    ProbeResult,
+)
 from bln_search.core.states import ENDED, AttemptState, FailureClass, TrialState, check_state_transition
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event, append_events
@@ -98,8 +104,17 @@ class AttemptRepository:
             session.add_all(make_snapshot_rows(record, row.id))
             append_event(session, trial.study_id, now, "trained", {"epoch": record.epoch}, trial.id)
 
-    def finish_trial(self, token: int, evaluations: Sequence[Evaluation], probes: Sequence[ProbeResult] = ()) -> None:
-        """Record every evaluation and probe of the trial atomically; the trial is finished."""
+    def finish_trial(
+        self,
+        token: int,
+        evaluations: Sequence[Evaluation],
+        probes: Sequence[ProbeResult] = (),
+        peak_memory: int | None = None,
+    ) -> None:
+        """Record every evaluation and probe of the trial atomically; the trial is finished.
+
+        peak_memory: Largest number of bytes on the GPU in the evaluation, for the checkpoint's provenance.
+        """
         with self.database.write_session() as session:
             attempt, trial = _get_running_attempt(session, token)
             checkpoint = session.scalars(select(CheckpointRow).where(CheckpointRow.trial_id == trial.id)).one()
@@ -112,6 +127,8 @@ class AttemptRepository:
                     session.add(OutcomesRow(evaluation_id=row.id, losses=losses, correct=correct))
             session.execute(delete(ProbeRow).where(ProbeRow.checkpoint_id == checkpoint.id))
             session.add_all(make_probe_row(probe, checkpoint.id) for probe in probes)
+            if peak_memory is not None:
+                checkpoint.provenance = {**checkpoint.provenance, EVALUATION_PEAK_MEMORY: peak_memory}
             self._end_attempt(session, attempt, AttemptState.SUCCEEDED)
             set_trial_state(session, trial, TrialState.FINISHED)
             data = {"evaluations": len(evaluations)}

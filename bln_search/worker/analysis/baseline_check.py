@@ -32,9 +32,7 @@ def find_arms_not_beating_class_prior(
         return None
     data = study.data
     try:
-        targets = load_prepared_data(data, environment.data, environment.cache, environment.device).splits[
-            board.ranked_on
-        ][1]
+        targets = load_prepared_data(data, environment.data, environment.cache, "cpu").splits[board.ranked_on][1]
     except BlnSearchError as error:
         _log.info("the class-prior baseline is not known: %s", error)
         return None

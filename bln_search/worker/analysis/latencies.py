@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from bln_search.core.blend import parse_estimate_label
 from bln_search.core.enums import Split
+from bln_search.core.records import CheckpointRecord
 from bln_search.evaluation.latency import RowLatency, measure_latency_per_row
 from bln_search.evaluation.split_evaluation import find_undefined_reason
+from bln_search.execution.device_process import call_in_device_process
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import load_trained_network
 from bln_search.ranking.analysis import MeasuredLatency
 from bln_search.ranking.selection.recommendation import Recommendation
+from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
 
 _SINGLE_REQUEST = 1
@@ -32,9 +35,34 @@ def measure_latencies_of_recommended_network(
     trained = ledger.trials.list_finished_trials(study_id, recommendation.arm, recommendation.point)
     if not trained:
         return ()
-    trial = trained[0].spec
-    with load_trained_network(trial, trained[0].get_checkpoint_record(), environment) as loaded:
-        label = recommendation.estimate or trial.population_estimates[0]
+    latencies = call_in_device_process(
+        _measure_network_latencies,
+        environment,
+        trained[0].spec,
+        trained[0].get_checkpoint_record(),
+        recommendation.estimate,
+    )
+    return tuple(
+        MeasuredLatency(
+            arm=recommendation.arm,
+            point=recommendation.point,
+            configuration=str(latency.row.configuration),
+            batch_size=latency.batch_size,
+            seconds=latency.seconds,
+            lower=latency.lower,
+            upper=latency.upper,
+            passes=latency.passes,
+        )
+        for latency in latencies
+    )
+
+
+def _measure_network_latencies(
+    environment: ExecutionEnvironment, trial: TrialSpec, checkpoint: CheckpointRecord, estimate: str | None
+) -> list[RowLatency]:
+    """Latencies of the rows of a trial that read this estimate or none."""
+    with load_trained_network(trial, checkpoint, environment) as loaded:
+        label = estimate or trial.population_estimates[0]
         rows = [
             row
             for row in loaded.planned_inference_rows
@@ -51,16 +79,4 @@ def measure_latencies_of_recommended_network(
             latencies += measure_latency_per_row(
                 loaded.network, inputs[:batch_size], defined, loaded.populations_by_estimate_and_layer
             )
-    return tuple(
-        MeasuredLatency(
-            arm=recommendation.arm,
-            point=recommendation.point,
-            configuration=str(latency.row.configuration),
-            batch_size=latency.batch_size,
-            seconds=latency.seconds,
-            lower=latency.lower,
-            upper=latency.upper,
-            passes=latency.passes,
-        )
-        for latency in latencies
-    )
+    return latencies

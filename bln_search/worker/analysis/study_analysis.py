@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bln_search.core.enums import ProbeKind
 from bln_search.core.records import RowKey
 from bln_search.core.states import StudyState
+from bln_search.execution.devices import choose_first_device
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import LossBySeed
@@ -96,7 +97,7 @@ def compute_analysis(
     analysis = Analysis()
     with capture_failure(study_id, "analysed") as failure:
         if environment is not None:
-            environment = environment.adapted_to_this_process
+            environment = replace(environment, device=choose_first_device(environment.device))
             layer_search = _search_layers_if_requested(
                 ledger, study, environment, options or AnalysisLayerSearchOptions()
             )

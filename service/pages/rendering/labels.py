@@ -44,7 +44,9 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_bytes(size: int) -> str:
-    """Format a number of bytes in kB or MB."""
+    """Format a number of bytes in kB, MB or GB."""
+    if size >= 1e9:
+        return f"{size / 1e9:,.1f} GB"
     return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
 
 

@@ -31,6 +31,8 @@ from bln_search.execution.executors.base import task_failed_from_error
         ),
         (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), FailureClass.OUT_OF_MEMORY, False),
         (RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"), FailureClass.INFRASTRUCTURE, False),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), FailureClass.INFRASTRUCTURE, False),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED"), FailureClass.INFRASTRUCTURE, False),
         (OSError(errno.EIO, "input/output error"), FailureClass.INFRASTRUCTURE, False),
         (ConnectionResetError(), FailureClass.INFRASTRUCTURE, False),
         (torch.AcceleratorError("CUDA error: an illegal memory access"), FailureClass.INFRASTRUCTURE, False),
@@ -56,11 +58,12 @@ def test_only_accelerator_errors_make_the_process_unusable():
     assert not task_failed_from_error(OSError(errno.EIO, "input/output error")).process_unusable
 
 
+@pytest.mark.parametrize("status", ["CUDNN_STATUS_INTERNAL_ERROR", "CUBLAS_STATUS_NOT_INITIALIZED"])
 @pytest.mark.parametrize(("free", "failure"), [(1, FailureClass.OUT_OF_MEMORY), (50, FailureClass.INFRASTRUCTURE)])
-def test_cudnn_error_with_low_memory_is_out_of_memory(monkeypatch, free, failure):
+def test_ambiguous_error_with_low_memory_is_out_of_memory(monkeypatch, free, failure, status):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 100))
-    message = task_failed_from_error(RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"))
+    message = task_failed_from_error(RuntimeError(f"CUDA error: {status}"))
     assert message.failure is failure
     assert message.process_unusable == (failure is FailureClass.INFRASTRUCTURE)
 

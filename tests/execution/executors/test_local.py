@@ -18,7 +18,6 @@ from bln_search.core.errors import TrialProcessLostError
 from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors import local, lost_processes
-from bln_search.execution.executors.cpu_limits import list_worker_devices
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import PruneDecision, TaskFailed, TrainingDiverged, TrialTask
 
@@ -85,13 +84,6 @@ def test_processes_are_spread_over_all_gpus(environment, monkeypatch):
             lambda tasks=tasks: next(tasks, None), report, lambda _tokens: None
         )
         assert [devices.count(f"cuda:{index}") for index in range(len(expected))] == expected
-
-
-def test_single_gpu_keeps_its_requested_name(monkeypatch):
-    for count, device, devices in ((1, "cuda", ["cuda"]), (0, "cuda", ["cuda"]), (3, "cuda:1", ["cuda:1"])):
-        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
-        assert list_worker_devices(device) == devices
-    assert list_worker_devices("cpu") == ["cpu"]
 
 
 def instantly(connection, _environment):

@@ -10,7 +10,7 @@ from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
 from tests.support.external_results import submit
-from tests.support.service_world import HTML_HEADERS, finish_trial, study
+from tests.support.service_world import HTML_HEADERS, finish_trial, start_study, study
 
 
 @pytest.fixture
@@ -154,3 +154,24 @@ def test_trials_of_other_accounts_are_not_shown(world, mixed):
     bob = world.client("bob", **HTML_HEADERS)
     for path in ("", f"/{mixed[1]['failed']}", f"/{mixed[1]['failed']}/curve.json"):
         assert bob.get(f"/studies/{mixed[0]}/trials{path}").status_code == 404
+
+
+def test_device_and_peak_memory_of_a_trial_are_shown(world, ada):
+    study_id, (first, second) = start_study(world.ledger, "gpus", "ada")
+    on_gpu = {"device": "cuda:3", "hardware": "NVIDIA H100", "training_peak_memory": 1_500_000_000}
+    finish_trial(world.ledger, first, provenance=on_gpu, peak_memory=2_500_000_000)
+    finish_trial(world.ledger, second, provenance={"device": "cpu", "hardware": "AMD EPYC"})
+    page = ada.get(f"/studies/{study_id}/trials/{first.id}").text
+    assert "<dd>cuda:3 (NVIDIA H100)</dd>" in page
+    assert "1.5 GB in training, 2.5 GB in evaluation" in page
+    page = ada.get(f"/studies/{study_id}/trials/{second.id}").text
+    assert "<dd>cpu (AMD EPYC)</dd>" in page
+    assert "GPU memory" not in page
+    rows = ada.get(f"/studies/{study_id}/trials").text
+    assert "cuda:3, 1.5 GB" in rows
+    (checkpoint,) = [
+        item["checkpoint"]
+        for item in world.client("ada").get(f"/api/v1/studies/{study_id}/trials").json()["items"]
+        if item["id"] == first.id
+    ]
+    assert checkpoint["provenance"] == {**on_gpu, "evaluation_peak_memory": 2_500_000_000}

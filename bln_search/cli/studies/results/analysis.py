@@ -101,6 +101,7 @@ def probe(
 
     Sizes measure loss and accuracy at other mini-batch sizes; reshuffles measure the dependence on batch composition.
     """
+    from bln_search.execution.device_process import adapt_to_this_process
     from bln_search.worker.analysis import compute_analysis
     from bln_search.worker.probe_study import probe_networks_of_study
 
@@ -111,7 +112,7 @@ def probe(
     probes = ProbesSpec(batch_sizes=sizes, reshuffles=reshuffles)
     with open_database_without_service(database, settings) as ledger:
         study_record = ledger.studies.get_by_name_or_id(study)
-        environment = make_execution_environment(settings, data, device)
+        environment = adapt_to_this_process(make_execution_environment(settings, data, device))
         result_count = probe_networks_of_study(
             ledger, study_record.id, environment, probes, make_progress_line_printer(quiet=quiet)
         )

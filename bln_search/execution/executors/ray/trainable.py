@@ -7,12 +7,11 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-import torch
-
 from bln_search.core.records import EpochRecord
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import task_failed_from_error
 from bln_search.execution.executors.ray.environment import set_ray_environment_variables
+from bln_search.execution.gpu_memory import limit_gpu_memory
 from bln_search.execution.messages import TERMINAL_MESSAGES, Message, TrialTask
 from bln_search.execution.trial import run_trial_task
 
@@ -28,12 +27,6 @@ def _freeze_garbage_collection() -> None:
     """Exclude the objects of Ray, torch and other imported modules from garbage collection: a full pass takes 0.1 s."""
     gc.collect()
     gc.freeze()
-
-
-def limit_gpu_memory_of_task(task: TrialTask, gpus: float) -> None:
-    """Limit a trial on a fraction of a GPU to that fraction of its memory; a trial that runs alone has no limit."""
-    if 0 < gpus < 1:
-        torch.cuda.set_per_process_memory_fraction(1.0 if task.alone else gpus)
 
 
 Steps = Generator[EpochRecord | None, None, None]
@@ -65,7 +58,7 @@ class SequentialTaskTrainable(tune.Trainable):
         self.task, self.environment = config["task"], config["environment"]
         self.steps, self.messages = None, []
         self.process_error: Exception | None = None
-        limit_gpu_memory_of_task(self.task, config.get("gpus", 0))
+        limit_gpu_memory(config.get("gpus", 0), alone=self.task.alone)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Set the next task of the same process."""

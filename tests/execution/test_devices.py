@@ -1,0 +1,74 @@
+"""The names of devices: which are accepted, and the single devices that they stand for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bln_search.core.errors import ModelError
+from bln_search.execution.devices import choose_device, choose_first_device, list_devices
+
+UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
+
+
+@pytest.fixture
+def three_gpus(monkeypatch):
+    """Three GPUs that may be counted; a CUDA context fails."""
+
+    def used(*_given, device, **_how):
+        assert torch.device(device).type != "cuda", "a context was opened on a GPU"
+        raise RuntimeError("there is none")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch, "empty", used)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("name", "devices"),
+    [
+        ("cuda", ["cuda:0", "cuda:1", "cuda:2"]),
+        ("cuda:0", ["cuda:0"]),
+        ("cuda:1", ["cuda:1"]),
+        ("cuda:0,2", ["cuda:0", "cuda:2"]),
+        (f"cuda:{UUID}", [f"cuda:{UUID}"]),
+        (f"cuda:1,{UUID}", ["cuda:1", f"cuda:{UUID}"]),
+    ],
+)
+def test_gpus_are_counted_and_not_initialized(three_gpus, name, devices):
+    assert choose_device(name) == name
+    assert list_devices(name) == devices
+    assert choose_first_device(name) == devices[0]
+    assert choose_device("auto") == "cuda"
+
+
+def test_uuid_may_stand_without_the_kind_of_device(three_gpus):
+    assert choose_device(UUID) == f"cuda:{UUID}"
+
+
+@pytest.mark.parametrize(
+    "name", ["cuda:3", "cuda:0,3", "cuda:x", "cuda:", "cuda:0,0", "cuda:-1", "cudax", "tpu", "xpu"]
+)
+def test_unknown_device_is_named_in_the_error(three_gpus, name):
+    with pytest.raises(ModelError, match=f"'{name}'"):
+        choose_device(name)
+
+
+def test_cuda_needs_a_gpu_unless_trials_run_elsewhere(no_gpu):
+    assert choose_device("auto") == choose_device("cpu") == choose_first_device("cuda") == "cpu"
+    for name in ("cuda", UUID):
+        with pytest.raises(ModelError, match="0 GPUs"):
+            choose_device(name)
+    assert choose_device("cuda", elsewhere=True) == "cuda"
+
+
+def test_single_gpu_keeps_its_requested_name(monkeypatch):
+    for count in (0, 1):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        assert list_devices("cuda") == ["cuda"]
+    assert list_devices("cpu") == ["cpu"]
