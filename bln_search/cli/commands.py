@@ -8,6 +8,7 @@ from inspect import getdoc
 
 import typer
 
+from bln_search.cli.doctor.command import doctor
 from bln_search.cli.maintenance import backups, checkpoints, data, database, settings_list
 from bln_search.cli.service import processes, share_links, tokens
 from bln_search.cli.studies import deletion, external, listing, logs, remote, run, skeleton, tagging, validation
@@ -68,6 +69,7 @@ VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
         "retry": remote.retry,
     },
     Panel.MAINTENANCE: {
+        "doctor": doctor,
         "settings": settings_list.show_settings,
         "backup": backups.backup,
         "backups": backups.list_backups,

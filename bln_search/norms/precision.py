@@ -20,8 +20,7 @@ def disable_reduced_precision() -> Iterator[None]:
     where the two disagree. This function sets both, so that a network may read either, and restores both.
     """
     cudnn: Any = torch.backends.cudnn
-    mkldnn: Any = torch.backends.mkldnn
-    settings = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul, mkldnn.conv, mkldnn.rnn]
+    settings = list(_precision_settings().values())
     saved = [setting.fp32_precision for setting in settings]
     matmul_precision = _read_flag_unless_inconsistent(torch.get_float32_matmul_precision)
     allow_tf32 = _read_flag_unless_inconsistent(lambda: torch.backends.cudnn.allow_tf32)
@@ -38,6 +37,24 @@ def disable_reduced_precision() -> Iterator[None]:
             cudnn.allow_tf32 = allow_tf32
         for setting, value in zip(settings, saved, strict=True):
             setting.fp32_precision = value
+
+
+def read_precision_flags() -> dict[str, str]:
+    """The present precision of single-precision products, by kind of operation: `ieee`, `tf32`, `bf16`, or `none`."""
+    return {name: str(setting.fp32_precision) for name, setting in _precision_settings().items()}
+
+
+def _precision_settings() -> dict[str, Any]:
+    cudnn: Any = torch.backends.cudnn
+    mkldnn: Any = torch.backends.mkldnn
+    return {
+        "cuda.matmul": torch.backends.cuda.matmul,
+        "cudnn.conv": cudnn.conv,
+        "cudnn.rnn": cudnn.rnn,
+        "mkldnn.matmul": mkldnn.matmul,
+        "mkldnn.conv": mkldnn.conv,
+        "mkldnn.rnn": mkldnn.rnn,
+    }
 
 
 def _read_flag_unless_inconsistent(read: Callable[[], _T]) -> _T | None:

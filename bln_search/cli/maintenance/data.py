@@ -41,14 +41,15 @@ def list_data(data: DataOption = None, output_format: FormatOption = RecordsForm
         {
             "name": entry.name,
             "about": entry.about,
-            "files": _describe_file_state(entry, entry.list_search_folders(folder)),
+            "files": describe_file_state(entry, entry.list_search_folders(folder)),
         }
         for entry in CATALOG.values()
     ]
     print_records(records, ("name", "about", "files"), output_format)
 
 
-def _describe_file_state(entry: CatalogEntry, folders: list[Path]) -> str:
+def describe_file_state(entry: CatalogEntry, folders: list[Path]) -> str:
+    """Whether the files of a data set are present: `present`, `missing`, or how many are missing."""
     from bln_search.data.files import find_file
 
     if entry.find is not None:

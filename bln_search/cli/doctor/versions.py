@@ -1,0 +1,81 @@
+"""Checks of versions, devices and precision."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bln_search.cli.doctor.finding import Finding, fault, ok
+from bln_search.cli.extras import find_missing_training_package_error
+from bln_search.core.errors import ModelError, TrialProcessLostError
+from bln_search.core.version import VERSION
+
+if TYPE_CHECKING:
+    from bln_search.execution.environment import ExecutionEnvironment
+
+
+def check_versions() -> Iterator[Finding]:
+    """Report the versions of Python and this package, and with the extra `train` those of torch and CUDA."""
+    versions = f"bln-search {VERSION}, Python {platform.python_version()}"
+    missing = find_missing_training_package_error()
+    if missing is not None:
+        yield fault(
+            "versions", f"{versions}; {missing}", "install the extra `train`, except on a machine that only serves"
+        )
+        return
+    import torch
+
+    from bln_search.execution.gpu_versions import find_driver_version
+
+    cuda = torch.version.cuda
+    built = f"CUDA {cuda}, cuDNN {torch.backends.cudnn.version()}" if cuda else "without CUDA"  # type: ignore[no-untyped-call]
+    yield ok("versions", f"{versions}, torch {torch.__version__} ({built}), driver {find_driver_version() or 'none'}")
+
+
+def check_device(environment: ExecutionEnvironment) -> Iterator[Finding]:
+    """Check every device of the environment in a process of its own, and report its memory."""
+    from bln_search.execution.device_process import call_in_device_process
+    from bln_search.execution.devices import list_devices
+    from bln_search.execution.self_test import describe_device
+
+    for device in list_devices(environment.device):
+        try:
+            found = call_in_device_process(describe_device, replace(environment, device=device))
+        except (RuntimeError, AssertionError, TrialProcessLostError) as error:
+            reason = str(error).partition("\n")[0]
+            yield fault(f"device {device}", reason, "`nvidia-smi` shows whether the driver sees it and who uses it")
+            continue
+        memory = f"{found.free / 1e9:,.1f} of {found.total / 1e9:,.1f} GB of memory are free"
+        yield ok(f"device {device}", f"{found.name}, {memory}")
+
+
+def check_device_exists(name: str) -> Iterator[Finding]:
+    """Check that torch sees the device; nothing if it does."""
+    from bln_search.execution.devices import choose_device
+
+    try:
+        choose_device(name)
+    except ModelError as error:
+        remedy = "install NVIDIA's driver and the CUDA build of torch, or choose --device cpu"
+        yield fault("device", str(error), remedy if "cuda" in name else "choose one of the named devices")
+
+
+def check_precision() -> Iterator[Finding]:
+    """Check that trials compute in single precision whatever this process allows."""
+    from bln_search.norms.precision import disable_reduced_precision, read_precision_flags
+
+    outside = {name: value for name, value in read_precision_flags().items() if value not in ("none", "ieee")}
+    with disable_reduced_precision():
+        inside = {name: value for name, value in read_precision_flags().items() if value != "ieee"}
+    override = os.environ.get("NVIDIA_TF32_OVERRIDE")
+    if inside or override not in (None, "0"):
+        what = ", ".join(f"{name} is {value}" for name, value in inside.items()) or f"NVIDIA_TF32_OVERRIDE={override}"
+        yield fault(
+            "precision", f"trials would not compute in IEEE single precision: {what}", "unset this variable or flag"
+        )
+        return
+    allowed = ", ".join(f"{name} {value}" for name, value in outside.items())
+    yield ok("precision", f"IEEE single precision in trials; this process allows {allowed or 'nothing else'}")

@@ -1,0 +1,223 @@
+"""`bln-search doctor` names each fault of a broken installation, and only that one."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+from sqlalchemy import text
+
+from bln_search.cli.doctor.database import MAX_CLOCK_SKEW, check_clock
+from bln_search.cli.doctor.finding import FindingState
+from bln_search.cli.doctor.service_port import check_service_port
+from bln_search.core.version import VERSION
+from bln_search.execution import self_test
+from bln_search.execution.self_test import SelfTestResult
+from bln_search.storage.ledger import open_and_upgrade_ledger
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def doctor(invoke, free_port):
+    """A call with a free port, and without the small trial: its exit code, and the findings by name."""
+
+    def _doctor(*words):
+        words = words if "--port" in words else (*words, "--port", free_port)
+        done = invoke("doctor", "--device", "cpu", "--json", "--quick", *words)
+        document = json.loads(done.stdout)
+        assert document["ok"] == (done.exit_code == 0)
+        return done.exit_code, {check["name"]: check for check in document["checks"]}
+
+    return _doctor
+
+
+def faults(findings):
+    return [name for name, finding in findings.items() if finding["state"] == "fault"]
+
+
+def test_sound_installation_has_no_fault(doctor, home):
+    with closing(open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")):
+        code, findings = doctor()
+    assert code == 0
+    assert faults(findings) == []
+    expected = ("versions", "device cpu", "precision", "database", "database writes", "clock", "disk space")
+    assert {*expected, "home", "cache", "checkpoints", "service port"} <= findings.keys()
+    assert {findings[name]["state"] for name in ("equality", "speed", "clock skew")} == {"skipped"}
+    assert sorted(path.name for path in home.rglob("*") if "doctor" in path.name) == []
+
+
+def test_doctor_creates_no_database(doctor, home):
+    code, findings = doctor()
+    assert code == 0
+    assert findings["database"]["state"] == "ok"
+    assert not (home / "ledger.sqlite3").exists()
+
+
+def test_each_fault_has_its_remedy_on_the_screen(invoke, monkeypatch, free_port, pipe):
+    monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", "s3x://nowhere")
+    done = invoke("doctor", "--device", "cpu", "--quick", "--port", free_port)
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    (fault,) = [number for number, line in enumerate(lines) if line.startswith("✗")]
+    assert "s3x://nowhere" in lines[fault]
+    assert "BLN_SEARCH_CHECKPOINTS" in lines[fault + 1]
+    assert lines[-1] == "1 fault found"
+    assert all(line.startswith(("✓", "–", "✗", " ")) for line in lines[:-1])
+
+
+@pytest.mark.parametrize("url", ["postgresql+psycopg://nobody@127.0.0.1:1/x", "nonsense"])
+def test_unreachable_database(doctor, url):
+    code, findings = doctor("--database", url)
+    assert code == 1
+    assert faults(findings) == ["database"]
+
+
+def test_file_that_is_no_database(doctor, tmp_path):
+    (tmp_path / "file").write_text(100 * "this is no database")
+    _, findings = doctor("--database", f"sqlite:///{tmp_path / 'file'}")
+    assert faults(findings) == ["database"]
+
+
+@pytest.mark.parametrize(("revision", "remedy"), [("9999", "upgrade bln-search"), ("0001", "bln-search db upgrade")])
+def test_schema_of_another_version(doctor, home, revision, remedy):
+    with (
+        closing(open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger,
+        ledger.database.engine.begin() as connection,
+    ):
+        connection.execute(text(f"UPDATE bln_search_version SET version_num = '{revision}'"))
+    code, findings = doctor()
+    assert code == 1
+    assert faults(findings) == ["database"]
+    assert revision in findings["database"]["detail"]
+    assert remedy in findings["database"]["remedy"]
+
+
+def test_database_without_write_access(doctor, home):
+    path = home / "ledger.sqlite3"
+    open_and_upgrade_ledger(f"sqlite:///{path}").close()
+    _, findings = doctor("--database", f"sqlite:///file:{path}?mode=ro&uri=true")
+    assert faults(findings) == ["database writes"]
+
+
+def test_folder_without_write_access(doctor, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BLN_SEARCH_CACHE", str(tmp_path / "file" / "cache"))
+    code, findings = doctor()
+    assert code == 1
+    assert faults(findings) == ["cache"]
+    assert "BLN_SEARCH_CACHE" in findings["cache"]["remedy"]
+
+
+def test_little_disk_space(doctor, monkeypatch):
+    monkeypatch.setenv("BLN_SEARCH_FREE_BYTES", str(10**18))
+    _, findings = doctor()
+    assert faults(findings) == ["disk space"]
+
+
+def test_missing_data_folder(doctor, monkeypatch, tmp_path):
+    monkeypatch.setenv("BLN_SEARCH_DATA", str(tmp_path / "nowhere"))
+    _, findings = doctor()
+    assert faults(findings) == ["data sets"]
+
+
+def test_incomplete_data_set(doctor, monkeypatch, tmp_path):
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "t10k-labels-idx1-ubyte.gz").touch()
+    _, findings = doctor("--data", tmp_path)
+    assert "data set mnist" in faults(findings)
+    assert findings["data set mnist"]["remedy"] == "run `bln-search data fetch mnist`"
+    assert not any("cifar" in name for name in faults(findings))
+
+
+def test_checkpoint_store_that_takes_no_file(doctor, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", str(tmp_path / "file" / "folder"))
+    _, findings = doctor()
+    assert "checkpoints" in faults(findings)
+
+
+def test_missing_gpu(invoke, free_port):
+    done = invoke("doctor", "--device", "cuda:97", "--json", "--port", free_port)
+    assert done.exit_code == 1
+    findings = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert faults(findings) == ["device"]
+    assert findings["equality"]["state"] == findings["speed"]["state"] == "skipped"
+
+
+def test_forced_tf32(doctor, monkeypatch):
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    _, findings = doctor()
+    assert faults(findings) == ["precision"]
+
+
+class _Answer(BaseHTTPRequestHandler):
+    content = b""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.content)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def listening():
+    """A server whose answer the test sets; its port."""
+    handler = type("Handler", (_Answer,), {})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield handler, server.server_address[1]
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_port_of_another_program(doctor, listening):
+    handler, port = listening
+    for handler.content in (b"", b"hello", b"[]", b'{"name": "other"}'):
+        _, findings = doctor("--port", port)
+        assert faults(findings) == ["service port"]
+
+
+def test_port_of_a_service(listening):
+    handler, port = listening
+    handler.content = json.dumps({"bln_search": VERSION, "schema_revision": "0012"}).encode()
+    (finding,) = check_service_port("127.0.0.1", port)
+    assert finding.state is FindingState.OK
+    assert VERSION in finding.detail
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, -MAX_CLOCK_SKEW - 1, MAX_CLOCK_SKEW + 1, 3600.0])
+def test_clock_skew(tmp_path, ahead):
+    with closing(open_and_upgrade_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")) as ledger:
+        findings = check_clock(ledger, lambda: datetime.now(UTC) - timedelta(seconds=ahead))
+        assert [finding.name for finding in findings if finding.state is FindingState.FAULT] == ["clock skew"]
+
+
+def test_small_trial_repeats_bit_by_bit_on_the_cpu(invoke, free_port):
+    done = invoke("doctor", "--device", "cpu", "--json", "--port", free_port)
+    findings = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert faults(findings) == []
+    assert findings["equality"]["state"] == findings["speed"]["state"] == "ok"
+
+
+def test_device_that_computes_something_else(invoke, free_port, monkeypatch):
+    losses = iter([{"FFFF": 1.0}, {"FFFF": 1.01}])
+    monkeypatch.setattr(self_test, "run_self_test", lambda _: SelfTestResult("x", next(losses), 100.0))
+    done = invoke("doctor", "--device", "cpu", "--json", "--port", free_port)
+    findings = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert faults(findings) == ["equality"]
