@@ -11,6 +11,7 @@ from bln_search.core.version import VERSION
 from bln_search.execution.devices import is_gpu
 from bln_search.execution.gpu_versions import describe_gpu
 from bln_search.specs.trial import TrialSpec
+from bln_search.training.step_precision import read_effective_precision
 
 
 def name_gpu_or_processor(device: str) -> str:
@@ -20,7 +21,7 @@ def name_gpu_or_processor(device: str) -> str:
 
 
 def make_trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int | float]:
-    """Trial, seed, hardware, threads and versions of a training run, with those of its GPU."""
+    """Trial, seed, hardware, threads and versions of a training run, its precision, and the GPU."""
     return {
         "trial": trial.key,
         "seed": trial.seed,
@@ -31,5 +32,8 @@ def make_trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int 
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
+        "precision": trial.training.precision.value,
+        "precision_flags": read_effective_precision(trial.training.precision),
+        "compiled": int(trial.training.compile),
         **describe_gpu(device),
     }

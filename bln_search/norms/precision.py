@@ -1,33 +1,51 @@
-"""Full single precision on GPUs, where torch may otherwise compute products in TF32."""
+"""The precision of single-precision products: on GPUs torch may compute them in TF32, on some CPUs in bfloat16."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from enum import StrEnum
 from typing import Any, TypeVar
 
 import torch
 
-_IEEE = "ieee"
 _T = TypeVar("_T")
 
 
+class Float32Precision(StrEnum):
+    """Precision of matrix products, convolutions and recurrent layers of single-precision tensors.
+
+    Members:
+        IEEE: Full single precision everywhere.
+        TF32: TF32 on GPUs, full single precision on CPUs.
+    """
+
+    IEEE = "ieee"
+    TF32 = "tf32"
+
+
+def disable_reduced_precision() -> AbstractContextManager[None]:
+    """Compute in full single precision in this context; see `use_float32_precision`."""
+    return use_float32_precision(Float32Precision.IEEE)
+
+
 @contextmanager
-def disable_reduced_precision() -> Iterator[None]:
-    """Disable TF32 on GPU and bfloat16 on CPU for matrix products, convolutions and recurrent layers in this context.
+def use_float32_precision(precision: Float32Precision) -> Iterator[None]:
+    """Compute products of single-precision tensors with this precision in this context.
 
     Since version 2.9 torch has one setting for each of them beside the older flags, and reading a flag raises an error
     where the two disagree. This function sets both, so that a network may read either, and restores both.
     """
     cudnn: Any = torch.backends.cudnn
-    settings = list(_precision_settings().values())
-    saved = [setting.fp32_precision for setting in settings]
+    settings = _precision_settings()
+    is_tf32 = precision is Float32Precision.TF32
+    saved = {name: setting.fp32_precision for name, setting in settings.items()}
     matmul_precision = _read_flag_unless_inconsistent(torch.get_float32_matmul_precision)
     allow_tf32 = _read_flag_unless_inconsistent(lambda: torch.backends.cudnn.allow_tf32)
-    torch.set_float32_matmul_precision("highest")
-    cudnn.allow_tf32 = False
-    for setting in settings:
-        setting.fp32_precision = _IEEE
+    torch.set_float32_matmul_precision("high" if is_tf32 else "highest")
+    cudnn.allow_tf32 = is_tf32
+    for name, setting in settings.items():
+        setting.fp32_precision = Float32Precision.IEEE.value if name.startswith("mkldnn") else precision.value
     try:
         yield
     finally:
@@ -35,8 +53,8 @@ def disable_reduced_precision() -> Iterator[None]:
             torch.set_float32_matmul_precision(matmul_precision)
         if allow_tf32 is not None:
             cudnn.allow_tf32 = allow_tf32
-        for setting, value in zip(settings, saved, strict=True):
-            setting.fp32_precision = value
+        for name, setting in settings.items():
+            setting.fp32_precision = saved[name]
 
 
 def read_precision_flags() -> dict[str, str]:

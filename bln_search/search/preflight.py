@@ -27,6 +27,7 @@ from bln_search.specs.trial import make_boundary_trial_specs
 from bln_search.tasks.plugin import check_plugin_targets
 from bln_search.training.augmentation import Augmentation
 from bln_search.training.initialization import initialize_for_training_run
+from bln_search.training.step_precision import TrainingForward
 
 
 def check_model_fits_data(study: StudySpec) -> None:
@@ -88,6 +89,7 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
             checked_networks.add((trial.arm.method, trial.model))
             network = build_initialized_network(trial, data)
             find_norms(network)
+            TrainingForward(network, trial.training)
             if study.model.name not in MODELS:
                 _check_examples_are_independent(study.model.name, network, data, trial.training.batch_size)
             if study.layers is not None:

@@ -25,6 +25,7 @@ from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.sections.initialization import check_initialization
 from bln_search.specs.sections.layer_search import LayersSpec
 from bln_search.specs.sections.model import ModelSpec
+from bln_search.specs.sections.precision import check_precision_and_compilation
 from bln_search.specs.sections.search import Sampler, SearchSpec, num_points_per_arm
 from bln_search.specs.sections.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.sections.task import TaskSpec, resolve_task
@@ -192,6 +193,18 @@ class StudySpec(SpecSection):
     def _check_initialization(self) -> StudySpec:
         for arm in self.arms if self.space is None else ():  # with a space each of its points is checked
             check_initialization(self.training.initialization, arm.method, self.model, self.training.batch_size)
+        return self
+
+    @model_validator(mode="after")
+    def _check_precision_and_compilation(self) -> StudySpec:
+        for arm in self.arms if self.space is None else ():  # with a space each of its points is checked
+            check_precision_and_compilation(
+                self.training.precision,
+                compiles=self.training.compile,
+                method=arm.method,
+                estimates=arm.population or self.evaluation.population,
+                model_name=self.model.name,
+            )
         return self
 
     @model_validator(mode="after")

@@ -17,6 +17,7 @@ from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec, check_checkpoint_selection_configuration
 from bln_search.specs.sections.initialization import check_initialization
 from bln_search.specs.sections.model import ModelSpec
+from bln_search.specs.sections.precision import check_precision_and_compilation
 from bln_search.specs.sections.space import Point, format_point, iter_grid_points, num_grid_points
 from bln_search.specs.sections.task import TaskSpec, resolve_task
 from bln_search.specs.sections.training import TrainingSpec
@@ -203,6 +204,13 @@ def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, se
         check_checkpoint_selection_configuration(resolved, study.evaluation)
         model, training = ModelSpec.model_validate(sections["model"]), TrainingSpec.model_validate(sections["training"])
         check_initialization(training.initialization, resolved.method, model, training.batch_size)
+        check_precision_and_compilation(
+            training.precision,
+            compiles=training.compile,
+            method=resolved.method,
+            estimates=resolved.population or study.evaluation.population,
+            model_name=model.name,
+        )
         return TrialSpec(
             data=study.data,
             task=study.task,

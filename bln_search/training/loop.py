@@ -37,6 +37,7 @@ from bln_search.training.input_moments import set_measured_input_moments
 from bln_search.training.optimization import make_optimizer, set_learning_rate
 from bln_search.training.result import TrainingResult, collect_training_moments
 from bln_search.training.running_mean import RecencyWeightedMean
+from bln_search.training.step_precision import TrainingForward, use_training_precision
 from bln_search.training.validation import measure_loss_and_accuracy
 
 
@@ -106,6 +107,7 @@ class TrainingRun:
         self.estimates = tuple(estimate for estimate in estimates if estimate.is_available_in_training)
         self.correction = correction
         self.layers = find_norms(network)
+        self.forward = TrainingForward(network, spec)
         self.generator = torch.Generator().manual_seed(seed)
         set_measured_input_moments(network, data, spec)
         self.optimizer = make_optimizer(network, spec)
@@ -180,6 +182,7 @@ class TrainingRun:
                 accumulators[PopulationEstimate.MOVING] = moving
             if PopulationEstimate.EPOCH in self.estimates:
                 accumulators[PopulationEstimate.EPOCH] = stack.enter_context(collect_moments(self.layers.values()))
+            stack.enter_context(use_training_precision(self.spec.precision))
             loss, accuracy = self._train_batches(epoch, inputs, targets)
         if not math.isfinite(loss):
             self.result.diverged = f"the training loss of epoch {epoch} is not a finite number"
@@ -238,14 +241,14 @@ class TrainingRun:
         With double forward, the layers' history records a second forward pass after the step instead of the first.
         """
         with set_history_recording(self.layers.values(), not self.arm.double_forward):
-            outputs = self.network(x)
+            outputs = self.forward(x)
         loss = self.task.mean_loss(outputs, y)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         if self.arm.double_forward:
             with torch.no_grad():
-                self.network(x)
+                self.forward(x)
         return outputs.detach(), loss
 
     def _iter_mini_batches(self, inputs: Examples, targets: Tensor) -> Iterator[tuple[Inputs, Tensor]]:

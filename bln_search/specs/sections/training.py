@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.enums import CheckpointRule, Split
 from bln_search.specs.sections.initialization import InitializationSpec
+from bln_search.specs.sections.precision import TrainingPrecision
 from bln_search.specs.spec_section import SpecSection, require_unique
 
 Positive = Annotated[float, Field(gt=0)]
@@ -145,9 +146,13 @@ class TrainingSpec(SpecSection):
             Values of `test` are only shown; neither epochs nor configurations are selected by them.
         initialization: Scaling of the first weights, and the same first function for every arm; by default all arms of
             a seed have the same first weights.
+        precision: `float32`; `tf32` and `bf16` compute matrix products and convolutions of training in TF32 on a GPU,
+            or in bfloat16. Normalization layers, losses, validation and every evaluation compute in float32.
+        compile: Compile the training steps with torch.compile, which needs a C++ compiler; for bn, ln, bln and none
+            with the population `frozen`.
     """
 
-    added_later = frozenset({"augmentation", "epsilon", "epoch_splits", "initialization"})
+    added_later = frozenset({"augmentation", "epsilon", "epoch_splits", "initialization", "precision", "compile"})
 
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: Positive = 0.002
@@ -162,6 +167,8 @@ class TrainingSpec(SpecSection):
     augmentation: AugmentationSpec | None = None
     epoch_splits: tuple[Literal[Split.VALIDATION, Split.TEST], ...] = (Split.VALIDATION,)
     initialization: InitializationSpec | None = None
+    precision: TrainingPrecision = TrainingPrecision.FLOAT32
+    compile: bool = False
 
     @field_validator("epoch_splits")
     @classmethod

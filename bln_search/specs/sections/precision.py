@@ -1,0 +1,73 @@
+"""Precision and compilation of training, and what they do not combine with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from bln_search.core.enums import PopulationEstimate
+from bln_search.core.method import Method
+from bln_search.core.registry import RECURRENT_MODELS
+
+
+class TrainingPrecision(StrEnum):
+    """Precision of training. Normalization layers, losses and the optimizer always compute in float32.
+
+    Members:
+        FLOAT32: IEEE single precision.
+        TF32: Matrix products and convolutions on a GPU read their inputs with 10 bits of mantissa; on a CPU as float32.
+        BF16: Matrix products and convolutions in bfloat16, by torch.autocast.
+    """
+
+    FLOAT32 = "float32"
+    TF32 = "tf32"
+    BF16 = "bf16"
+
+
+_COMPILED_METHODS = (Method.BN, Method.LN, Method.BLN, Method.NONE)
+
+
+def check_precision_and_compilation(
+    precision: TrainingPrecision,
+    *,
+    compiles: bool,
+    method: Method,
+    estimates: Collection[PopulationEstimate],
+    model_name: str,
+) -> None:
+    """Raise ValueError where an arm cannot be trained with this precision, or cannot be compiled.
+
+    Args:
+        precision: Of training.
+        compiles: Whether the forward and backward pass of a training step are compiled.
+        method: Of the arm.
+        estimates: Population estimates of the arm.
+        model_name: Of the study.
+    """
+    is_recurrent = model_name in RECURRENT_MODELS
+    if precision is TrainingPrecision.BF16 and method.computes_statistics_from_weights:
+        raise ValueError(
+            f"training: precision: bf16 would round the statistics that {method} computes from the weights: "
+            "set precision to float32 or tf32"
+        )
+    if precision is TrainingPrecision.BF16 and is_recurrent:
+        raise ValueError(
+            f"training: precision: bf16 would round the states of {model_name} at every time step: "
+            "set precision to float32 or tf32"
+        )
+    if not compiles:
+        return
+    if is_recurrent:
+        raise ValueError(f"training: compile: {model_name} has loops over time steps: remove compile")
+    if method not in _COMPILED_METHODS:
+        compiled = ", ".join(_COMPILED_METHODS)
+        raise ValueError(
+            f"training: compile: {method} has values that change from step to step, each of which would be compiled "
+            f"anew: remove compile, or choose among {compiled}"
+        )
+    collected = [estimate for estimate in estimates if estimate.is_available_in_training]
+    if collected:
+        raise ValueError(
+            f"training: compile: the population {collected[0]} is collected inside the training steps: remove compile, "
+            "or set population to frozen"
+        )
