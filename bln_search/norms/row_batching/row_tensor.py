@@ -20,6 +20,7 @@ from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.norms.normalization_base import NormalizationBase
+from bln_search.norms.row_batching.fast_tanh import tanh_of_rows
 from bln_search.norms.statistics import LayerPopulation
 
 LayerPopulations = Mapping[str, LayerPopulation]
@@ -128,6 +129,8 @@ class RowBatchedTensor(Tensor):
             if any(isinstance(tensor, LazyRowTensor) or tensor.copies != copies for tensor in tensors):
                 args = _materialize_and_repeat(args, copies)
                 kwargs = {key: _materialize_and_repeat(value, copies) for key, value in kwargs.items()}
+            if func in _TANH and len(args) == 1 and not kwargs:
+                func = tanh_of_rows
             return _tag_result(func(*args, **kwargs), layout, copies)
 
 
@@ -215,6 +218,9 @@ _METADATA = {
     ),
 }
 """Attributes of a tensor that do not depend on its values."""
+
+_TANH = {torch.tanh, Tensor.tanh}
+"""The functions that `tanh_of_rows` computes."""
 
 
 def _apply_to_factors(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyRowTensor | None:
