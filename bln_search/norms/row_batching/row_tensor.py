@@ -120,6 +120,8 @@ class RowBatchedTensor(Tensor):
             lazy_result = _apply_to_factors(func, args, kwargs)
             if lazy_result is not None:
                 return lazy_result
+            if func in _TANH and len(args) == 1 and not kwargs and isinstance(args[0], LazyRowTensor):
+                return args[0].tanh_of_rows()
             tensors: list[RowBatchedTensor] = []
             _collect_tagged(args, tensors)
             _collect_tagged(tuple(kwargs.values()), tensors)
@@ -157,6 +159,9 @@ class FactoredOutput(Protocol):
     def materialize(self) -> Tensor:
         """Compute the sum."""
 
+    def materialize_tanh(self) -> Tensor:
+        """Compute tanh of the sum."""
+
 
 class LazyRowTensor(RowBatchedTensor):
     """The expansion of examples to all rows as a sum that is computed on first use."""
@@ -189,6 +194,11 @@ class LazyRowTensor(RowBatchedTensor):
             self.value = tag_with_rows(self.factored.materialize(), self.batch_layout, self.copies)
             self.factored = None
         return self.value
+
+    def tanh_of_rows(self) -> RowBatchedTensor:
+        """Compute tanh of the sum; the terms are kept, for other operations on the sum."""
+        tanh = tanh_of_rows(remove_row_tag(self)) if self.factored is None else self.factored.materialize_tanh()
+        return tag_with_rows(tanh, self.batch_layout, self.copies)
 
 
 def tag_with_rows(data: Tensor, layout: BatchLayout, copies: int) -> RowBatchedTensor:
