@@ -25,17 +25,22 @@ from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.support.task_studies import STUDIES, prepare_data_of_study
 
 
-@pytest.fixture(params=STUDIES, ids=str)
-def trained(request, tmp_path, monkeypatch):
-    """A trial of a task with its environment and messages."""
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, id=name, marks=pytest.mark.xdist_group(f"trial of {name}")) for name in STUDIES],
+)
+def trained(request, tmp_path_factory):
+    """A trial of a task with its environment and messages; the tests of a task share it, in one process."""
+    folder = tmp_path_factory.mktemp("trial")
     study = parse_study(f"name: tasks\nseeds: [3]\ntraining: {{epochs: 2, batch_size: 8}}\n{STUDIES[request.param]}")
-    prepare_data_of_study(study, tmp_path, monkeypatch)
-    (trial,) = list_planned_trial_specs(study)
-    environment = ExecutionEnvironment(tmp_path, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
-    sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
-        pass
-    yield trial, environment, sent
+    with pytest.MonkeyPatch.context() as patch:
+        prepare_data_of_study(study, folder, patch)
+        (trial,) = list_planned_trial_specs(study)
+        environment = ExecutionEnvironment(folder, folder / "cache", FolderStore(folder / "checkpoints"))
+        sent = []
+        for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+            pass
+        yield trial, environment, sent
     load_prepared_data.cache_clear()
 
 

@@ -28,7 +28,7 @@ model: {name: mlp, widths: [8]}
 arms: [{method: bn}]
 """,
     TaskName.LANGUAGE_MODEL: """
-data: {name: imdb_next_word, validation: 20}
+data: {name: imdb_next_word, validation: 20, fraction: 0.7}
 model: {name: gru, widths: [6, 5], embedding: 7, dense: 4, normalize: cells}
 arms: [{method: bn}]
 """,

@@ -63,6 +63,10 @@ class DenseNormOutput:
         """Return the sums of all rows, (rows·G·N, D)."""
         return self.to_row_sum().materialize()
 
+    def materialize_tanh(self) -> Tensor:
+        """Return tanh of the sums of all rows, (rows·G·N, D)."""
+        return self.to_row_sum().materialize_tanh()
+
     def to_row_sum(self) -> RowSum:
         """Return the variants of each pair."""
         gamma, beta = self.layer.weight, self.layer.bias
@@ -143,6 +147,10 @@ class DenseNormLinearOutput:
     def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, K)."""
         return self.to_row_sum().materialize()
+
+    def materialize_tanh(self) -> Tensor:
+        """Return tanh of the sums of all rows, (rows·G·N, K)."""
+        return self.to_row_sum().materialize_tanh()
 
     def to_row_sum(self) -> RowSum:
         """Return the variants of each pair, (G, N, K)."""

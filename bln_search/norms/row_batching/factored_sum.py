@@ -170,6 +170,10 @@ class FactoredSum:
         """Return the sums of all rows, (rows·G·N, *features)."""
         return self.to_row_sum().materialize().view(-1, *self.feature_shape)
 
+    def materialize_tanh(self) -> Tensor:
+        """Return tanh of the sums of all rows, (rows·G·N, *features)."""
+        return self.to_row_sum().materialize_tanh().view(-1, *self.feature_shape)
+
     def to_row_sum(self) -> RowSum:
         """Return the variants of each pair, in the shape before a flatten, if any."""
         shape = self.unflattened or self.feature_shape

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bln_search.norms.row_batching.fast_tanh import PIECE, is_fast_tanh_accurate, replace_by_tanh_of_half
+
 
 @dataclass(frozen=True)
 class RowSum:
@@ -41,6 +43,31 @@ class RowSum:
                 feature = self.feature[first : last + 1] if is_contiguous else self.feature[indices]
                 torch.add(self.batch[variant], feature, out=out[start:stop])
         return out.view(len(self.rows) * self.groups * self.size, *self.feature_shape)
+
+    def materialize_tanh(self) -> Tensor:
+        """Return tanh of the sums of all rows, (rows·G·N, *features), in pieces that stay in the cache."""
+        if self.feature is None or not is_fast_tanh_accurate(self._sample_of_rows(self.feature)):
+            return torch.tanh(self.materialize())
+        shape = (self.groups, self.size, *self.feature_shape)
+        batch = [(term * 2).expand(shape) for term in self.batch]
+        feature = (self.feature * 2).expand(-1, *shape)
+        out = feature.new_empty(len(self.rows), *shape)
+        step = max(1, PIECE // max(1, feature[0, 0].numel()))
+        for row, (batch_variant, feature_variant) in enumerate(self.rows):
+            for start in range(0, self.groups, step):
+                piece = out[row, start : start + step]
+                terms = batch[batch_variant][start : start + step], feature[feature_variant, start : start + step]
+                replace_by_tanh_of_half(torch.add(*terms, out=piece))
+        return out.view(len(self.rows) * self.groups * self.size, *self.feature_shape)
+
+    def _sample_of_rows(self, feature: Tensor) -> Tensor:
+        """Return the first and the last example of each row, (2·rows, *features)."""
+        examples = [
+            self.batch[batch][group, example] + feature[feature_variant, group, example]
+            for batch, feature_variant in self.rows
+            for group, example in ((0, 0), (-1, -1))
+        ]
+        return torch.stack(examples)
 
 
 @dataclass(frozen=True)

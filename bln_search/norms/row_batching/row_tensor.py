@@ -20,6 +20,7 @@ from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.norms.normalization_base import NormalizationBase
+from bln_search.norms.row_batching.fast_tanh import tanh_of_rows
 from bln_search.norms.statistics import LayerPopulation
 
 LayerPopulations = Mapping[str, LayerPopulation]
@@ -119,6 +120,8 @@ class RowBatchedTensor(Tensor):
             lazy_result = _apply_to_factors(func, args, kwargs)
             if lazy_result is not None:
                 return lazy_result
+            if func in _TANH and len(args) == 1 and not kwargs and isinstance(args[0], LazyRowTensor):
+                return args[0].tanh_of_rows()
             tensors: list[RowBatchedTensor] = []
             _collect_tagged(args, tensors)
             _collect_tagged(tuple(kwargs.values()), tensors)
@@ -128,6 +131,8 @@ class RowBatchedTensor(Tensor):
             if any(isinstance(tensor, LazyRowTensor) or tensor.copies != copies for tensor in tensors):
                 args = _materialize_and_repeat(args, copies)
                 kwargs = {key: _materialize_and_repeat(value, copies) for key, value in kwargs.items()}
+            if func in _TANH and len(args) == 1 and not kwargs:
+                func = tanh_of_rows
             return _tag_result(func(*args, **kwargs), layout, copies)
 
 
@@ -153,6 +158,9 @@ class FactoredOutput(Protocol):
 
     def materialize(self) -> Tensor:
         """Compute the sum."""
+
+    def materialize_tanh(self) -> Tensor:
+        """Compute tanh of the sum."""
 
 
 class LazyRowTensor(RowBatchedTensor):
@@ -187,6 +195,11 @@ class LazyRowTensor(RowBatchedTensor):
             self.factored = None
         return self.value
 
+    def tanh_of_rows(self) -> RowBatchedTensor:
+        """Compute tanh of the sum; the terms are kept, for other operations on the sum."""
+        tanh = tanh_of_rows(remove_row_tag(self)) if self.factored is None else self.factored.materialize_tanh()
+        return tag_with_rows(tanh, self.batch_layout, self.copies)
+
 
 def tag_with_rows(data: Tensor, layout: BatchLayout, copies: int) -> RowBatchedTensor:
     """Return `data` with a row tag."""
@@ -215,6 +228,9 @@ _METADATA = {
     ),
 }
 """Attributes of a tensor that do not depend on its values."""
+
+_TANH = {torch.tanh, Tensor.tanh}
+"""The functions that `tanh_of_rows` computes."""
 
 
 def _apply_to_factors(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyRowTensor | None:
