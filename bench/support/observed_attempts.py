@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 
 from bench.support.null_executor import NullExecutor
-from bln_search.core.records import EpochRecord
 from bln_search.storage.database import Database
 from bln_search.storage.leases import LEASE
 from bln_search.storage.trials.attempts import AttemptRepository
+from bln_search.storage.trials.reports import AttemptReport, EpochsReport, EvaluationReport
 
 
 class ObservedAttempts(AttemptRepository):
@@ -29,18 +29,24 @@ class ObservedAttempts(AttemptRepository):
         self.longest_gap = 0.0
         self.missed: set[int] = set()
 
-    def claim_trial(self, trial_id: int, worker: str) -> int:
-        """Claim a trial; its lease begins."""
-        token = super().claim_trial(trial_id, worker)
-        self.renewed_at[token] = time.monotonic()
-        return token
+    def claim_trials(self, trial_ids: Sequence[int], worker: str) -> Sequence[int]:
+        """Claim trials; their leases begin."""
+        tokens = super().claim_trials(trial_ids, worker)
+        self.renewed_at |= dict.fromkeys(tokens, time.monotonic())
+        return tokens
 
-    def record_epochs(self, token: int, records: Sequence[EpochRecord]) -> None:
-        """Record epochs, and note how long after their end."""
-        super().record_epochs(token, records)
-        now, ends = time.monotonic(), self.executor.ends[token]
-        self.latencies += [now - end for end in ends[: len(records)]]
-        del ends[: len(records)]
+    def record_reports(self, reports: Sequence[AttemptReport]) -> None:
+        """Record reports, and note how long after the ends of their epochs; leases of ended attempts end."""
+        super().record_reports(reports)
+        now = time.monotonic()
+        for report in reports:
+            if isinstance(report, EpochsReport):
+                ends = self.executor.ends[report.token]
+                self.latencies += [now - end for end in ends[: len(report.records)]]
+                del ends[: len(report.records)]
+            elif isinstance(report, EvaluationReport):
+                self._note_gap(report.token)
+                del self.renewed_at[report.token]
 
     def record_heartbeats(self, tokens: list[int], study_id: int | None = None, runner: str | None = None) -> None:
         """Renew leases, and note for how long they were not."""
@@ -48,12 +54,6 @@ class ObservedAttempts(AttemptRepository):
         for token in tokens:
             self._note_gap(token)
             self.renewed_at[token] = time.monotonic()
-
-    def finish_trial(self, token: int, *arguments: object) -> None:  # type: ignore[override]
-        """Finish a trial; its lease ends."""
-        super().finish_trial(token, *arguments)  # type: ignore[arg-type]
-        self._note_gap(token)
-        del self.renewed_at[token]
 
     def _note_gap(self, token: int) -> None:
         gap = time.monotonic() - self.renewed_at[token]
