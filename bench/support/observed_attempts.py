@@ -48,7 +48,7 @@ class ObservedAttempts(AttemptRepository):
                 self._note_gap(report.token)
                 del self.renewed_at[report.token]
 
-    def record_heartbeats(self, tokens: list[int], study_id: int | None = None, runner: str | None = None) -> None:
+    def record_heartbeats(self, tokens: Sequence[int], study_id: int | None = None, runner: str | None = None) -> None:
         """Renew leases, and note for how long they were not."""
         super().record_heartbeats(tokens, study_id, runner)
         for token in tokens:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Table, insert
+from sqlalchemy import Table, func, insert, select
 from sqlalchemy.orm import Session
 
 from bln_search.storage.tables.base import Table as MappedTable
@@ -23,12 +23,14 @@ def insert_rows_and_return_ids(
     """Insert rows, each with the same columns; returns their ids in the same order."""
     if not rows:
         return []
-    connection, statement = session.connection(), insert(_table(table))
-    if connection.dialect.insert_returning:
-        ids = statement.returning(_table(table).c.id, sort_by_parameter_order=True)
+    connection, statement, column = session.connection(), insert(_table(table)), _table(table).c.id
+    if connection.dialect.name != "sqlite":
+        ids = statement.returning(column, sort_by_parameter_order=True)
         return connection.execute(ids, rows).scalars().all()
-    keys = (connection.execute(statement, row).inserted_primary_key for row in rows)  # SQLite before 3.35
-    return [key[0] for key in keys if key is not None]
+    # a transaction of SQLite is the only writer, and a new id is above all others
+    last = connection.execute(select(func.max(column))).scalar() or 0
+    connection.execute(statement, rows)
+    return connection.execute(select(column).where(column > last).order_by(column)).scalars().all()
 
 
 def _table(table: type[MappedTable]) -> Table:

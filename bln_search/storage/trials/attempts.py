@@ -78,18 +78,17 @@ class AttemptRepository:
             append_events(session, study_id, now, events)
             return tokens
 
-    def record_heartbeats(self, tokens: list[int], study_id: int | None = None, runner: str | None = None) -> None:
+    def record_heartbeats(self, tokens: Sequence[int], study_id: int | None = None, runner: str | None = None) -> None:
         """Renew the leases of attempts, and that of `runner` on their study."""
         with self.database.write_session() as session:
             now = self.database.now(session)
             if study_id is not None:
                 study = update(StudyRow).where(StudyRow.id == study_id, StudyRow.runner == runner)
                 session.execute(study.values(runner_until=now + LEASE))
-            session.execute(
-                update(AttemptRow)
-                .where(AttemptRow.id.in_(tokens), AttemptRow.state == AttemptState.RUNNING)
-                .values(heartbeat_at=now, lease_until=now + LEASE)
-            )
+            lease = update(AttemptRow).values(heartbeat_at=now, lease_until=now + LEASE)
+            for chunk in split_into_chunks(tokens):
+                is_running = (AttemptRow.id.in_(chunk), AttemptRow.state == AttemptState.RUNNING)
+                session.connection().execute(lease.where(*is_running))
 
     def record_reports(self, reports: Sequence[AttemptReport]) -> None:
         """Record reports of attempts in their order, in one transaction.
