@@ -22,6 +22,7 @@ EVALUATIONS = 2 * len(CONFIGURATIONS)
 
 _TICK_SECONDS = 0.5
 _DISTINCT_RESULTS = 8
+_MAX_STARTS = 100
 
 
 @dataclass
@@ -65,13 +66,20 @@ class NullExecutor:
     def run(self, next_task: NextTask, on_message: OnMessage, on_tick: OnTick, trials: int = 1) -> None:  # noqa: ARG002
         """Answer every task."""
         while True:
-            while len(self._running) < self.live and (task := next_task()) is not None:
-                self._start(task)
+            self._start_tasks(next_task)
             if not self._running:
                 return
             self._send_due_messages(on_message)
             on_tick(list(self._running))
             self._wait()
+
+    def _start_tasks(self, next_task: NextTask) -> None:
+        """Start tasks until no more fit, or `_MAX_STARTS`: as those of Ray, starts take turns with messages."""
+        for _ in range(min(_MAX_STARTS, self.live - len(self._running))):
+            task = next_task()
+            if task is None:
+                return
+            self._start(task)
 
     def _start(self, task: TrialTask) -> None:
         self._running[task.token] = task
