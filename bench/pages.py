@@ -31,7 +31,7 @@ from bln_search.core.records import EpochRecord
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
-from bln_search.storage.events import append_events
+from bln_search.storage.events import NewEvent, append_events
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, StudyRow, TrialRow
 
@@ -79,7 +79,7 @@ def create_study(ledger: Ledger, trials: int) -> int:
         session.execute(update(StudyRow).where(StudyRow.id == study_id).values(results=len(finished)))
         for trial_id in finished:
             epochs = [{"attempt": trial_id, **_epoch(epoch, rng)} for epoch in range(1, EPOCHS + 1)]
-            append_events(session, study_id, now, "epoch", epochs, trial_id)
+            append_events(session, study_id, now, [NewEvent("epoch", epoch, trial_id) for epoch in epochs])
     return study_id
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 
 from bln_search.core.enums import MemorySource, PopulationEstimate
@@ -169,6 +169,7 @@ def all_configurations(
     return tuple(InferenceConfiguration("".join(letters)) for letters in product(*choices))
 
 
+@cache
 def mini_batch_configuration_of(method: Method) -> InferenceConfiguration:
     """Every statistic from the present mini-batch: FFFF for BLN, --FF for LN, FF-- for the others."""
     return all_configurations(method)[-1]
@@ -188,6 +189,7 @@ _TRAINING_RULES = {
 """Looked up, as layers ask for it in every forward pass."""
 
 
+@cache
 def epoch_selection_configuration_of(method: Method) -> InferenceConfiguration:
     """The configuration that selects the epoch: the method's own source where it has one, otherwise the mini-batch."""
     return all_configurations(method)[0] if method.method_specific_sources else mini_batch_configuration_of(method)

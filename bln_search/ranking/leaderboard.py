@@ -121,7 +121,7 @@ class Leaderboard:
     def restrict_to_rows(self, rows: Iterable[LeaderboardRow]) -> Leaderboard:
         """Some rows of this leaderboard, in its order, ranked among themselves."""
         chosen = list(rows)
-        ranks = _iter_ranks(chosen, self.ranked_on)
+        ranks = iter_ranks(chosen, self.ranked_on)
         return Leaderboard(
             self.ranked_on, tuple(replace(row, rank=rank) for row, rank in zip(chosen, ranks, strict=True))
         )
@@ -159,14 +159,15 @@ def rank_results_by_row(
 ) -> Leaderboard:
     """`rank_evaluations` of results that are grouped by row."""
     required = seeds or max((len({result.seed for result in of_row}) for of_row in results.values()), default=0)
-    rows = [_make_leaderboard_row(key, of_row, ranked_on, required) for key, of_row in results.items()]
-    rows.sort(key=lambda row: _row_sort_key(row, ranked_on))
-    for row, rank in zip(rows, _iter_ranks(rows, ranked_on), strict=True):
+    rows = [make_leaderboard_row(key, of_row, ranked_on, required) for key, of_row in results.items()]
+    rows.sort(key=lambda row: row_sort_key(row, ranked_on))
+    for row, rank in zip(rows, iter_ranks(rows, ranked_on), strict=True):
         object.__setattr__(row, "rank", rank)  # nobody else has the new rows; copies take a tenth of the time
     return Leaderboard(ranked_on, tuple(rows))
 
 
-def _make_leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, required: int) -> LeaderboardRow:
+def make_leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, required: int) -> LeaderboardRow:
+    """A row without a rank from all its results. required: the number of seeds a ranked row must have."""
     _check_unique_seeds(key, results)
     clean = [result for result in results if not result.condition]
     by_split: dict[Split, list[SeedResult]] = {}
@@ -227,7 +228,8 @@ def _can_be_ranked(row: LeaderboardRow, split: Split) -> bool:
     return row.reason is None and row.missing_seeds is None and split in row.metrics
 
 
-def _row_sort_key(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
+def row_sort_key(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
+    """What orders the rows of a leaderboard; different for any two of them."""
     metrics = row.metrics.get(split)
     loss, error = _mean_loss_and_negative_accuracy(metrics) if metrics else (0.0, 0.0)
     position = _STATE_ORDER[row.state], not _can_be_ranked(row, split), loss, error
@@ -239,7 +241,7 @@ def _mean_loss_and_negative_accuracy(metrics: SplitMetrics) -> tuple[float, floa
     return metrics.loss.mean, 0.0 if metrics.accuracy is None else -metrics.accuracy.mean
 
 
-def _iter_ranks(rows: Iterable[LeaderboardRow], split: Split) -> Iterable[int | None]:
+def iter_ranks(rows: Iterable[LeaderboardRow], split: Split) -> Iterable[int | None]:
     """The rank of each of the ordered rows; None for a row without one."""
     current_rank, previous = 0, None
     for position, row in enumerate(rows, start=1):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
+from bln_search.storage.bulk_insert import insert_rows
 from bln_search.storage.database import Database
 from bln_search.storage.tables import EventRow, StudyRow
 
@@ -66,21 +67,53 @@ def _select_events(study_id: int, trial_id: int | None) -> Select[EventRow]:
     return rows if trial_id is None else rows.where(EventRow.trial_id == trial_id)
 
 
+class NewEvent(NamedTuple):
+    """An event that is not numbered yet."""
+
+    kind: str
+    data: dict[str, Any]
+    trial_id: int | None = None
+
+
 def append_event(
     session: Session, study_id: int, at: datetime, kind: str, data: dict[str, Any], trial_id: int | None = None
 ) -> None:
     """Append the study's next event."""
-    append_events(session, study_id, at, kind, [data], trial_id)
+    append_events(session, study_id, at, [NewEvent(kind, data, trial_id)])
 
 
 def append_events(
-    session: Session, study_id: int, at: datetime, kind: str, data: Sequence[dict[str, Any]], trial_id: int | None
+    session: Session, study_id: int, at: datetime, events: Sequence[NewEvent], *, results: int = 0
 ) -> None:
-    """Append events of one kind, one for each element of `data`."""
-    last_number = select(StudyRow.last_event).where(StudyRow.id == study_id).with_for_update()  # one writer at a time
-    last = session.scalar(last_number) or 0
-    increase = update(StudyRow).where(StudyRow.id == study_id).values(last_event=last + len(data))
-    session.execute(increase.execution_options(synchronize_session=False))
-    for number, item in enumerate(data, start=last + 1):
-        session.add(EventRow(study_id=study_id, number=number, at=at, kind=kind, trial_id=trial_id, data=item))
+    """Append events in their order, and count results of trials.
+
+    The row of the study stays locked until the transaction ends: events get their numbers in the order of commits, so
+    a reader that continues after the last number it read misses none. Call it as late as possible in a transaction.
+
+    Args:
+        session: An open session.
+        study_id: The study.
+        at: Time of the events.
+        events: The events.
+        results: Trials that got their result.
+    """
     session.flush()
+    values: dict[str, Any] = {"last_event": StudyRow.last_event + len(events)}
+    if results:
+        values |= {"results": StudyRow.results + results, "losses": 0}
+    first = _increase_and_read_last_event(session, study_id, values) - len(events) + 1
+    rows = [
+        {"study_id": study_id, "number": number, "at": at, "kind": kind, "trial_id": trial_id, "data": data}
+        for number, (kind, data, trial_id) in enumerate(events, start=first)
+    ]
+    insert_rows(session, EventRow, rows)
+
+
+def _increase_and_read_last_event(session: Session, study_id: int, values: dict[str, Any]) -> int:
+    """Change the counters of a study; returns the number of its last event. The row stays locked."""
+    connection = session.connection()
+    increase = update(StudyRow).where(StudyRow.id == study_id).values(values)
+    if connection.dialect.update_returning:
+        return int(connection.execute(increase.returning(StudyRow.last_event)).scalar_one())
+    connection.execute(increase)  # SQLite before 3.35, whose transactions have one writer
+    return int(connection.execute(select(StudyRow.last_event).where(StudyRow.id == study_id)).scalar_one())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
-from bln_search.core.records import CheckpointRecord, Evaluation, ProbeResult
+from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey, ProbeResult
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.metrics_codec import encode_metrics
-from bln_search.storage.tables import CheckpointRow, EvaluationRow, ProbeRow, SnapshotRow, StudyRow, TrialRow
+from bln_search.storage.tables import EvaluationRow, StudyRow, TrialRow
 
 
 def make_study_row(study: StudySpec, now: datetime, owner: str, planned: int) -> StudyRow:
@@ -52,62 +53,67 @@ def make_waiting_trial_rows(trials: Sequence[TrialSpec], study_id: int, *, posit
     ]
 
 
-def make_checkpoint_row(record: CheckpointRecord, trial_id: int, now: datetime) -> CheckpointRow:
-    """The row of a checkpoint, without its snapshots."""
-    return CheckpointRow(
-        trial_id=trial_id,
-        file=record.file,
-        sha256=record.sha256,
-        epoch=record.epoch,
-        judged_under=record.judged_under,
-        validation_loss=record.validation_loss,
-        provenance=record.provenance,
-        created_at=now,
-    )
+def make_checkpoint_values(record: CheckpointRecord, trial_id: int, now: datetime) -> dict[str, Any]:
+    """The columns of a checkpoint, without its snapshots."""
+    return {
+        "trial_id": trial_id,
+        "file": record.file,
+        "sha256": record.sha256,
+        "epoch": record.epoch,
+        "judged_under": record.judged_under,
+        "validation_loss": record.validation_loss,
+        "provenance": record.provenance,
+        "created_at": now,
+    }
 
 
 def make_evaluation_row(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
     """The row of an evaluation, without its outcomes."""
-    key = evaluation.key
-    return EvaluationRow(
-        checkpoint_id=checkpoint_id,
-        configuration=str(key.configuration),
-        estimate=key.estimate or "",
-        batch_size=key.batch_size,
-        split=key.split,
-        condition=key.condition,
-        state=evaluation.state,
-        reason=evaluation.reason,
-        n=evaluation.n,
-        loss=evaluation.loss,
-        accuracy=evaluation.accuracy,
-        metrics=encode_metrics(evaluation.metrics),
-    )
+    return EvaluationRow(**make_evaluation_values(evaluation, checkpoint_id))
 
 
-def make_snapshot_rows(record: CheckpointRecord, checkpoint_id: int) -> list[SnapshotRow]:
-    """Rows of the snapshots of a checkpoint."""
+def make_evaluation_values(evaluation: Evaluation, checkpoint_id: int) -> dict[str, Any]:
+    """The columns of an evaluation, without its outcomes."""
+    return {
+        "checkpoint_id": checkpoint_id,
+        **_make_key_values(evaluation.key),
+        "state": evaluation.state,
+        "reason": evaluation.reason,
+        "n": evaluation.n,
+        "loss": evaluation.loss,
+        "accuracy": evaluation.accuracy,
+        "metrics": encode_metrics(evaluation.metrics),
+    }
+
+
+def make_snapshot_values(record: CheckpointRecord, checkpoint_id: int) -> list[dict[str, Any]]:
+    """The columns of the snapshots of a checkpoint."""
     return [
-        SnapshotRow(checkpoint_id=checkpoint_id, epoch=snapshot.epoch, file=snapshot.file, sha256=snapshot.sha256)
+        {"checkpoint_id": checkpoint_id, "epoch": snapshot.epoch, "file": snapshot.file, "sha256": snapshot.sha256}
         for snapshot in record.snapshots
     ]
 
 
-def make_probe_row(probe: ProbeResult, checkpoint_id: int) -> ProbeRow:
-    """The row of a probe."""
-    key = probe.key
-    return ProbeRow(
-        checkpoint_id=checkpoint_id,
-        kind=probe.kind,
-        epoch=probe.epoch,
-        configuration=str(key.configuration),
-        estimate=key.estimate or "",
-        batch_size=key.batch_size,
-        split=key.split,
-        condition=key.condition,
-        n=probe.n,
-        loss=probe.loss,
-        accuracy=probe.accuracy,
-        deviation=probe.deviation,
-        flips=probe.flips,
-    )
+def make_probe_values(probe: ProbeResult, checkpoint_id: int) -> dict[str, Any]:
+    """The columns of a probe."""
+    return {
+        "checkpoint_id": checkpoint_id,
+        "kind": probe.kind,
+        "epoch": probe.epoch,
+        **_make_key_values(probe.key),
+        "n": probe.n,
+        "loss": probe.loss,
+        "accuracy": probe.accuracy,
+        "deviation": probe.deviation,
+        "flips": probe.flips,
+    }
+
+
+def _make_key_values(key: EvaluationKey) -> dict[str, Any]:
+    return {
+        "configuration": str(key.configuration),
+        "estimate": key.estimate or "",
+        "batch_size": key.batch_size,
+        "split": key.split,
+        "condition": key.condition,
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -14,40 +14,36 @@ from bln_search.core.errors import (
     SchemaChangedError,
     StorageFullError,
 )
-from bln_search.core.records import EpochRecord
 from bln_search.core.states import StudyState
 from bln_search.execution.executors.base import Executor
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EpochDone,
-    EvaluationDone,
     Message,
     PhaseProgress,
     PruneDecision,
     TaskFailed,
-    TrainingDiverged,
     TrainingDone,
-    TrainingPruned,
     TrialTask,
 )
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
+from bln_search.worker.attempt_reports import make_attempt_report
 from bln_search.worker.best_points import BestPointTrials
+from bln_search.worker.claimed_trials import ClaimedTrials
 from bln_search.worker.identity import may_be_alive, name_of_this_process
+from bln_search.worker.message_buffer import BufferedMessage, MessageBuffer
 from bln_search.worker.sampled_points import StudyPointSampler
 from bln_search.worker.stop_signals import call_stop_on_signal
-from bln_search.worker.waiting_trials import WaitingTrials
+from bln_search.worker.waiting_trials import RetryDecision, WaitingTrials
 
 _HEARTBEAT_INTERVAL = LEASE.total_seconds() / 2
 """Seconds between two heartbeats: after two missed ones the leases have expired."""
 
 _REQUEST_INTERVAL = 0.5
 """Seconds between two checks for a request to pause or cancel."""
-
-_EPOCH_INTERVAL = 0.5
-"""Seconds between two transactions that record finished epochs."""
 
 
 class RunWatcher(Protocol):
@@ -98,16 +94,16 @@ def run_study(
     run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem)
     try:
         with call_stop_on_signal(lambda: run.stop_requested, run.request_stop):
-            executor.run(
-                run.claim_next_task, run.record_and_show_message, run.on_tick, run.load_and_count_open_trials()
-            )
+            trials = run.load_and_count_open_trials(executor)
+            executor.run(run.claim_next_task, run.record_and_show_message, run.on_tick, trials)
+        run.write_messages_and_release_attempts()
     except _StopRequested:
-        ledger.attempts.release_attempts(run.attempt_tokens)
+        run.write_messages_and_release_attempts(is_aborted=True)
     except SchemaChangedError:
         raise  # nothing may be written any more; the leases expire
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
-            ledger.attempts.release_attempts(run.attempt_tokens)
+            run.write_messages_and_release_attempts(is_aborted=True)
             ledger.studies.finish_run(study_id, exhausted=run.is_exhausted, runner=run.worker)
         raise
     finally:
@@ -139,50 +135,63 @@ class _StudyRun:
         self.points: StudyPointSampler | None = None
         self.best_points: BestPointTrials | None = None
         self.waiting = WaitingTrials()
+        self.claimed = ClaimedTrials(self.waiting, self._claim_trials, lambda: 1)
+        self.messages = MessageBuffer(ledger.attempts.record_reports, self._on_message_written)
         self.alone_token: int | None = None
         self.evaluating: set[int] = set()
+        self.retries: dict[int, RetryDecision] = {}
         self.trial_by_token: dict[int, int] = {}
-        self.epochs: dict[int, list[EpochRecord]] = {}
-        self.epochs_recorded_at = self.request_checked_at = self.heartbeat_at = time.monotonic()
-        self.stop_requested = False
+        self.num_ended_unwritten = 0
+        self.request_checked_at = self.heartbeat_at = time.monotonic()
+        self.stop_requested = self.is_aborted = False
 
     def request_stop(self) -> None:
         """Stop at the next call of `on_tick`."""
         self.stop_requested = True
 
-    def on_tick(self, tokens: list[int]) -> None:
-        """Called between two steps of the executor: stop on request, record epochs, send heartbeats."""
+    def on_tick(self, tokens: list[int]) -> None:  # noqa: ARG002 - this run knows its attempts
+        """Called between two steps of the executor: stop on request, write messages, send heartbeats."""
+        self.claimed.note_tick()
         if self.stop_requested or self.should_stop():
             raise KeyboardInterrupt
+        self._send_heartbeats_if_due()
+        self.messages.write_if_due()
         now = time.monotonic()
-        if now - self.epochs_recorded_at >= _EPOCH_INTERVAL:
-            self._record_finished_epochs()
         if now - self.request_checked_at >= _REQUEST_INTERVAL:
             self.request_checked_at = now
             if self.ledger.studies.find_stop_request(self.study.id, self.worker) is not None:
                 raise _StopRequested
+
+    def _send_heartbeats_if_due(self) -> None:
+        """Renew the leases of the study and of every attempt; called before anything that may take long."""
+        now = time.monotonic()
         if now - self.heartbeat_at >= _HEARTBEAT_INTERVAL:
             self.heartbeat_at = now
-            self.ledger.attempts.record_heartbeats(tokens, self.study.id, self.worker)
+            self.ledger.attempts.record_heartbeats(list(self.trial_by_token), self.study.id, self.worker)
 
-    @property
-    def attempt_tokens(self) -> list[int]:
-        """Tokens of the running attempts."""
-        return list(self.trial_by_token)
+    def write_messages_and_release_attempts(self, *, is_aborted: bool = False) -> None:
+        """Write the messages that are left, then release the attempts that still run or never started."""
+        self.is_aborted = is_aborted
+        try:
+            self.messages.write()
+        finally:
+            self.ledger.attempts.release_attempts(list(self.trial_by_token))
 
     def close_samplers(self) -> None:
         """Close the samplers that `load_and_count_open_trials` opened."""
         if self.points is not None:
             self.points.close()
 
-    def load_and_count_open_trials(self) -> int:
-        """Load the open trials; returns their number, with those of points that are added later."""
+    def load_and_count_open_trials(self, executor: Executor) -> int:
+        """Find the open trials for `executor`; returns their number, with those of points that are added later."""
         spec = self.study.spec
         self.points = StudyPointSampler(self.ledger, self.study)
         self.best_points = BestPointTrials(self.ledger, self.study, self.points.has_all_points)
-        self.waiting.add_trials(self.ledger.trials.list_open_trials(self.study.id))
+        open_ids = self.ledger.trials.list_open_trial_ids(self.study.id)
+        self.waiting = WaitingTrials(open_ids, lambda ids: self.ledger.trials.load_trials(self.study.id, ids))
         sampled_later = max(0, spec.num_sampled_points - sum(self.points.counts.values())) * len(spec.seeds_per_point)
         trials = len(self.waiting) + sampled_later + self.best_points.num_arms_without_best_point * len(spec.seeds)
+        self.claimed = ClaimedTrials(self.waiting, self._claim_trials, lambda: executor.num_parallel_trials(trials))
         self.watcher.on_run_start(trials)
         return trials
 
@@ -201,19 +210,24 @@ class _StudyRun:
         """
         assert self.points is not None
         assert self.best_points is not None
-        if self.find_disk_problem() is not None or self.alone_token in self.trial_by_token:
+        self._send_heartbeats_if_due()
+        if self.find_disk_problem() is not None:
             return None
-        if not self.waiting:
+        is_alone_or_last = self.alone_token is not None or not (self.claimed or self.waiting)
+        if self.messages.has_results and is_alone_or_last:
+            self.messages.write()  # what may start now depends on it
+        if self.alone_token in self.trial_by_token:
+            return None
+        if not self.claimed and not self.waiting:
             self.waiting.add_trials(
                 self.points.add_next_point_trials() or self.best_points.add_next_best_point_trials()
             )
-        taken = self.waiting.take_next_trial(is_idle=not self.trial_by_token)
+        running = len(self.trial_by_token) - len(self.claimed) - self.num_ended_unwritten
+        taken = self.claimed.take_next(running)
         if taken is None:
             return None
-        trial, alone = taken
-        token = self.ledger.attempts.claim_trial(trial.id, self.worker)
+        token, trial, alone = taken
         self.alone_token = token if alone else None
-        self.trial_by_token[token] = trial.id
         self.waiting.count_attempt(trial.id)
         return TrialTask(
             token,
@@ -225,61 +239,67 @@ class _StudyRun:
             alone=alone,
         )
 
+    def _claim_trials(self, trial_ids: Sequence[int]) -> Sequence[int]:
+        tokens = self.ledger.attempts.claim_trials(trial_ids, self.worker)
+        self.trial_by_token.update(zip(tokens, trial_ids, strict=True))
+        return tokens
+
     def record_and_show_message(self, task: TrialTask, message: Message) -> PruneDecision:
-        """Record a message of a trial, then show it; returns whether the pruner stops the trial."""
-        self._record_message(task, message)
-        self.watcher.on_message(task.trial, message)
-        stop = False
-        if self.points is not None and self.best_points is not None:
-            if isinstance(message, TERMINAL_MESSAGES):
-                self.points.report_trial_end(task.trial.key)
-                self.best_points.note_trial_end()
-            elif isinstance(message, EpochDone) and task.prunable:
-                is_last = message.record.epoch >= task.trial.epochs
-                stop = self.points.should_prune(task.trial.key, message.record) and not is_last
+        """Buffer a message of a trial until it is written and shown; returns whether the pruner stops the trial.
+
+        Raises StorageFullError, CheckpointStoreError or DataUnavailableError for a failure of this machine.
+        """
+        self._send_heartbeats_if_due()
+        if isinstance(message, TaskFailed):
+            _raise_error_of_machine_failure(message)
+        elif isinstance(message, TrainingDone):
+            self.evaluating.add(task.token)
+        report = make_attempt_report(task.token, message, lambda failure: self._decide_retry(task, failure))
+        if isinstance(message, EpochDone | PhaseProgress) and not self.messages.has_results:
+            self.watcher.on_message(task.trial, message)  # nothing that must be shown before is left
+            buffered = None if report is None else BufferedMessage(task, message, report, is_shown=True)
+        else:
+            buffered = BufferedMessage(task, message, report)
+        if isinstance(message, TERMINAL_MESSAGES):
+            self.num_ended_unwritten += 1
+            self.claimed.note_end()
+        if buffered is not None:
+            self.messages.add(buffered)
+        if not isinstance(message, EpochDone) or not task.prunable or self.points is None:
+            return PruneDecision.CONTINUE
+        is_last = message.record.epoch >= task.trial.epochs
+        stop = self.points.should_prune(task.trial.key, message.record) and not is_last
         return PruneDecision.STOP if stop else PruneDecision.CONTINUE
 
-    def _record_message(self, task: TrialTask, message: Message) -> None:
-        token = task.token
-        if isinstance(message, EpochDone):
-            self.epochs.setdefault(token, []).append(message.record)
-            return
-        if not isinstance(message, PhaseProgress):
-            self._record_finished_epochs()
-        match message:
-            case TrainingDone(checkpoint):
-                self.ledger.attempts.record_checkpoint(token, checkpoint)
-                self.evaluating.add(token)
-            case EvaluationDone(evaluations, probes, peak_memory):
-                self.ledger.attempts.finish_trial(token, evaluations, probes, peak_memory)
-                self.trial_by_token.pop(token)
-            case TrainingDiverged(reason):
-                self.ledger.attempts.record_divergence(token, reason)
-                self.trial_by_token.pop(token)
-            case TrainingPruned(epoch):
-                self.ledger.attempts.record_pruning(token, epoch)
-                self.trial_by_token.pop(token)
-            case TaskFailed():
-                self._record_failure(task, message)
-
-    def _record_finished_epochs(self) -> None:
-        """Record the epochs that finished since the last time, in one transaction for each trial."""
-        self.epochs_recorded_at = time.monotonic()
-        for token in list(self.epochs):
-            self.ledger.attempts.record_epochs(token, self.epochs.pop(token))
-
-    def _record_failure(self, task: TrialTask, message: TaskFailed) -> None:
-        """Record a failed attempt, and let the trial wait for another where that may succeed.
-
-        Raises StorageFullError, CheckpointStoreError or DataUnavailableError where the fault is of this machine.
-        """
-        _raise_error_of_machine_failure(message)
-        trial_id = self.trial_by_token.pop(task.token)
+    def _decide_retry(self, task: TrialTask, message: TaskFailed) -> RetryDecision:
+        """Decide whether a failed trial waits for another attempt, which it does once its failure is written."""
         is_evaluating = task.checkpoint is not None or task.token in self.evaluating
+        trial_id = self.trial_by_token[task.token]
         decision = self.waiting.decide_retry(trial_id, task, message, is_evaluating=is_evaluating)
-        self.ledger.attempts.record_failure(task.token, message.failure, decision.reason, again=decision.again)
-        if decision.again:
-            self.waiting.add_trials([self.ledger.trials.get_trial(trial_id)], alone=decision.alone)
+        self.retries[task.token] = decision
+        return decision
+
+    def _on_message_written(self, buffered: BufferedMessage) -> None:
+        """Let a failed trial wait again, show the message, and tell the samplers of the end of a trial.
+
+        After an error the message is only written: showing it could raise the next error.
+        """
+        task, message = buffered.task, buffered.message
+        is_end = isinstance(message, TERMINAL_MESSAGES)
+        if is_end:
+            self.num_ended_unwritten -= 1
+            trial_id = self.trial_by_token.pop(task.token)
+            self.evaluating.discard(task.token)
+            decision = self.retries.pop(task.token, None)
+            if decision is not None and decision.again:
+                self.waiting.add_trials([self.ledger.trials.get_trial(trial_id)], alone=decision.alone)
+        if self.is_aborted:
+            return
+        if not buffered.is_shown:
+            self.watcher.on_message(task.trial, message)
+        if is_end and self.points is not None and self.best_points is not None:
+            self.points.report_trial_end(task.trial.key)
+            self.best_points.note_trial_end()
 
 
 def _raise_error_of_machine_failure(message: TaskFailed) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bln_search.core.states import FailureClass
@@ -13,6 +13,9 @@ from bln_search.specs.records import TrialRecord
 
 _MAX_ATTEMPTS = 3
 """Attempts at a trial in one run when the infrastructure fails or memory runs out."""
+
+_PAGE = 1_000
+"""Trials that are loaded at once: a study may have a hundred thousand."""
 
 _TRAINING_TOO_LARGE = (
     "in training, with no other trial of this run beside it: lower training.batch_size or the model's widths, or take "
@@ -36,9 +39,18 @@ class RetryDecision:
 
 
 class WaitingTrials:
-    """Queues of the trials of one run, and how often each was attempted in it."""
+    """Queues of the trials of one run, and how often each was attempted in it.
 
-    def __init__(self) -> None:
+    Args:
+        open_ids: Ids of the trials that are open when the run starts, in their order.
+        load_trials: Loads trials by id.
+    """
+
+    def __init__(
+        self, open_ids: Iterable[int] = (), load_trials: Callable[[Sequence[int]], list[TrialRecord]] | None = None
+    ) -> None:
+        self._not_loaded = deque(open_ids)
+        self._load_trials = load_trials
         self._trials: deque[TrialRecord] = deque()
         self._alone: deque[TrialRecord] = deque()
         """Trials that ran out of memory in training: they run again while no other trial runs."""
@@ -47,7 +59,7 @@ class WaitingTrials:
 
     def __len__(self) -> int:
         """The number of trials that may run beside others."""
-        return len(self._trials)
+        return len(self._trials) + len(self._not_loaded)
 
     def add_trials(self, trials: Iterable[TrialRecord], *, alone: bool = False) -> None:
         """Append trials; `alone`: to those that run while no other trial runs."""
@@ -62,9 +74,17 @@ class WaitingTrials:
         Returns:
             The trial, and whether it must run alone; None where no trial may start now.
         """
+        if not self._trials:
+            self._load_page()
         if self._trials:
             return self._trials.popleft(), False
         return (self._alone.popleft(), True) if self._alone and is_idle else None
+
+    def _load_page(self) -> None:
+        """Load the next of the trials that were open when the run started."""
+        if self._not_loaded and self._load_trials is not None:
+            page = [self._not_loaded.popleft() for _ in range(min(_PAGE, len(self._not_loaded)))]
+            self._trials.extend(self._load_trials(page))
 
     def count_attempt(self, trial_id: int) -> None:
         """Count an attempt that starts."""

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
 from typing import Any
@@ -19,17 +19,20 @@ from bln_search.core.errors import UnknownStudyError
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed, extract_losses_by_row
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank_results_by_row
+from bln_search.ranking.leaderboard_update import update_leaderboard
 from bln_search.ranking.selection.recommendation import is_deterministic_configuration
 from bln_search.ranking.selection.seed_t_test import find_leaderboard_top_group
 from bln_search.specs.cached_point_parser import CachedPointParser
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
+from bln_search.storage.results.changed_results import ReadPosition
 
 _MAX_ROWS = 400_000
 """Total rows of all cached leaderboards."""
 
 _MAX_LEADERBOARDS = 256
 _LOCK_COUNT = 16
+_SPLITS_WITH_LOSSES = (Split.VALIDATION, Split.TEST)
 _STALE_FACTOR = 10.0
 """A page may show a leaderboard that is this many times as old as its computation took."""
 
@@ -41,6 +44,7 @@ class CachedLeaderboard:
     Attributes:
         results: Number of the study's trials with a result when the leaderboard was computed.
         losses: Losses by seed of every row, by split.
+        position: Up to where the results were read.
         computed_at: Time of the monotonic clock.
         seconds: Duration of the computation.
     """
@@ -49,6 +53,7 @@ class CachedLeaderboard:
     leaderboard: Leaderboard
     spec: StudySpec
     losses: dict[Split, dict[RowKey, LossBySeed]]
+    position: ReadPosition
     computed_at: float
     seconds: float
 
@@ -113,7 +118,7 @@ class LeaderboardCache:
                 entry = self._entries.get(key)
             if entry is not None and entry.results >= results:
                 return entry
-            entry = self._compute_leaderboard(study_id, on, results)
+            entry = self._compute_leaderboard(study_id, on, results, entry)
             with self._lock:
                 self._entries[key] = entry
             return entry
@@ -129,19 +134,39 @@ class LeaderboardCache:
         with self._lock:
             return self._entries.get((study_id, None))
 
-    def _compute_leaderboard(self, study_id: int, on: Split | None, results: int) -> CachedLeaderboard:
+    def _compute_leaderboard(
+        self, study_id: int, on: Split | None, results: int, earlier: CachedLeaderboard | None
+    ) -> CachedLeaderboard:
+        """Compute a leaderboard, from an earlier one where few results are new."""
         study = self._ledger.listing.find_study_item(study_id)
         if study is None:
             raise UnknownStudyError(f"there is no study {study_id}")
-        spec = StudySpec.model_validate_json(study.spec_json)
         start = time.monotonic()
         with _pause_garbage_collection():
-            results_by_row = self._ledger.results.read_results_by_leaderboard_row(study_id)
-            leaderboard = rank_results_by_row(results_by_row, on or spec.ranking.split, seeds=len(spec.seeds))
-            losses = {split: extract_losses_by_row(results_by_row, split) for split in (Split.VALIDATION, Split.TEST)}
-            del results_by_row
+            entry = None if earlier is None else self._update_leaderboard(study_id, results, earlier)
+            if entry is None:
+                spec = StudySpec.model_validate_json(study.spec_json)
+                results_by_row, position = self._ledger.results.read_results_with_position(study_id)
+                leaderboard = rank_results_by_row(results_by_row, on or spec.ranking.split, seeds=len(spec.seeds))
+                losses = {split: extract_losses_by_row(results_by_row, split) for split in _SPLITS_WITH_LOSSES}
+                del results_by_row
+                entry = CachedLeaderboard(results, leaderboard, spec, losses, position, start, 0.0)
         now = time.monotonic()
-        return CachedLeaderboard(results, leaderboard, spec, losses, now, now - start)
+        return replace(entry, computed_at=now, seconds=now - start)
+
+    def _update_leaderboard(self, study_id: int, results: int, earlier: CachedLeaderboard) -> CachedLeaderboard | None:
+        """The leaderboard with the results that `earlier` lacks; None where they are too many."""
+        changed = self._ledger.results.read_changed_results(study_id, earlier.position)
+        if changed is None:
+            return None
+        spec, points = earlier.spec, changed.points
+        losses = {
+            split: {key: of_row for key, of_row in by_row.items() if key[:2] not in points}  # arm and point
+            | extract_losses_by_row(changed.results, split)
+            for split, by_row in earlier.losses.items()
+        }
+        leaderboard = update_leaderboard(earlier.leaderboard, points, changed.results, seeds=len(spec.seeds))
+        return CachedLeaderboard(results, leaderboard, spec, losses, changed.position, earlier.computed_at, 0.0)
 
 
 def _cache_weight_in_rows(entry: CachedLeaderboard) -> int:

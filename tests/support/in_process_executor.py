@@ -12,6 +12,9 @@ class InProcessExecutor:
         self.environment = environment
         self.evaluated_from_checkpoint = 0
 
+    def num_parallel_trials(self, _trials):
+        return 1
+
     def run(self, next_task, report, pulse, trials=1):
         while (task := next_task()) is not None:
             self.evaluated_from_checkpoint += task.checkpoint is not None

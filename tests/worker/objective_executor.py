@@ -35,6 +35,9 @@ class ObjectiveExecutor:
         """The position of the trial that ends next."""
         return self.random.randrange(len(live))
 
+    def num_parallel_trials(self, _trials):
+        return 1
+
     def run(self, next_task, report, pulse, trials=1):
         self.report, self.planned = report, trials
         while True:

@@ -12,6 +12,9 @@ class ScriptedExecutor:
         self.messages = list(messages)
         self.tasks = []
 
+    def num_parallel_trials(self, _trials):
+        return 1
+
     def run(self, next_task, report, pulse, trials=1):
         while (task := next_task()) is not None:
             self.tasks.append(task)

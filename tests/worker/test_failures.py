@@ -44,6 +44,9 @@ class SideBySide:
         self.times = times
         self.begun = []
 
+    def num_parallel_trials(self, _trials):
+        return 1
+
     def run(self, next_task, report, pulse, trials=1):
         live = []
         while True:

@@ -47,13 +47,21 @@ class _EvaluationColumnsByTrial:
         study_id: The study.
         columns: Columns of the evaluations.
         required: Conditions that evaluations meet.
+        trial_ids: Trials of the study that are read; None for all.
     """
 
     def __init__(
-        self, session: Session, study_id: int, columns: Sequence[Any], required: Sequence[ColumnElement[bool]] = ()
+        self,
+        session: Session,
+        study_id: int,
+        columns: Sequence[Any],
+        required: Sequence[ColumnElement[bool]] = (),
+        trial_ids: Sequence[int] | None = None,
     ) -> None:
         self._session = session
         self._of_study = [TrialRow.study_id == study_id]
+        if trial_ids is not None:
+            self._of_study.append(TrialRow.id.in_(trial_ids))
         query = select(*_TRIAL).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id).where(*self._of_study)
         self._trials = _fetch_unconverted_rows(session, query.order_by(TrialRow.position))
         self._rows = _fetch_columns_by_checkpoint(session, self._of_study, columns, required)
@@ -104,13 +112,21 @@ def iter_evaluations_of_study(
     yield from trials.iter_evaluations_of_diverged_trials()
 
 
-def read_results_by_leaderboard_row(session: Session, study_id: int) -> dict[RowKey, list[SeedResult]]:
-    """The results of every row of a study, without a record for each evaluation."""
+def read_results_by_leaderboard_row(
+    session: Session, study_id: int, trial_ids: Sequence[int] | None = None
+) -> dict[RowKey, list[SeedResult]]:
+    """The results of every row of a study, without a record for each evaluation.
+
+    Args:
+        session: An open session.
+        study_id: The study.
+        trial_ids: Trials whose results are read; None for all.
+    """
     values = (
         *(EvaluationRow.state, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason),
         EvaluationRow.metrics,
     )
-    trials = _EvaluationColumnsByTrial(session, study_id, (*_KEY, *values))
+    trials = _EvaluationColumnsByTrial(session, study_id, (*_KEY, *values), trial_ids=trial_ids)
     by_point: dict[tuple[str, str], dict[tuple[Any, ...], list[SeedResult]]] = {}
     for _, arm, point, seed, rows in trials:
         of_point = by_point.setdefault((arm, point), {})

@@ -26,6 +26,12 @@ from bln_search.specs.sections.search import Objective
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.metrics_codec import decode_metrics
+from bln_search.storage.results.changed_results import (
+    ChangedResults,
+    ReadPosition,
+    find_read_position,
+    read_changed_results,
+)
 from bln_search.storage.results.evaluation_rows import iter_evaluations_of_study, read_results_by_leaderboard_row
 from bln_search.storage.results.outcome_codec import decode_outcomes
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
@@ -78,6 +84,17 @@ class ResultRepository:
         """The results of every row of a study, under every condition, by row."""
         with self.database.read_session() as session:
             return read_results_by_leaderboard_row(session, study_id)
+
+    def read_results_with_position(self, study_id: int) -> tuple[dict[RowKey, list[SeedResult]], ReadPosition]:
+        """`read_results_by_leaderboard_row`, and the position after which `read_changed_results` continues."""
+        with self.database.read_session() as session:
+            position = find_read_position(session, study_id)
+            return read_results_by_leaderboard_row(session, study_id), position
+
+    def read_changed_results(self, study_id: int, since: ReadPosition) -> ChangedResults | None:
+        """The results of points with a changed result since a position; None where all results should be read."""
+        with self.database.read_session() as session:
+            return read_changed_results(session, study_id, since)
 
     def rank_study(self, study_id: int, spec: StudySpec, *, on: Split | None = None) -> Leaderboard:
         """Every row of a study, ranked on the study's split or another."""

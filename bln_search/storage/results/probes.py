@@ -12,8 +12,9 @@ from bln_search.core.errors import DataError
 from bln_search.core.records import EvaluationKey, ProbeResult
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.specs.records import encode_point
+from bln_search.storage.bulk_insert import insert_rows
 from bln_search.storage.database import Database
-from bln_search.storage.row_factories import make_probe_row
+from bln_search.storage.row_factories import make_probe_values
 from bln_search.storage.tables import CheckpointRow, ProbeRow, TrialRow
 
 
@@ -67,7 +68,7 @@ class ProbeRepository:
                 raise DataError("a network was trained again or deleted while it was measured: measure again")
             earlier = delete(ProbeRow).where(ProbeRow.checkpoint_id == checkpoint_id, ProbeRow.kind.in_(list(kinds)))
             session.execute(earlier)
-            session.add_all(make_probe_row(probe, checkpoint_id) for probe in probes)
+            insert_rows(session, ProbeRow, [make_probe_values(probe, checkpoint_id) for probe in probes])
 
 
 _KEY = (ProbeRow.configuration, ProbeRow.estimate, ProbeRow.batch_size, ProbeRow.split, ProbeRow.condition)

@@ -21,12 +21,8 @@ from bln_search.storage.studies.lifecycle import OPEN_STATES, set_study_state, s
 from bln_search.storage.studies.lookup import StudyHeader, find_header, find_study_row, make_study_record
 from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
 from bln_search.storage.tables import EventRow, StudyRow, TrialRow
-from bln_search.storage.trials.attempts import (
-    AttemptRepository,
-    choose_waiting_state,
-    list_running_attempts,
-    set_trial_state,
-)
+from bln_search.storage.trials.attempts import AttemptRepository, list_running_attempts
+from bln_search.storage.trials.running_attempts import reopen_failed_trials
 
 
 class StudyRepository:
@@ -104,9 +100,7 @@ class StudyRepository:
                         f"{attempt.heartbeat_at:%H:%M:%S} UTC): wait for it, or stop it first"
                     )
             self._attempts.end_attempts_and_reopen_trials(session, study_id)
-            for trial in session.scalars(_select_failed_trials(study_id)).all():
-                set_trial_state(session, trial, choose_waiting_state(session, trial))
-                trial.reason = None
+            reopen_failed_trials(session, study_id)
             if study.state != StudyState.COMPLETE and not (study.owner and study.state == StudyState.RUNNING):
                 set_study_state(session, study, StudyState.RUNNING, now)
                 study.request = study.reason = None

@@ -77,6 +77,18 @@ class TrialRepository:
             is_open = TrialRow.state.in_(_OPEN)
             return read_trial_records(session, select_trials(study_id, is_open).order_by(TrialRow.position))
 
+    def list_open_trial_ids(self, study_id: int) -> Sequence[int]:
+        """The ids of the trials of a study that wait for training or evaluation, by position."""
+        is_open = (TrialRow.study_id == study_id, TrialRow.state.in_(_OPEN))
+        with self.database.read_session() as session:
+            return session.scalars(select(TrialRow.id).where(*is_open).order_by(TrialRow.position)).all()
+
+    def load_trials(self, study_id: int, trial_ids: Sequence[int]) -> list[TrialRecord]:
+        """Trials of a study, by position."""
+        with self.database.read_session() as session:
+            query = select_trials(study_id, TrialRow.id.in_(trial_ids)).order_by(TrialRow.position)
+            return read_trial_records(session, query)
+
     def get_trial(self, trial_id: int) -> TrialRecord:
         """One trial. Raises NoResultFound where there is none."""
         with self.database.read_session() as session:

@@ -15,6 +15,9 @@ from bln_search.core.errors import ClusterError, ClusterUnresponsiveError
 _CHECK_INTERVAL = 2.0
 """Least number of seconds between two checks of a cluster."""
 
+_PROBE_INTERVAL = 0.5
+"""Seconds after a response within which a cluster counts as responding."""
+
 _RESPONSE_TIMEOUT = 10.0
 """Seconds without a response after which a cluster counts as gone; Ray ends the driver's process after a minute."""
 
@@ -40,6 +43,7 @@ class Cluster:
         nodes: The nodes of the last query.
         checked_at: Time of the last check (monotonic clock, seconds).
         unresponsive_since: Time of the first connection attempt without a response; None after a response.
+        responded_at: Time of the last response to a connection attempt.
     """
 
     list_nodes: Callable[[], list[Node] | None]
@@ -48,6 +52,7 @@ class Cluster:
     nodes: list[Node] = field(default_factory=list)
     checked_at: float = 0.0
     unresponsive_since: float | None = None
+    responded_at: float = float("-inf")
 
     def __post_init__(self) -> None:
         self.nodes = self.list_nodes() or []
@@ -79,13 +84,22 @@ class Cluster:
         if time.monotonic() - self.checked_at < _CHECK_INTERVAL:
             return
         self.checked_at = time.monotonic()
-        if self.address is not None and self.is_responding():
+        if self.address is not None and self.is_responding(within=0):
             self._update_nodes()
 
-    def is_responding(self) -> bool:
-        """Does it respond now? Raises ClusterUnresponsiveError after _RESPONSE_TIMEOUT seconds without a response."""
-        if self.address is None or _accepts_connections(self.address):
-            self.unresponsive_since = None
+    def is_responding(self, within: float = _PROBE_INTERVAL) -> bool:
+        """Does it respond? Tune asks at each step of its controller, so a response counts for a while.
+
+        Args:
+            within: Seconds for which the last response counts.
+
+        Raises:
+            ClusterUnresponsiveError: It has not responded for _RESPONSE_TIMEOUT seconds.
+        """
+        if self.address is None or time.monotonic() - self.responded_at < within:
+            return True
+        if _accepts_connections(self.address):
+            self.unresponsive_since, self.responded_at = None, time.monotonic()
             return True
         if self.unresponsive_since is None:
             self.unresponsive_since = time.monotonic()

@@ -1,0 +1,112 @@
+"""What an attempt at a trial reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, ProbeResult
+from bln_search.core.states import AttemptState, FailureClass, TrialState
+
+
+@dataclass(frozen=True)
+class EpochsReport:
+    """Epochs of training ended. token: fencing token of the attempt, as in every report."""
+
+    token: int
+    records: Sequence[EpochRecord]
+
+
+@dataclass(frozen=True)
+class CheckpointReport:
+    """The network is trained."""
+
+    token: int
+    checkpoint: CheckpointRecord
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """The trial is finished with these evaluations and probes.
+
+    Attributes:
+        peak_memory: Largest number of bytes on the GPU in the evaluation, for the checkpoint's provenance; None on CPU.
+    """
+
+    token: int
+    evaluations: Sequence[Evaluation]
+    probes: Sequence[ProbeResult] = ()
+    peak_memory: int | None = None
+
+
+@dataclass(frozen=True)
+class DivergenceReport:
+    """Training diverged, which is the trial's result."""
+
+    token: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class PruningReport:
+    """The pruner stopped the trial after an epoch, which is the trial's result."""
+
+    token: int
+    epoch: int
+
+    @property
+    def reason(self) -> str:
+        """Text for people."""
+        return f"stopped by the pruner after epoch {self.epoch}"
+
+
+@dataclass(frozen=True)
+class FailureReport:
+    """The attempt ended without a result.
+
+    Attributes:
+        failure: The class of the failure.
+        reason: Text for people.
+        again: Whether another attempt may claim the trial; otherwise the trial has failed.
+    """
+
+    token: int
+    failure: FailureClass
+    reason: str
+    again: bool
+
+
+EndReport = EvaluationReport | DivergenceReport | PruningReport | FailureReport
+"""Reports that end the attempt."""
+
+AttemptReport = EpochsReport | CheckpointReport | EndReport
+
+
+@dataclass(frozen=True)
+class AttemptEnd:
+    """How an attempt ends.
+
+    Attributes:
+        attempt_state: State of the attempt.
+        trial_state: State of its trial; None for the one in which the trial waits for another attempt.
+        failure: Class of the failure.
+        reason: Why the attempt ended, and the new reason of the trial; None to leave that of the trial.
+    """
+
+    attempt_state: AttemptState
+    trial_state: TrialState | None
+    failure: FailureClass | None = None
+    reason: str | None = None
+
+
+def attempt_end_of_report(report: EndReport) -> AttemptEnd:
+    """How the attempt of a report ends."""
+    match report:
+        case EvaluationReport():
+            return AttemptEnd(AttemptState.SUCCEEDED, TrialState.FINISHED)
+        case DivergenceReport(reason=reason):
+            return AttemptEnd(AttemptState.SUCCEEDED, TrialState.DIVERGED, reason=reason)
+        case PruningReport():
+            return AttemptEnd(AttemptState.SUCCEEDED, TrialState.PRUNED, reason=report.reason)
+        case FailureReport(failure=failure, reason=reason, again=again):
+            return AttemptEnd(AttemptState.FAILED, None if again else TrialState.FAILED, failure, reason)

@@ -1,0 +1,125 @@
+"""Messages of trials that are not written to the ledger yet, and when to write them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bln_search.core.errors import StaleAttemptError
+from bln_search.execution.messages import Message, TrialTask
+from bln_search.storage.trials.reports import AttemptReport, EpochsReport
+
+EPOCH_INTERVAL = 0.5
+"""Seconds between two transactions that write nothing but finished epochs."""
+
+_LONGEST_WAIT = 0.1
+"""Seconds after a transaction in which results wait at most, for others to be written with them."""
+
+_MAX_RESULTS = 64
+"""Reports besides epochs that one transaction writes at most: results of a trial may have a megabyte."""
+
+_MAX_REPORTS = 500
+"""Reports that one transaction writes at most."""
+
+
+@dataclass(frozen=True)
+class BufferedMessage:
+    """A message of a trial.
+
+    Attributes:
+        report: What it reports to the ledger; None for nothing.
+        is_shown: Whether a person has seen it already.
+    """
+
+    task: TrialTask
+    message: Message
+    report: AttemptReport | None
+    is_shown: bool = False
+
+    @property
+    def is_result(self) -> bool:
+        """Whether its report is more than epochs."""
+        return self.report is not None and not isinstance(self.report, EpochsReport)
+
+
+class MessageBuffer:
+    """Keeps messages in their order until they are written, many in one transaction.
+
+    Results are written at the next opportunity, unless a transaction has just ended: they then wait for as long as it
+    took, so that a slow database gets larger transactions. Epochs alone are written every `EPOCH_INTERVAL` seconds.
+
+    Args:
+        record_reports: Writes reports in one transaction; raises StaleAttemptError where an attempt no longer runs.
+        on_written: Called with each message after its report was written.
+    """
+
+    def __init__(
+        self,
+        record_reports: Callable[[Sequence[AttemptReport]], None],
+        on_written: Callable[[BufferedMessage], None],
+    ) -> None:
+        self._record_reports, self._on_written = record_reports, on_written
+        self._messages: list[BufferedMessage] = []
+        self._num_results = 0
+        self._written_at = time.monotonic()
+        self._write_seconds = 0.0
+
+    def __bool__(self) -> bool:
+        """Whether a message is not written yet."""
+        return bool(self._messages)
+
+    @property
+    def has_results(self) -> bool:
+        """Whether a result is not written yet."""
+        return self._num_results > 0
+
+    def add(self, message: BufferedMessage) -> None:
+        """Append a message; writes where the buffer is full."""
+        self._messages.append(message)
+        self._num_results += message.is_result
+        if self._num_results >= _MAX_RESULTS or len(self._messages) >= _MAX_REPORTS:
+            self.write()
+
+    def write_if_due(self) -> None:
+        """Write every message if it is time to."""
+        wait = min(self._write_seconds, _LONGEST_WAIT) if self.has_results else EPOCH_INTERVAL
+        if time.monotonic() - self._written_at >= wait:
+            self.write()
+
+    def write(self) -> None:
+        """Write every message.
+
+        Raises:
+            StaleAttemptError: An attempt no longer runs; the reports of the others are written.
+        """
+        messages, self._messages, self._num_results = self._messages, [], 0
+        start = time.monotonic()
+        try:
+            self._write_together_or_one_by_one(messages)
+        finally:
+            self._written_at = time.monotonic()
+            self._write_seconds = self._written_at - start
+
+    def _write_together_or_one_by_one(self, messages: list[BufferedMessage]) -> None:
+        reports = [message.report for message in messages if message.report is not None]
+        stale: StaleAttemptError | None = None
+        try:
+            self._record_reports(reports)
+        except StaleAttemptError:
+            written = []
+            for message in messages:
+                try:
+                    self._record_reports([] if message.report is None else [message.report])
+                    written.append(message)
+                except StaleAttemptError as error:
+                    stale = stale or error
+            messages = written
+        except BaseException:
+            self._messages = [*messages, *self._messages]
+            self._num_results += sum(message.is_result for message in messages)
+            raise
+        for message in messages:
+            self._on_written(message)
+        if stale is not None:
+            raise stale
