@@ -14,6 +14,7 @@ from bench.documents import (
     conclusions,
     curves,
     curves_command,
+    driver_table,
     figures,
     geometry_page,
     growing,
@@ -141,6 +142,11 @@ def test_table_of_estimated_times_comes_from_its_file():
 def test_every_figure_about_growth_comes_from_its_file():
     shown = read_block(growing.PAGE, growing.BLOCK)
     assert shown == growing.block(), "run python -m bench.documents.growing --write"
+
+
+def test_figures_of_the_driver_come_from_their_file():
+    shown = read_block(driver_table.PAGE, driver_table.BLOCK)
+    assert shown == driver_table.block(), "run python -m bench.documents.driver_table --write"
 
 
 def test_figures_of_library_networks_come_from_their_file():
