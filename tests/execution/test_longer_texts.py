@@ -48,6 +48,7 @@ def run(tmp_path, trial):
     return environment, checkpoint, evaluations
 
 
+@pytest.mark.filterwarnings("ignore:ill-conditioned")  # rows of bn that the test leaves out
 @pytest.mark.parametrize("method", ["bn", "ln", "none"])
 def test_losses_at_another_length_equal_a_plain_loop(tmp_path, method):
     """Rows of bn with deviations of mini-batches of few examples amplify the rounding of single precision."""
