@@ -46,14 +46,12 @@ class NullExecutor:
     Attributes:
         sent: What was sent.
         ends: When each unwritten epoch of a trial should have been reported, by token (monotonic clock, seconds).
-        waited: Seconds in which no message was due.
     """
 
     def __init__(self, live: int, epochs: int, seconds: float, examples: int) -> None:
         self.live, self.epochs, self.seconds = live, epochs, seconds
         self.sent = SentMessages()
         self.ends: dict[int, list[float]] = {}
-        self.waited = 0.0
         self._rng = random.Random(0)
         self._results = [_make_evaluations(examples, number) for number in range(_DISTINCT_RESULTS)]
         self._due: list[tuple[float, int, int, TrialTask]] = []
@@ -111,10 +109,9 @@ class NullExecutor:
 
     def _wait(self) -> None:
         """Sleep until the next message is due."""
-        start = time.monotonic()
-        if self._due and self._due[0][0] > start:
-            time.sleep(min(_TICK_SECONDS, self._due[0][0] - start))
-            self.waited += time.monotonic() - start
+        now = time.monotonic()
+        if self._due and self._due[0][0] > now:
+            time.sleep(min(_TICK_SECONDS, self._due[0][0] - now))
 
 
 def _make_evaluations(examples: int, number: int) -> tuple[Evaluation, ...]:

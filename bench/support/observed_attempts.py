@@ -17,7 +17,8 @@ class ObservedAttempts(AttemptRepository):
 
     Attributes:
         latencies: Seconds from the end of each epoch to its commit.
-        renewal_gaps: Seconds between two renewals of the lease of an attempt, or from its claim.
+        renewed_at: When the lease of each running attempt was renewed last, or claimed (monotonic clock, seconds).
+        longest_gap: Largest number of seconds between two renewals of the lease of an attempt, or from its claim.
         missed: Attempts whose lease expired before it was renewed or the attempt ended.
     """
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from bln_search.cli.options import ExecutorName
-from bln_search.settings import Settings
+from bln_search.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from bln_search.execution.environment import ExecutionEnvironment
@@ -54,7 +54,7 @@ def make_executor(
     workers: int | None,
     ray_address: str | None,
     gpus_per_trial: float | None,
-    trials_per_gpu: int,
+    trials_per_gpu: int | None,
 ) -> AbstractContextManager[Executor]:
     """Return the executor; a Ray cluster that does not exist or is too small raises an error on entering.
 
@@ -64,8 +64,9 @@ def make_executor(
         workers: Number of trials at the same time; by default one for each core or GPU.
         ray_address: Cluster to join, `host:port`; by default a new one is started.
         gpus_per_trial: GPUs, or the fraction of one, for each trial on Ray; by default from `trials_per_gpu`.
-        trials_per_gpu: Number of trials at the same time on each GPU.
+        trials_per_gpu: Number of trials at the same time on each GPU; by default that of the settings.
     """
+    trials_per_gpu = trials_per_gpu or load_settings().trials_per_gpu
     if executor is ExecutorName.RAY:
         from bln_search.execution.executors.ray.executor import RayExecutor
 

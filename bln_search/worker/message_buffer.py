@@ -101,25 +101,34 @@ class MessageBuffer:
             self._written_at = time.monotonic()
             self._write_seconds = self._written_at - start
 
-    def _write_together_or_one_by_one(self, messages: list[BufferedMessage]) -> None:
-        reports = [message.report for message in messages if message.report is not None]
-        stale: StaleAttemptError | None = None
+    def _write_together_or_one_by_one(self, messages: Sequence[BufferedMessage]) -> None:
         try:
-            self._record_reports(reports)
+            self._write_in_one_transaction(messages)
         except StaleAttemptError:
-            written = []
-            for message in messages:
-                try:
-                    self._record_reports([] if message.report is None else [message.report])
-                    written.append(message)
-                except StaleAttemptError as error:
-                    stale = stale or error
-            messages = written
+            self._write_one_by_one(messages)
+
+    def _write_one_by_one(self, messages: Sequence[BufferedMessage]) -> None:
+        """Write what is not refused; what follows an error of another kind is kept."""
+        stale: StaleAttemptError | None = None
+        for position, message in enumerate(messages):
+            try:
+                self._write_in_one_transaction([message], kept_after_error=messages[position:])
+            except StaleAttemptError as error:
+                stale = stale or error
+        if stale is not None:
+            raise stale
+
+    def _write_in_one_transaction(
+        self, messages: Sequence[BufferedMessage], kept_after_error: Sequence[BufferedMessage] | None = None
+    ) -> None:
+        try:
+            self._record_reports([message.report for message in messages if message.report is not None])
+        except StaleAttemptError:
+            raise
         except BaseException:
-            self._messages = [*messages, *self._messages]
-            self._num_results += sum(message.is_result for message in messages)
+            kept = messages if kept_after_error is None else kept_after_error
+            self._messages = [*kept, *self._messages]
+            self._num_results += sum(message.is_result for message in kept)
             raise
         for message in messages:
             self._on_written(message)
-        if stale is not None:
-            raise stale

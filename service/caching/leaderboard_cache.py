@@ -146,7 +146,7 @@ class LeaderboardCache:
             entry = None if earlier is None else self._update_leaderboard(study_id, results, earlier)
             if entry is None:
                 spec = StudySpec.model_validate_json(study.spec_json)
-                results_by_row, position = self._ledger.results.read_results_with_position(study_id)
+                results_by_row, position = self._ledger.results.read_results_with_position(study_id, study.last_event)
                 leaderboard = rank_results_by_row(results_by_row, on or spec.ranking.split, seeds=len(spec.seeds))
                 losses = {split: extract_losses_by_row(results_by_row, split) for split in _SPLITS_WITH_LOSSES}
                 del results_by_row

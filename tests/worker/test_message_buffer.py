@@ -13,8 +13,8 @@ from bln_search.worker.message_buffer import BufferedMessage, MessageBuffer
 class Recorder:
     """Records transactions; refuses those with a stale token, fails where it is told to."""
 
-    def __init__(self, stale=(), error=None):
-        self.stale, self.error = set(stale), error
+    def __init__(self, stale=(), error=None, failing=()):
+        self.stale, self.error, self.failing = set(stale), error, set(failing)
         self.transactions, self.shown = [], []
 
     def record(self, reports):
@@ -22,6 +22,8 @@ class Recorder:
             raise self.error
         if any(report.token in self.stale for report in reports):
             raise StaleAttemptError("late")
+        if any(report.token in self.failing for report in reports):
+            raise LedgerError("gone")
         if reports:
             self.transactions.append([report.token for report in reports])
 
@@ -64,6 +66,20 @@ def test_reports_of_other_attempts_are_written_when_one_is_refused():
     assert recorder.transactions == [[1], [3]]
     assert recorder.shown == ["end 1", "end 3"]
     assert not buffer
+
+
+def test_messages_after_an_error_are_kept_when_reports_are_written_one_by_one():
+    recorder = Recorder(stale={1}, failing={3})
+    buffer = recorder.buffer()
+    for message in (end(1), end(2), end(3), end(4)):
+        buffer.add(message)
+    with pytest.raises(LedgerError):
+        buffer.write()
+    assert recorder.transactions == [[2]]
+    recorder.failing.clear()
+    buffer.write()
+    assert recorder.transactions == [[2], [3, 4]]
+    assert recorder.shown == ["end 2", "end 3", "end 4"]
 
 
 def test_messages_are_kept_while_the_database_fails():

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bln_search.cli.doctor.finding import Finding, fault, ok, skipped
-from bln_search.cli.maintenance.data import describe_file_state
+from bln_search.cli.maintenance.data import count_missing_files
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BlnSearchError
 from bln_search.core.files.disk import find_disk_space_problem, measure_disk_usage
@@ -70,13 +70,13 @@ def check_data_sets(settings: Settings, data: Path | None) -> Iterator[Finding]:
     except OSError as error:
         yield fault("data sets", f"{folder} cannot be read: {error.strerror}", "give read access to its folders")
         return
-    states = {entry.name: describe_file_state(entry, entry.list_search_folders(folder)) for entry in CATALOG.values()}
-    present = [name for name, state in states.items() if state == "present"]
-    yield ok("data sets", f"{folder}: {len(present)} of {len(states)} present, {', '.join(present)}")
-    for name, state in states.items():
-        entry = CATALOG[name]
-        if state not in ("present", "missing") and f"{len(entry.files)} of {len(entry.files)} missing" != state:
-            yield fault(f"data set {name}", f"{state} in {folder}", f"run `bln-search data fetch {name}`")
+    counts = {entry.name: count_missing_files(entry, entry.list_search_folders(folder)) for entry in CATALOG.values()}
+    present = [name for name, (missing, _) in counts.items() if not missing]
+    yield ok("data sets", f"{folder}: {len(present)} of {len(counts)} present, {', '.join(present)}")
+    for name, (missing, total) in counts.items():
+        if 0 < missing < total:
+            detail = f"{missing} of {total} files are missing in {folder}"
+            yield fault(f"data set {name}", detail, f"run `bln-search data fetch {name}`")
 
 
 def check_checkpoint_store(settings: Settings) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import socket
@@ -22,7 +23,10 @@ def check_service_port(host: str, port: int) -> Iterator[Finding]:
             listener.bind((host, port))
     except OSError as error:
         version = _find_service_version(host, port)
-        if version is None:
+        if version is None and error.errno != errno.EADDRINUSE:
+            remedy = "give an address of this machine, and a port that this user may open"
+            yield fault("service port", f"{address} cannot be opened ({error.strerror})", remedy)
+        elif version is None:
             remedy = f"end that program, or choose another port: `bln-search serve --port {port + 1}`"
             yield fault("service port", f"{address} is used by another program ({error.strerror})", remedy)
         else:

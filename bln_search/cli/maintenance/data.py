@@ -41,26 +41,33 @@ def list_data(data: DataOption = None, output_format: FormatOption = RecordsForm
         {
             "name": entry.name,
             "about": entry.about,
-            "files": describe_file_state(entry, entry.list_search_folders(folder)),
+            "files": _describe_file_state(entry, entry.list_search_folders(folder)),
         }
         for entry in CATALOG.values()
     ]
     print_records(records, ("name", "about", "files"), output_format)
 
 
-def describe_file_state(entry: CatalogEntry, folders: list[Path]) -> str:
-    """Whether the files of a data set are present: `present`, `missing`, or how many are missing."""
+def _describe_file_state(entry: CatalogEntry, folders: list[Path]) -> str:
+    missing, total = count_missing_files(entry, folders)
+    if not missing:
+        return "present"
+    return "missing" if entry.find is not None else f"{missing} of {total} missing"
+
+
+def count_missing_files(entry: CatalogEntry, folders: list[Path]) -> tuple[int, int]:
+    """How many files of a data set are missing, and how many it has; one for a data set that finds its own files."""
     from bln_search.data.files import find_file
 
     if entry.find is not None:
         try:
             entry.find(folders)
         except DataError:
-            return "missing"
-        return "present"
-    missing = [file.name for file in entry.files if find_file(file, folders) is None]
+            return 1, 1
+        return 0, 1
     has_archive = entry.archive is not None and any((folder / entry.archive.name).is_file() for folder in folders)
-    return "present" if not missing or has_archive else f"{len(missing)} of {len(entry.files)} missing"
+    missing = 0 if has_archive else sum(find_file(file, folders) is None for file in entry.files)
+    return missing, len(entry.files)
 
 
 @app.command()

@@ -112,14 +112,7 @@ def worker(
         threading.Thread(target=_stop_when_parent_ends, daemon=True, name="parent").start()
     with ExitStack() as stack:
         trial_executor = stack.enter_context(
-            make_executor(
-                executor,
-                environment,
-                workers,
-                ray_address,
-                gpus_per_trial,
-                trials_per_gpu or settings.trials_per_gpu,
-            )
+            make_executor(executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu)
         )
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
 

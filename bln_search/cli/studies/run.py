@@ -64,14 +64,7 @@ def run(
     print_data_set_remarks(run_preflight_checks(study, environment))
     with ExitStack() as stack:
         trial_executor = stack.enter_context(
-            make_executor(
-                executor,
-                environment,
-                workers,
-                ray_address,
-                gpus_per_trial,
-                trials_per_gpu or settings.trials_per_gpu,
-            )
+            make_executor(executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu)
         )
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
         study_id = ledger.studies.store_study_once(study)

@@ -14,8 +14,10 @@ PIECE = 2**17
 """Values that are computed together, so that intermediate results stay in the cache."""
 
 _SAMPLED_EXAMPLES = 32
+"""Examples, evenly spaced, from which the size of channels is estimated."""
 
 _SMALLEST_CHANNEL = 0.01
+"""Root mean square of a channel below which torch's function is used."""
 
 _MINUS_ONE = torch.tensor(-1.0)
 

@@ -120,8 +120,8 @@ class RowBatchedTensor(Tensor):
             lazy_result = _apply_to_factors(func, args, kwargs)
             if lazy_result is not None:
                 return lazy_result
-            if func in _TANH and len(args) == 1 and not kwargs and isinstance(args[0], LazyRowTensor):
-                return args[0].tanh_of_rows()
+            if func in _TANH and len(args) == 1 and not kwargs:
+                return _tanh(args[0])
             tensors: list[RowBatchedTensor] = []
             _collect_tagged(args, tensors)
             _collect_tagged(tuple(kwargs.values()), tensors)
@@ -131,8 +131,6 @@ class RowBatchedTensor(Tensor):
             if any(isinstance(tensor, LazyRowTensor) or tensor.copies != copies for tensor in tensors):
                 args = _materialize_and_repeat(args, copies)
                 kwargs = {key: _materialize_and_repeat(value, copies) for key, value in kwargs.items()}
-            if func in _TANH and len(args) == 1 and not kwargs:
-                func = tanh_of_rows
             return _tag_result(func(*args, **kwargs), layout, copies)
 
 
@@ -195,11 +193,6 @@ class LazyRowTensor(RowBatchedTensor):
             self.factored = None
         return self.value
 
-    def tanh_of_rows(self) -> RowBatchedTensor:
-        """Compute tanh of the sum; the terms are kept, for other operations on the sum."""
-        tanh = tanh_of_rows(remove_row_tag(self)) if self.factored is None else self.factored.materialize_tanh()
-        return tag_with_rows(tanh, self.batch_layout, self.copies)
-
 
 def tag_with_rows(data: Tensor, layout: BatchLayout, copies: int) -> RowBatchedTensor:
     """Return `data` with a row tag."""
@@ -230,7 +223,16 @@ _METADATA = {
 """Attributes of a tensor that do not depend on its values."""
 
 _TANH = {torch.tanh, Tensor.tanh}
-"""The functions that `tanh_of_rows` computes."""
+"""The functions that `_tanh` computes."""
+
+
+def _tanh(x: RowBatchedTensor) -> RowBatchedTensor:
+    """Compute tanh, of a sum that is not computed yet from its terms, which are kept for other operations."""
+    if isinstance(x, LazyRowTensor) and x.factored is not None:
+        tanh = x.factored.materialize_tanh()
+    else:
+        tanh = tanh_of_rows(remove_row_tag(x))
+    return tag_with_rows(tanh, x.batch_layout, x.copies)
 
 
 def _apply_to_factors(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyRowTensor | None:

@@ -39,6 +39,10 @@ EvaluationValues = tuple[int, int, str, str, int, Evaluation]
 """The fields of EvaluationRecord."""
 
 
+ArmAndPoint = tuple[str, str]
+"""Label of an arm, and a point as JSON; empty without a space."""
+
+
 class _EvaluationColumnsByTrial:
     """The trials of a study in its order, and their evaluations as the driver returns them.
 
@@ -76,6 +80,16 @@ class _EvaluationColumnsByTrial:
             rows = self._rows.get(checkpoint_id)
             if rows:
                 yield trial_id, arm, self._encode_point_once(parameters), seed, rows
+
+    @property
+    def points_by_trial(self) -> dict[int, ArmAndPoint]:
+        """Arm and point of each trial, also of those without evaluations."""
+        arms_and_points: dict[ArmAndPoint, ArmAndPoint] = {}  # equal ones are one object: there are many seeds
+        points = {}
+        for trial_id, arm, _, parameters, *_ in self._trials:
+            point = arm, self._encode_point_once(parameters)
+            points[trial_id] = arms_and_points.setdefault(point, point)
+        return points
 
     def _encode_point_once(self, parameters: str | None) -> str:
         """The point of a trial, parsed once for all seeds."""
@@ -115,7 +129,21 @@ def iter_evaluations_of_study(
 def read_results_by_leaderboard_row(
     session: Session, study_id: int, trial_ids: Sequence[int] | None = None
 ) -> dict[RowKey, list[SeedResult]]:
-    """The results of every row of a study, without a record for each evaluation.
+    """The results of every row of a study; `read_results_and_points` describes the arguments."""
+    return read_results_and_points(session, study_id, trial_ids)[0]
+
+
+def read_points_of_trials(session: Session, study_id: int, trial_ids: Sequence[int]) -> dict[int, ArmAndPoint]:
+    """Arm and point of some trials of a study."""
+    query = select(TrialRow.id, TrialRow.arm, TrialRow.parameters)
+    rows = session.execute(query.where(TrialRow.study_id == study_id, TrialRow.id.in_(trial_ids)))
+    return {trial_id: (arm, encode_point(parameters)) for trial_id, arm, parameters in rows}
+
+
+def read_results_and_points(
+    session: Session, study_id: int, trial_ids: Sequence[int] | None = None
+) -> tuple[dict[RowKey, list[SeedResult]], dict[int, ArmAndPoint]]:
+    """The results of every row of a study, without a record for each evaluation; and arm and point of each trial.
 
     Args:
         session: An open session.
@@ -149,7 +177,7 @@ def read_results_by_leaderboard_row(
         key = implied.key
         result = SeedResult(seed, key.split, key.condition, implied.state, None, None, implied.reason)
         by_row.setdefault(RowKey.of_evaluation(arm, point, key), []).append(result)
-    return by_row
+    return by_row, trials.points_by_trial
 
 
 def _make_row_key(arm: str, point: str, configuration: str, estimate: str, batch_size: int) -> RowKey:

@@ -29,8 +29,8 @@ from bln_search.storage.metrics_codec import decode_metrics
 from bln_search.storage.results.changed_results import (
     ChangedResults,
     ReadPosition,
-    find_read_position,
     read_changed_results,
+    read_results_with_position,
 )
 from bln_search.storage.results.evaluation_rows import iter_evaluations_of_study, read_results_by_leaderboard_row
 from bln_search.storage.results.outcome_codec import decode_outcomes
@@ -85,11 +85,15 @@ class ResultRepository:
         with self.database.read_session() as session:
             return read_results_by_leaderboard_row(session, study_id)
 
-    def read_results_with_position(self, study_id: int) -> tuple[dict[RowKey, list[SeedResult]], ReadPosition]:
-        """`read_results_by_leaderboard_row`, and the position after which `read_changed_results` continues."""
+    def read_results_with_position(
+        self, study_id: int, last_event: int
+    ) -> tuple[dict[RowKey, list[SeedResult]], ReadPosition]:
+        """`read_results_by_leaderboard_row`, and the position after which `read_changed_results` continues.
+
+        last_event: Number of the study's newest event, read before.
+        """
         with self.database.read_session() as session:
-            position = find_read_position(session, study_id)
-            return read_results_by_leaderboard_row(session, study_id), position
+            return read_results_with_position(session, study_id, last_event)
 
     def read_changed_results(self, study_id: int, since: ReadPosition) -> ChangedResults | None:
         """The results of points with a changed result since a position; None where all results should be read."""

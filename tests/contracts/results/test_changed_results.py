@@ -6,6 +6,7 @@ import pytest
 
 from bln_search.core.states import FailureClass
 from bln_search.specs import parse_study
+from bln_search.specs.trial import make_search_or_full_trial_spec
 from bln_search.storage.results import changed_results
 from tests.contracts.trained_studies import CHECKPOINT, evaluations, finish_trial, no_worker_is_alive
 
@@ -35,6 +36,10 @@ def study_id(ledger):
     return study_id
 
 
+def read_all(ledger, study_id):
+    return ledger.results.read_results_with_position(study_id, ledger.listing.find_study_item(study_id).last_event)
+
+
 def follow(ledger, study_id, known, position):
     """Apply the changes since `position` to what a reader knows."""
     changed = ledger.results.read_changed_results(study_id, position)
@@ -43,7 +48,7 @@ def follow(ledger, study_id, known, position):
 
 
 def test_reader_of_changes_has_all_results_after_each_end_of_a_trial(ledger, study_id):
-    known, position = ledger.results.read_results_with_position(study_id)
+    known, position = read_all(ledger, study_id)
     assert known == {}
     trials = ledger.trials.list_open_trials(study_id)
     for number, trial in enumerate(trials):
@@ -62,7 +67,7 @@ def test_reader_of_changes_has_all_results_after_each_end_of_a_trial(ledger, stu
 def test_nothing_is_read_again_without_a_new_result(ledger, study_id):
     first, second, *_ = ledger.trials.list_open_trials(study_id)
     finish_trial(ledger, first)
-    _, position = ledger.results.read_results_with_position(study_id)
+    _, position = read_all(ledger, study_id)
     token = ledger.attempts.claim_trial(second.id, "host/1/0")
     assert ledger.results.read_changed_results(study_id, position).points == frozenset()
     ledger.attempts.record_failure(token, FailureClass.INFRASTRUCTURE, "died", again=True)
@@ -73,10 +78,8 @@ def test_nothing_is_read_again_without_a_new_result(ledger, study_id):
 def test_trials_that_were_added_meanwhile_are_read(ledger):
     study_id = ledger.studies.store_study_once(SAMPLED)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    _, position = ledger.results.read_results_with_position(study_id)
+    _, position = read_all(ledger, study_id)
     arm = SAMPLED.arms[0]
-    from bln_search.specs.trial import make_search_or_full_trial_spec
-
     specs = [
         make_search_or_full_trial_spec(SAMPLED, arm, {"training.learning_rate": 0.01}, seed) for seed in SAMPLED.seeds
     ]
@@ -89,7 +92,7 @@ def test_trials_that_were_added_meanwhile_are_read(ledger):
 
 def test_all_results_are_to_be_read_where_too_many_changed(ledger, study_id, monkeypatch):
     monkeypatch.setattr(changed_results, "MOST_TRIALS", 3)
-    _, position = ledger.results.read_results_with_position(study_id)
+    _, position = read_all(ledger, study_id)
     first, _, *others = ledger.trials.list_open_trials(study_id)
     finish_trial(ledger, first)
     assert len(ledger.results.read_changed_results(study_id, position).points) == 1

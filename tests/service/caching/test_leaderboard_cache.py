@@ -25,7 +25,9 @@ def test_leaderboard_after_each_result_equals_a_new_one(ledger, split, monkeypat
     full_reads = []
     read_all = ledger.results.read_results_with_position
     monkeypatch.setattr(
-        ledger.results, "read_results_with_position", lambda study: full_reads.append(study) or read_all(study)
+        ledger.results,
+        "read_results_with_position",
+        lambda *of_study: full_reads.append(of_study) or read_all(*of_study),
     )
     for count, trial in enumerate(trials, start=1):
         finish_trial(ledger, trial)

@@ -148,7 +148,7 @@ def test_number_of_queries_per_request_is_constant(world, client):
     large_counts = {name: queries(f"/api/v1/studies/{large_id}{name}") for name in names}
     large_counts["list"] = queries("/api/v1/studies")
     assert large_counts == small_counts
-    assert max(large_counts.values()) <= 8
+    assert max(large_counts.values()) <= 6
     assert queries("/api/v1/studies") == 2  # the cached list: the token, and the last event
     # The table is cached: the remaining queries are for the token and the version of the results.
     assert queries(f"/api/v1/studies/{large_id}/leaderboard") == 2
