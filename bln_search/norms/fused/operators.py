@@ -6,6 +6,7 @@ because an operator takes no other objects.
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import torch
@@ -15,6 +16,12 @@ from bln_search.norms.fused import torch_kernels
 from bln_search.norms.fused.layout import FusedLayout
 from bln_search.norms.fused.terms import FusedTerms
 from bln_search.norms.fused.torch_kernels import BatchRow
+
+
+def is_triton_installed() -> bool:
+    """Return whether Triton can be imported."""
+    return importlib.util.find_spec("triton") is not None
+
 
 _MAX_VALUES = 2**31
 """Bound of the addresses of the Triton kernels."""
