@@ -18,7 +18,7 @@ NPM_READY := $(SCRIPTS)/node_modules/.ready
 COPY_DOCS := rm -rf service/documentation && cp -R build/docs service/documentation
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-slow test-matrix browser triton check docs dist release format openapi serve bench clean
+.PHONY: help run install test test-slow test-matrix browser triton check docs dist release format openapi serve gpu bench clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -79,6 +79,9 @@ serve: $(INSTALLED)  ## the service with its worker on http://127.0.0.1:8000
 format: $(READY)  ## let ruff put the files in shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+gpu: $(READY)  ## tests and benchmarks that need a GPU, within ten minutes; results with the hardware
+	$(BIN)/python -m bench.gpu --save
 
 bench: $(READY)  ## one benchmark, quick: make bench NAME=enumerate
 	$(BIN)/python -m bench.$(NAME) --quick
