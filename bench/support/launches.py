@@ -7,32 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 aten = torch.ops.aten
-VIEWS = frozenset(
-    {
-        aten.alias,
-        aten.as_strided,
-        aten.detach,
-        aten.expand,
-        aten.permute,
-        aten.select,
-        aten.slice,
-        aten.split,
-        aten.split_with_sizes,
-        aten.squeeze,
-        aten.t,
-        aten.transpose,
-        aten.unbind,
-        aten.unsqueeze,
-        aten.view,
-        aten._unsafe_view,
-    }
-)
-"""Operations that launch nothing."""
-
 _SYNCHRONIZING_OPERATIONS = {
     aten._local_scalar_dense,
     aten.equal,
@@ -78,9 +57,10 @@ class CountLaunches(TorchDispatchMode):  # type: ignore[no-untyped-call]
         operation = func.overloadpacket
         if self._refuses_waits and (operation in _SYNCHRONIZING_OPERATIONS or _selects_by_mask(operation, args)):
             raise SynchronizationError(str(func))
-        if operation not in VIEWS and func.namespace != "profiler":
+        result = func(*args, **(kwargs or {}))
+        if func.namespace != "profiler" and not _is_view(func, args, result):
             self.launches[str(operation)] += 1
-        return func(*args, **(kwargs or {}))
+        return result
 
 
 class RefuseHostReads(TorchFunctionMode):
@@ -97,6 +77,14 @@ class RefuseHostReads(TorchFunctionMode):
         if func in _SYNCHRONIZING_METHODS:
             raise SynchronizationError(str(func))
         return func(*args, **(kwargs or {}))
+
+
+def _is_view(func: Any, args: tuple[Any, ...], result: Any) -> bool:
+    """Return whether an operation only looks at the memory of its first argument, and launches nothing."""
+    first = result[0] if isinstance(result, list | tuple) and result else result
+    if func._schema.is_mutable or not args or not isinstance(args[0], Tensor) or not isinstance(first, Tensor):
+        return False
+    return first.untyped_storage().data_ptr() == args[0].untyped_storage().data_ptr()
 
 
 def _selects_by_mask(operation: Any, args: tuple[Any, ...]) -> bool:

@@ -15,7 +15,7 @@ from bln_search.norms.fused.operators import is_triton_installed
 from bln_search.norms.fused.terms import FusedTerms, History, HistoryTerm
 from bln_search.training import TrainingRun
 from bln_search.training.seeding import reproducible_torch
-from tests.training.test_launches import make_trial
+from tests.training.test_synchronization import make_trial
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 needs_triton = pytest.mark.skipif(not is_triton_installed(), reason="needs Triton, which comes with torch for GPUs")

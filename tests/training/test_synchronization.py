@@ -1,4 +1,4 @@
-"""Launches of a training step on a GPU, counted as operators on a CPU, and steps that never wait for the device."""
+"""Training steps never wait for the device, and end alike with fused normalization and without."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bln_search.training.seeding import reproducible_torch
 
 
 class ObservedTraining(TrainingRun):
-    """Training whose steps are counted and must not wait for the device; counts are those of the last step."""
+    """Training whose steps must not wait for the device; `launches` are those of the last step."""
 
     def _iter_batch_indices(self, n):
         for index in super()._iter_batch_indices(n):
@@ -47,18 +47,6 @@ def train(trial, run_type=TrainingRun):
         for _ in run.train_epochs():
             pass
         return run
-
-
-@pytest.mark.parametrize("method", ["bn", "ln", "bln"])
-def test_a_training_step_has_at_most_90_launches(method):
-    launches = train(make_trial(method), ObservedTraining).launches
-    assert launches["bln_search.normalize"] == 4
-    assert sum(launches.values()) <= 90
-
-
-def test_without_fused_kernels_there_are_more_than_three_times_as_many():
-    without, fused = (train(make_trial("bln", training), ObservedTraining) for training in ("", "fused_norms: true"))
-    assert sum(without.launches.values()) > 3 * sum(fused.launches.values())
 
 
 TRAININGS = [
