@@ -68,7 +68,8 @@ class RowSum:
         """Return the first and the last example of each row, (2·rows, *features)."""
         batch_variants, feature_variants = (list(variants) for variants in zip(*self.rows, strict=True))
         ends = ((0, 0), (-1, -1))
-        batch = torch.stack([term[end] for term in self.batch for end in ends]).unflatten(0, (-1, 2))
+        batch = torch.stack([term[end] for term in self.batch for end in ends])
+        batch = batch.view(len(self.batch), len(ends), *batch.shape[1:])
         features = torch.stack([feature[:, group, example] for group, example in ends], 1)
         ends_of_rows: Tensor = batch[batch_variants] + features[feature_variants]
         return ends_of_rows.flatten(0, 1)
