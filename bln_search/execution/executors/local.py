@@ -36,6 +36,9 @@ from bln_search.execution.trial import run_trial_task
 
 _METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _CONTEXT = multiprocessing.get_context(_METHOD)
+_PRELOADED = ["bln_search.execution.trial", "torch._dynamo"]
+"""Modules that every trial needs: the optimizers of torch load its compiler, which takes about as long as torch."""
+
 _READY = None
 """First message of a worker process; from then on its end is a failure of its trial."""
 
@@ -159,8 +162,8 @@ class LocalExecutor:
 
         multiprocessing replaces a forkserver that has ended at the next start.
         """
-        if _METHOD == "forkserver":  # the forkserver imports torch once, worker processes are forked from it
-            _CONTEXT.set_forkserver_preload(["bln_search.execution.trial"])
+        if _METHOD == "forkserver":  # it imports them once, and worker processes are forked from it
+            _CONTEXT.set_forkserver_preload(_PRELOADED)
         driver_end, worker_end = _CONTEXT.Pipe()
         occupied = [worker.device for worker in live]
         device = min(self.health.usable_devices, key=occupied.count)
