@@ -10,6 +10,7 @@ from bln_search.storage.backups import BackupRepository
 from bln_search.storage.checkpoints.freeable_files import FreeableFilesRepository
 from bln_search.storage.checkpoints.garbage import GarbageCollector
 from bln_search.storage.checkpoints.repository import CheckpointRepository
+from bln_search.storage.checkpoints.training_states import TrainingStateRepository
 from bln_search.storage.clock import Clock
 from bln_search.storage.database import Database
 from bln_search.storage.engine import make_engine, register_write_check
@@ -49,6 +50,7 @@ class Ledger:
         analyses: The analysis of each complete study.
         layer_searches: Searches of per-layer configurations.
         checkpoints: Trained networks.
+        training_states: Files of unfinished trainings, from which the next attempts resume.
         garbage: Checkpoint files that no study needs.
         freeable_files: Networks of complete studies that can be deleted to free disk space.
         exports: Exports of trained networks that people request.
@@ -75,6 +77,7 @@ class Ledger:
         self.analyses = AnalysisRepository(self.database)
         self.layer_searches = LayerSearchRepository(self.database)
         self.checkpoints = CheckpointRepository(self.database)
+        self.training_states = TrainingStateRepository(self.database)
         self.garbage = GarbageCollector(self.database)
         self.freeable_files = FreeableFilesRepository(self.database)
         self.exports = ExportRepository(self.database)

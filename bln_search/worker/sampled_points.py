@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import repeat
 
@@ -186,6 +186,11 @@ class StudyPointSampler:
         return label is not None and self.samplers[label].report_loss_and_should_prune(
             key, record.epoch, record.validation_loss
         )
+
+    def report_earlier_epochs(self, key: str, records: Sequence[EpochRecord]) -> None:
+        """Report the epochs after which an earlier attempt at the trial went on: the pruner did not stop it there."""
+        for record in records:
+            self.should_prune(key, record)
 
     def report_trial_end(self, key: str) -> None:
         """Report to the sampler how the trial of that key ended, from its record in the ledger."""
