@@ -264,6 +264,7 @@ class _StudyRun:
         self._send_heartbeats_if_due()
         self.states.note_message(task, message)
         if isinstance(message, TrainingStateSaved):
+            self.waiting.note_progress(self.trial_by_token[task.token])
             return PruneDecision.CONTINUE
         if isinstance(message, TrainingResumed) and self.points is not None:
             self.points.report_earlier_epochs(task.trial.key, message.records)
