@@ -43,7 +43,7 @@ model: {name: mlp, widths: [64]}
 arms:
   - {method: bln, population: [frozen, epoch, moving]}
   - {method: mbn, lambda: {0: 0.1, 0.4: 0.5, 0.6: 0.9}, double_forward: true}
-training: {epochs: 100, batch_size: 25, schedule: {kind: cosine}}
+training: {epochs: 250, batch_size: 25, schedule: {kind: cosine}}
 seeds: [0]
 """
 _SAVE_SECONDS = "0.1"
@@ -57,18 +57,23 @@ NETWORKS = {
 """Number of training examples, and the sections of the study."""
 
 
-def kill_workers(study: KilledStudy, kills: int, draw: random.Random, mean_seconds: float) -> int:
-    """Run the study, and kill workers at random moments; returns the number of kills."""
+def run_with_kills(study: KilledStudy, kills: int, draw: random.Random, kinds: Sequence[str] = ("worker",)) -> int:
+    """Run the study until it is complete, and kill processes at random moments; returns the number of kills.
+
+    Each kill comes up to a second after an epoch was recorded that was trained since the last kill.
+    """
     killed = 0
-    for _ in range(20):
+    for _ in range(kills + 20):
         command = study.start()
         driver = psutil.Process(command.pid)
-        while command.poll() is None:
-            time.sleep(draw.expovariate(1 / mean_seconds))
+        while command.poll() is None and killed < kills:
+            if not study.wait_for_further_epoch(command):
+                break
+            time.sleep(draw.uniform(0, 1))
             with suppress(psutil.Error):
-                workers = killable_processes(driver).get("worker", [])
-                if killed < kills and workers:
-                    draw.choice(workers).send_signal(signal.SIGKILL)
+                processes = killable_processes(driver).get(draw.choice(kinds), [])
+                if processes:
+                    draw.choice(processes).send_signal(signal.SIGKILL)
                     killed += 1
         output, errors = command.communicate(timeout=300)
         if command.returncode == 0:
@@ -76,15 +81,15 @@ def kill_workers(study: KilledStudy, kills: int, draw: random.Random, mean_secon
             return killed
         if "Traceback" in errors:
             raise RuntimeError(f"the command ended with a traceback:\n{errors[-3000:]}")
-    raise RuntimeError(f"the study was not done after 20 starts:\n{errors[-3000:]}")
+    raise RuntimeError(f"the study was not done:\n{errors[-3000:]}")
 
 
 def measure_exactness(kills: int, seed: int) -> dict[str, Any]:
     """Return the comparison of a study whose workers are killed with an undisturbed one."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         studies = [KilledStudy(Path(folder) / name, KILLED, _SAVE_SECONDS) for name in ("undisturbed", "killed")]
-        kill_workers(studies[0], 0, random.Random(seed), 1.0)
-        killed = kill_workers(studies[1], kills, random.Random(seed), 0.7)
+        run_with_kills(studies[0], 0, random.Random(seed))
+        killed = run_with_kills(studies[1], kills, random.Random(seed))
         results = [study.read_results() for study in studies]
         needed, trained = (study.count_epochs() for study in studies)
         differing = (studies[0].output != studies[1].output) + (results[0] != results[1])
@@ -112,7 +117,7 @@ def time_training(trial: TrialSpec, data: PreparedData, environment: ExecutionEn
 
 
 def measure_cost(name: str, pairs: int, epochs: int) -> dict[str, Any]:
-    """Return the ratio of durations with and without a save after every epoch, over pairs, and the size of the state."""
+    """Return the ratio of durations with and without a save after every epoch, over pairs, and the state's size."""
     examples, sections = NETWORKS[name]
     study = parse_study(f"name: x\n{sections}\ntraining: {{epochs: {epochs}}}\nseeds: [0]")
     trial = make_boundary_trial_specs(study)[0]

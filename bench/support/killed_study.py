@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -57,14 +58,23 @@ class KilledStudy:
         queries = {
             "networks": f"SELECT {trial}, c.sha256, c.epoch, c.validation_loss FROM trial t"
             " LEFT JOIN checkpoint c ON c.trial_id = t.id",
-            "evaluations": "SELECT t.key, e.configuration, e.estimate, e.batch_size, e.split, e.state, e.loss, e.accuracy,"
-            " o.losses, o.correct FROM evaluation e JOIN checkpoint c ON c.id = e.checkpoint_id"
+            "evaluations": "SELECT t.key, e.configuration, e.estimate, e.batch_size, e.split, e.state, e.loss,"
+            " e.accuracy, o.losses, o.correct FROM evaluation e JOIN checkpoint c ON c.id = e.checkpoint_id"
             " JOIN trial t ON t.id = c.trial_id LEFT JOIN outcomes o ON o.evaluation_id = e.id",
         }
         results = {name: sorted(self._query(query), key=repr) for name, query in queries.items()}
         epochs = self._query("SELECT t.key, e.data FROM event e JOIN trial t ON t.id = e.trial_id WHERE kind = 'epoch'")
         curves = {(key, *_figures_of_epoch(data)) for key, data in epochs}
         return {**results, "epochs": sorted(curves, key=repr)}
+
+    def wait_for_further_epoch(self, command: subprocess.Popen[str]) -> bool:
+        """Wait until the running command has recorded another epoch; returns False if the command ends before."""
+        before = self.count_epochs()
+        while command.poll() is None:
+            if self.count_epochs() > before:
+                return True
+            time.sleep(0.05)
+        return False
 
     def count_epochs(self) -> int:
         """Return the number of epochs that all attempts reported."""
@@ -82,8 +92,17 @@ class KilledStudy:
         return [path.name for path in (self.folder / "home" / "checkpoints").glob("*.state")]
 
     def _query(self, query: str) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(self.folder / "home" / "ledger.sqlite3")) as database:
-            return database.execute(query).fetchall()
+        """The rows of a query; none while the database has no tables."""
+        path = self.folder / "home" / "ledger.sqlite3"
+        if not path.exists():
+            return []
+        with closing(sqlite3.connect(path, timeout=30)) as database:
+            try:
+                return database.execute(query).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" in str(error):
+                    return []
+                raise
 
 
 def _figures_of_epoch(data: str) -> tuple[tuple[str, Any], ...]:
