@@ -55,7 +55,7 @@ def test_cancelled_and_deleted_studies_keep_no_states(later_ledger, store):
         tokens, files = start_trials(later_ledger, study_id, store, 2)
         later_ledger.attempts.release_attempts(tokens)
         later_ledger.studies.finish_run(study_id, runner=WORKER)
-        other = submit_study(later_ledger, f"{end} not")
+        other = submit_study(later_ledger, f"{end}-not")
         _, kept = start_trials(later_ledger, other, store, 1)
         if end == "cancel":
             later_ledger.queue.cancel(study_id)

@@ -151,8 +151,7 @@ def test_repeated_epochs_get_the_decisions_of_the_first_time(url, pruner, restar
         sampler = make_sampler(url, **options)
         sampler.restore_from_ledger([[good], [late], [best]])
     assert report((1, 2), 0.2) == first[:2]
-    decisions = report(range(3, 10), 0.2)
-    stop = 3 + decisions.index(True)
+    stop = next(epoch for epoch in range(3, 10) if report((epoch,), 0.2) == [True])
     assert stop == (6 if pruner is Pruner.ASHA else 3)
     repeated = make_sampler(url, **options)
     late.state = TrialState.WAITING
