@@ -158,11 +158,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__ or "")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--pairs", type=int, default=6)
     options = parser.parse_args(arguments)
     result = measure_exactness(4 if options.quick else options.kills, options.seed)
     print(json.dumps(result), flush=True)
-    pairs, epochs = (5, 2) if options.quick else (options.pairs, 5)
+    pairs, epochs = (5, 2) if options.quick else (options.pairs, 3)
     costs = {}
     for name in NETWORKS:
         costs[name] = measure_cost(name, pairs, epochs)

@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-import bln_search
 from bln_search.execution.provenance import make_trial_provenance
 from bln_search.specs.trial import TrialSpec
 
+_PACKAGE = Path(__file__).parents[1]
 _CPU_FILE = Path("/proc/cpuinfo")
 _VARYING = ("device", "gpu_uuid")
 """Parts of the provenance that may differ: which one of several GPUs with the same name it was."""
@@ -60,7 +60,7 @@ def _find_source_file(kind: type) -> Path | None:
 @cache
 def _compute_package_digest() -> str:
     """Digest of every source file of this package, which takes some hundredths of a second once in a process."""
-    return _compute_digest(sorted(Path(bln_search.__file__).parent.rglob("*.py")))
+    return _compute_digest(sorted(_PACKAGE.rglob("*.py")))
 
 
 def _compute_digest(files: Iterable[Path]) -> str:

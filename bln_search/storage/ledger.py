@@ -10,7 +10,6 @@ from bln_search.storage.backups import BackupRepository
 from bln_search.storage.checkpoints.freeable_files import FreeableFilesRepository
 from bln_search.storage.checkpoints.garbage import GarbageCollector
 from bln_search.storage.checkpoints.repository import CheckpointRepository
-from bln_search.storage.checkpoints.training_states import TrainingStateRepository
 from bln_search.storage.clock import Clock
 from bln_search.storage.database import Database
 from bln_search.storage.engine import make_engine, register_write_check
@@ -31,6 +30,7 @@ from bln_search.storage.studies.external import ExternalStudyRepository
 from bln_search.storage.studies.queue import StudyQueue
 from bln_search.storage.studies.repository import StudyRepository
 from bln_search.storage.tokens import TokenRepository
+from bln_search.storage.training_states import TrainingStateRepository
 from bln_search.storage.trials.attempts import AttemptRepository
 from bln_search.storage.trials.repository import TrialRepository
 from bln_search.storage.workers import WorkerRepository

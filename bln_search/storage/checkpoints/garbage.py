@@ -16,10 +16,10 @@ from bln_search.core.states import AttemptState
 from bln_search.core.training_states import TRAINING_STATE_SUFFIX
 from bln_search.storage.checkpoints.needed_files import iter_export_archive_names, list_needed_file_digests
 from bln_search.storage.checkpoints.ownership import is_ownership_marker, iter_other_owning_databases
-from bln_search.storage.checkpoints.training_states import list_needed_training_state_files
 from bln_search.storage.database import Database
 from bln_search.storage.studies.version import read_study_list_version
 from bln_search.storage.tables import AttemptRow, CheckpointRow, ExportRow, SnapshotRow, StudyRow
+from bln_search.storage.training_states import list_needed_training_state_files
 
 MIN_AGE = timedelta(hours=1)
 """A file is written before its row, by a process whose clock may differ from that of the checkpoint store."""

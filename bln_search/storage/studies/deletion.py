@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.errors import StudyBusyError
 from bln_search.core.states import StudyState
-from bln_search.storage.checkpoints.training_states import list_training_state_files
 from bln_search.storage.studies.lifecycle import get_and_lock_study
 from bln_search.storage.tables import CheckpointRow, ExportRow, SnapshotRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
+from bln_search.storage.training_states import list_training_state_files
 
 
 def delete_study_and_list_unneeded_files(session: Session, study_id: int, now: datetime) -> list[str]:
