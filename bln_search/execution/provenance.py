@@ -35,5 +35,6 @@ def make_trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int 
         "precision": trial.training.precision.value,
         "precision_flags": read_effective_precision(trial.training.precision),
         "compiled": int(trial.training.compile),
+        "fused_norms": int(trial.training.fused_norms),
         **describe_gpu(device),
     }

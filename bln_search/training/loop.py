@@ -15,6 +15,7 @@ from bln_search.core.records import EpochRecord
 from bln_search.data.inputs import Inputs
 from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.prepared import PreparedData
+from bln_search.data.transfer import copy_to_device
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, attach_accumulators
 from bln_search.norms.network.layers import (
@@ -22,6 +23,7 @@ from bln_search.norms.network.layers import (
     compute_populations_of_layers,
     find_norms,
     set_history_recording,
+    use_fused_kernels,
 )
 from bln_search.norms.statistics import select_layer_population
 from bln_search.specs.sections.arm import ArmSpec
@@ -179,7 +181,7 @@ class TrainingRun:
         return len(self.data.splits[Split.TRAIN][0])
 
     def _on_device(self, value: Tensor) -> Tensor:
-        return value.to(self.data.splits[Split.TRAIN][0].device)
+        return copy_to_device(value, self.data.splits[Split.TRAIN][0].device)
 
     def _make_accumulators(
         self, estimate: PopulationEstimate, decay: float | None = None
@@ -197,7 +199,11 @@ class TrainingRun:
         progress.start_clock()
         collected = {PopulationEstimate.MOVING: self.moving, PopulationEstimate.EPOCH: progress.accumulators}
         accumulators = {str(name): collected[name] for name in collected if name in self.estimates}
-        with attach_accumulators(progress.accumulators), use_training_precision(self.spec.precision):
+        with (
+            attach_accumulators(progress.accumulators),
+            use_training_precision(self.spec.precision),
+            use_fused_kernels(self.layers.values(), self.spec.fused_norms),
+        ):
             loss, accuracy = self._train_batches(epoch, inputs, targets)
         if not math.isfinite(loss):
             self.result.diverged = f"the training loss of epoch {epoch} is not a finite number"

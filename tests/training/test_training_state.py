@@ -97,6 +97,14 @@ model: {name: draw, widths: [6, 5], glimpses: 3, latent: 4, normalize: cells}
 arms: [{method: bln}]
 training: {epochs: 3, batch_size: 20}
 """,
+    **{
+        f"{method}, fused kernels": f"""
+{IMAGES}
+arms: [{{method: {method}}}]
+training: {{epochs: 3, batch_size: 20, fused_norms: true}}
+"""
+        for method in ("bln", "mbn", "brn")
+    },
     "no normalization": f"""
 {IMAGES}
 arms: [{{method: none}}]
