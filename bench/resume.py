@@ -35,6 +35,8 @@ from bln_search.execution.resumable_training import ResumableTraining
 from bln_search.specs import parse_study
 from bln_search.specs.trial import TrialSpec, make_boundary_trial_specs
 from bln_search.training.seeding import reproducible_torch
+from bln_search.training.state_file import encode_training_state
+from bln_search.training.training_state import capture_training_state
 
 KILLED = """
 name: killed
@@ -43,7 +45,7 @@ model: {name: mlp, widths: [64]}
 arms:
   - {method: bln, population: [frozen, epoch, moving]}
   - {method: mbn, lambda: {0: 0.1, 0.4: 0.5, 0.6: 0.9}, double_forward: true}
-training: {epochs: 250, batch_size: 25, schedule: {kind: cosine}}
+training: {epochs: 150, batch_size: 25, schedule: {kind: cosine}}
 seeds: [0]
 """
 _SAVE_SECONDS = "0.1"
@@ -52,7 +54,7 @@ _STATE = "0" * 32 + ".state"
 NETWORKS = {
     "mlp on digits": (1200, "data: {name: digits}\nmodel: {name: mlp, widths: [64]}\narms: [{method: bln}]"),
     "lenet on MNIST": (6000, "data: {name: mnist}\nmodel: {name: lenet}\narms: [{method: bln}]"),
-    "lstm on IMDB": (1500, "data: {name: imdb}\nmodel: {name: lstm, widths: [60]}\narms: [{method: bln}]"),
+    "lstm on IMDB": (600, "data: {name: imdb}\nmodel: {name: lstm, widths: [60]}\narms: [{method: bln}]"),
 }
 """Number of training examples, and the sections of the study."""
 
@@ -104,8 +106,8 @@ def measure_exactness(kills: int, seed: int) -> dict[str, Any]:
         }
 
 
-def time_training(trial: TrialSpec, data: PreparedData, environment: ExecutionEnvironment) -> float:
-    """Return the seconds of all epochs of a training."""
+def time_training(trial: TrialSpec, data: PreparedData, environment: ExecutionEnvironment) -> tuple[float, float]:
+    """Return the seconds of all epochs of a training, and of one save of its state afterwards."""
     with reproducible_torch(trial.seed, threads=1):
         network = build_initialized_network(trial, data)
         task = TrialTask(1, trial, state_file=_STATE)
@@ -113,7 +115,11 @@ def time_training(trial: TrialSpec, data: PreparedData, environment: ExecutionEn
         start = time.perf_counter()
         for _ in training.train_epochs():
             pass
-        return time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        start = time.perf_counter()
+        content = encode_training_state(capture_training_state(training.run), {})
+        environment.checkpoints.write(_STATE, content)
+        return seconds, time.perf_counter() - start
 
 
 def measure_cost(name: str, pairs: int, epochs: int) -> dict[str, Any]:
@@ -130,17 +136,15 @@ def measure_cost(name: str, pairs: int, epochs: int) -> dict[str, Any]:
         for index in range(pairs + 1):
             seconds = {}
             for interval in (None, 0.0) if index % 2 else (0.0, None):
-                store.delete(_STATE)
                 environment = ExecutionEnvironment(Path(folder), Path(folder), store, save_seconds=interval)
-                seconds[interval] = time_training(trial, data, environment)
-                info = store.find_file_info(_STATE)
-                size = info.size if info is not None else 0
-                if interval is not None:
-                    state_bytes = size
+                store.delete(_STATE)
+                seconds[interval], save_seconds = time_training(trial, data, environment)
             if index:  # the first pair warms up
                 ratios.append(seconds[0.0] / seconds[None])
                 plain.append(seconds[None] / epochs)
-                saves.append((seconds[0.0] - seconds[None]) / epochs)
+                saves.append(save_seconds)
+        info = store.find_file_info(_STATE)
+        assert info is not None
     parameters = sum(
         value.numel() * value.element_size() for value in build_initialized_network(trial, data).parameters()
     )
@@ -149,7 +153,7 @@ def measure_cost(name: str, pairs: int, epochs: int) -> dict[str, Any]:
         "seconds_per_epoch": statistics.median(plain),
         "seconds_per_save": statistics.median(saves),
         "overhead_once_a_minute": statistics.median(saves) / 60,
-        "state_bytes": state_bytes,
+        "state_bytes": info.size,
         "parameter_bytes": parameters,
     }
 

@@ -44,9 +44,9 @@ def test_workers_killed_at_twenty_random_moments(tmp_path):
     undisturbed, killed = run_twice(tmp_path, KILLED, 20)
     assert_equal_results(undisturbed, killed)
     assert len(killed.list_resumed_epochs()) >= 8
-    assert max(killed.list_resumed_epochs()) >= 50
+    assert max(killed.list_resumed_epochs()) >= 30
     needed = undisturbed.count_epochs()
-    assert needed == 500
+    assert needed == 300
     assert killed.count_epochs() < 1.5 * needed  # each attempt from the beginning would train a multiple
 
 
