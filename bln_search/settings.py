@@ -7,7 +7,7 @@ import tomllib
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from platformdirs import user_cache_path, user_config_path, user_data_path
 from pydantic import Field, SecretStr, ValidationError
@@ -61,6 +61,12 @@ class Settings(BaseSettings):
     trials_per_gpu: int = Field(default=1, ge=1, le=64, description="number of parallel trials on each GPU")
     threads: int = Field(
         default=1, ge=1, description="threads of one trial on CPU; figures depend on it in the last digits"
+    )
+
+    save_training_seconds: Annotated[float, Field(ge=0)] | Literal["off"] = Field(
+        default=60.0,
+        description="seconds between two saves of an unfinished training, from which its next attempt resumes; 0 for "
+        "a save after every epoch, off for none",
     )
 
     server: str | None = Field(default=None, description="service that the commands use instead of the database")
@@ -162,6 +168,11 @@ class Settings(BaseSettings):
     def checkpoint_store(self) -> CheckpointStore:
         """The store of trained networks."""
         return open_checkpoint_store(self.checkpoints or self.home / "checkpoints")
+
+    @property
+    def save_interval(self) -> float | None:
+        """Seconds between two saves of an unfinished training; None for none."""
+        return None if self.save_training_seconds == "off" else self.save_training_seconds
 
     @property
     def export_lifetime(self) -> timedelta:

@@ -39,6 +39,7 @@ def benchmark_rows() -> list[Row]:
         *_statistics(),
         *_recurrent(),
         *_time_estimate(),
+        *_resume(),
     ]
 
 
@@ -164,6 +165,22 @@ def _recurrent() -> list[Row]:
         Row(step, _spread(trained["step"]), file),
         Row("the same as it runs, with Adam over rows", _spread(trained["step_with_row_adam"]), file),
     ]
+
+
+def _resume() -> list[Row]:
+    """Return the rows of resumed trainings."""
+    if (saved := read_result("resume")) is None:
+        return []
+    result, file = saved["result"], "resume"
+    counts = f"{result['resumed']}, {result['repeated_epochs']} of {result['epochs']}, {result['differing']}"
+    kills = f"Processes killed {result['kills']} times while they train"
+    what = f"{kills}: attempts that resumed, epochs trained again, differing results"
+    rows = [Row(what, counts, file)]
+    for name, cost in result["networks"].items():
+        what = f"{name}: training with a save after every epoch over one without (pairs: {result['pairs']})"
+        size = f"{cost['state_bytes'] / 1e6:.1f} MB"
+        rows.append(Row(what, f"{_spread(cost['ratio_every_epoch'])}, file of {size}", file))
+    return rows
 
 
 def _time_estimate() -> list[Row]:

@@ -26,6 +26,8 @@ class ExecutionEnvironment:
         device: Name of one or more devices, see `bln_search.execution.devices.choose_device`.
         threads: CPU threads of one trial.
         gpu_fraction: Fraction of a GPU's memory that the process of a trial may use.
+        save_seconds: Seconds between two saves of the state of a training, from which the next attempt resumes; 0 to
+            save after every epoch; None to save nothing.
     """
 
     data: Path
@@ -34,6 +36,7 @@ class ExecutionEnvironment:
     device: str = "cpu"
     threads: int = 1
     gpu_fraction: float = 1.0
+    save_seconds: float | None = None
 
 
 @lru_cache(maxsize=1)

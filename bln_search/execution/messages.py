@@ -34,6 +34,7 @@ class TrialTask:
             default.
         measured: Objectives to measure besides losses.
         alone: The trial ran out of memory in training, so no other trial runs beside it now.
+        state_file: File in the checkpoint store for the state of the unfinished training; None to save none.
     """
 
     token: int
@@ -43,6 +44,7 @@ class TrialTask:
     memory_limit: int | None = None
     measured: tuple[Objective, ...] = ()
     alone: bool = False
+    state_file: str | None = None
 
 
 class PruneDecision(StrEnum):
@@ -50,6 +52,21 @@ class PruneDecision(StrEnum):
 
     CONTINUE = "continue"
     STOP = "stop"
+
+
+@dataclass(frozen=True)
+class TrainingResumed:
+    """Training resumes from the state that an earlier attempt saved.
+
+    records: The epochs before it, whose reports may have been lost with that attempt.
+    """
+
+    records: tuple[EpochRecord, ...]
+
+
+@dataclass(frozen=True)
+class TrainingStateSaved:
+    """The state of the training was saved, for the first time in this attempt."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +143,8 @@ class TaskFailed:
     device_unusable: bool = False
 
 
-Message = EpochDone | PhaseProgress | TrainingDone | TrainingDiverged | TrainingPruned | EvaluationDone | TaskFailed
+TrainingMessage = TrainingResumed | TrainingStateSaved | EpochDone | PhaseProgress | TrainingDone
+Message = TrainingMessage | TrainingDiverged | TrainingPruned | EvaluationDone | TaskFailed
 Send = Callable[[Message], None]
 TERMINAL_MESSAGES = (TrainingDiverged, TrainingPruned, EvaluationDone, TaskFailed)
 """Messages that end a task."""

@@ -23,7 +23,6 @@ from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.inference_cost import count_parameters, measure_inference_seconds
 from bln_search.evaluation.weight_norms_and_curvature import measure_weight_norms_and_curvature
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.gpu_memory import read_peak_memory
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import (
     EpochDone,
@@ -35,6 +34,7 @@ from bln_search.execution.messages import (
     TrialTask,
 )
 from bln_search.execution.provenance import make_trial_provenance
+from bln_search.execution.resumable_training import ResumableTraining
 from bln_search.execution.trained_weights import layer_moments_from_weights, write_weights_and_populations
 from bln_search.execution.trial_evaluation import find_lowest_validation_loss
 from bln_search.execution.trial_fine_tuning import fine_tune_network_in_place
@@ -52,11 +52,13 @@ def train_and_write_checkpoint(
 ) -> Generator[EpochRecord, None, LoadedNetwork | None]:
     """Train the network and write its snapshots and its checkpoint, with the populations that the trial evaluates.
 
+    Training resumes from the state that an earlier attempt saved, if there is one.
+
     Args:
         task: The trial.
         network: With its first weights, on the device.
         data: The trial's data set.
-        environment: Checkpoint store and device.
+        environment: Checkpoint store, device, and how often the state of the training is saved.
         send: Receives every epoch, then the checkpoint or the reason why training diverged.
 
     Yields:
@@ -70,24 +72,23 @@ def train_and_write_checkpoint(
         layer_moments_from_weights(
             trial, network, data
         )  # a network without values from the weights fails before training
-    measures_running_loss = Objective.RUNNING_TRAINING_LOSS in task.measured
-    run = TrainingRun.of_trial(network, data, trial, measures_running_loss=measures_running_loss)
+    training = ResumableTraining(task, network, data, environment, send)
+    run = training.run
+    network = run.network
     origin = make_trial_provenance(trial, environment.device)
-    snapshots: list[EarlierEpochCheckpoint] = []
-    geometry: list[LayerWeightNormAndCurvature] = []
-    for record in run.train_epochs():
+    for record in training.train_epochs():
         if _is_snapshot_epoch(trial, record.epoch):
             epoch_origin = {**origin, "epoch": record.epoch}
             written = write_weights_and_populations(
                 trial, network, run.moments, data, environment.checkpoints, epoch_origin
             )
-            snapshots.append(EarlierEpochCheckpoint(record.epoch, written.file, written.sha256))
-        geometry += _measure_geometry_if_requested(trial, run, record.epoch)
+            training.snapshots.append(EarlierEpochCheckpoint(record.epoch, written.file, written.sha256))
+        training.geometry += _measure_geometry_if_requested(trial, run, record.epoch)
         send(EpochDone(record))
         send(PhaseProgress(TrialPhase.TRAINING, record.epoch, trial.epochs))
         yield record
     trained = run.result
-    peak_memory = read_peak_memory(environment.device)
+    peak_memory = training.peak_memory
     origin |= {} if peak_memory is None else {TRAINING_PEAK_MEMORY: peak_memory}
     if trained.diverged is not None:
         send(TrainingDiverged(trained.diverged))
@@ -108,7 +109,7 @@ def train_and_write_checkpoint(
         origin[Objective.RUNNING_TRAINING_LOSS.value] = run.running_loss.mean
     origin |= _make_network_provenance(task, network, data)
     written = write_weights_and_populations(trial, network, moments, data, environment.checkpoints, origin)
-    loaded = LoadedNetwork(trial, network, written.gathered, data, tuple(snapshots))
+    loaded = LoadedNetwork(trial, network, written.gathered, data, tuple(training.snapshots))
     if trial.is_search_trial and is_ranked:
         lowest = find_lowest_validation_loss(loaded, memory_limit=task.memory_limit or MEMORY_LIMIT)
         origin |= {} if lowest is None else {Objective.BEST_LOSS.value: lowest}
@@ -121,7 +122,7 @@ def train_and_write_checkpoint(
         provenance={
             **origin,
             DRIFT: [asdict(drift) for drift in compute_drifts(loaded.gathered, loaded.norm_layers_by_name)],
-            GEOMETRY: [asdict(layer) for layer in geometry],
+            GEOMETRY: [asdict(layer) for layer in training.geometry],
         },
         snapshots=loaded.snapshots,
     )

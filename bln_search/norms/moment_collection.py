@@ -119,6 +119,31 @@ class MomentAccumulator:
         """Whether no mini-batch has been accumulated yet."""
         return self._weight == 0.0
 
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Return what was accumulated as named tensors, for `restore_state`; the arguments are not included."""
+        sizes = [self.batch_size, self.values_per_batch, self.batches_seen, self.batches_included, *self._sizes_sum]
+        flags = [int(self.includes_all_sizes), int(self.weighs_by_size)]
+        tensors = {
+            "sizes": torch.tensor([*sizes, *flags]),
+            "weight": torch.tensor(self._weight, dtype=torch.float64),
+            **{f"shape{index}": torch.tensor(shape, dtype=torch.int64) for index, shape in enumerate(self._shapes)},
+        }
+        if self._sum is not None and self._scatter is not None:
+            tensors |= {"sum": self._sum, "scatter": self._scatter}
+        return tensors
+
+    def restore_state(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        """Restore what `state_tensors` returned, with sums on `device`."""
+        *sizes, all_sizes, weighs = tensors["sizes"].tolist()
+        self.batch_size, self.values_per_batch, self.batches_seen, self.batches_included = sizes[:4]
+        self._sizes_sum = sizes[4:]
+        self.includes_all_sizes, self.weighs_by_size = bool(all_sizes), bool(weighs)
+        self._weight = float(tensors["weight"])
+        shapes = (tensors[f"shape{index}"] for index in range(len(tensors)) if f"shape{index}" in tensors)
+        self._shapes = [torch.Size(shape.tolist()) for shape in shapes]
+        if "sum" in tensors:
+            self._sum, self._scatter = (tensors[name].to(device, copy=True) for name in ("sum", "scatter"))
+
     def averaged_moments(self, *, has_batch_statistics: bool, has_feature_statistics: bool) -> LayerMoments:
         """Return the averages over the mini-batches accumulated so far."""
         assert self._sum is not None
@@ -178,10 +203,17 @@ def collect_moments(
         The accumulator of each layer.
     """
     accumulators = {layer: MomentAccumulator(decay, in_evaluation=in_evaluation) for layer in layers}
+    with attach_accumulators(accumulators):
+        yield accumulators
+
+
+@contextmanager
+def attach_accumulators(accumulators: Mapping[_L, MomentAccumulator]) -> Iterator[None]:
+    """Within this context, each layer also accumulates the statistics of its training steps in its accumulator."""
     for layer, accumulator in accumulators.items():
         layer.accumulators.append(accumulator)
     try:
-        yield accumulators
+        yield
     finally:
         for layer, accumulator in accumulators.items():
             layer.accumulators.remove(accumulator)

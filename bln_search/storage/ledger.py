@@ -30,6 +30,7 @@ from bln_search.storage.studies.external import ExternalStudyRepository
 from bln_search.storage.studies.queue import StudyQueue
 from bln_search.storage.studies.repository import StudyRepository
 from bln_search.storage.tokens import TokenRepository
+from bln_search.storage.training_states import TrainingStateRepository
 from bln_search.storage.trials.attempts import AttemptRepository
 from bln_search.storage.trials.repository import TrialRepository
 from bln_search.storage.workers import WorkerRepository
@@ -49,6 +50,7 @@ class Ledger:
         analyses: The analysis of each complete study.
         layer_searches: Searches of per-layer configurations.
         checkpoints: Trained networks.
+        training_states: Files of unfinished trainings, from which the next attempts resume.
         garbage: Checkpoint files that no study needs.
         freeable_files: Networks of complete studies that can be deleted to free disk space.
         exports: Exports of trained networks that people request.
@@ -75,6 +77,7 @@ class Ledger:
         self.analyses = AnalysisRepository(self.database)
         self.layer_searches = LayerSearchRepository(self.database)
         self.checkpoints = CheckpointRepository(self.database)
+        self.training_states = TrainingStateRepository(self.database)
         self.garbage = GarbageCollector(self.database)
         self.freeable_files = FreeableFilesRepository(self.database)
         self.exports = ExportRepository(self.database)

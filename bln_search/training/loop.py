@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
 from typing import Any, Self
 
 import torch
@@ -19,7 +17,7 @@ from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.prepared import PreparedData
 from bln_search.data.transfer import copy_to_device
 from bln_search.norms import Normalization
-from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
+from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, attach_accumulators
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
     compute_populations_of_layers,
@@ -34,6 +32,7 @@ from bln_search.specs.trial import TrialSpec
 from bln_search.tasks.task import CLASSIFICATION, Task, make_task
 from bln_search.training.augmentation import Augmentation
 from bln_search.training.checkpoint import copy_weights, list_weights_and_buffers, load_weights
+from bln_search.training.epoch_progress import EpochProgress
 from bln_search.training.initialization import initialize_for_training_run
 from bln_search.training.input_moments import set_measured_input_moments
 from bln_search.training.optimization import make_optimizer, set_learning_rate
@@ -87,6 +86,9 @@ class TrainingRun:
         moments: population estimates collected in training, after the last epoch.
         epochs: number of epochs to train, those of the specification or its first ones; schedules are those of all.
         running_loss: running mean of the losses of the mini-batches; None unless `measures_running_loss`.
+        moving: accumulators of the moving averages, by layer; empty without that estimate.
+        progress: how far the present epoch is.
+        after_step: called after each step; it may save the state of the run.
     """
 
     def __init__(
@@ -120,6 +122,12 @@ class TrainingRun:
         self.running_loss = RecencyWeightedMean(self.steps) if measures_running_loss else None
         self.result = TrainingResult()
         self.moments: dict[str, dict[str, LayerMoments]] = {}
+        self.moving = self._make_accumulators(PopulationEstimate.MOVING, arm.momentum)
+        self.progress = self._begin_epoch()
+        self.after_step: Callable[[], None] = lambda: None
+        self._fixed_order = None
+        if spec.order is BatchOrder.FIXED:
+            self._fixed_order = self._on_device(torch.randperm(self._num_examples, generator=self.generator))
         initialize_for_training_run(network, data, spec, seed=seed)
 
     @classmethod
@@ -153,39 +161,49 @@ class TrainingRun:
     def train_epochs(self) -> Generator[EpochRecord, None, None]:
         """Train and yield a record after each epoch; `result` is up to date at every record.
 
-        After the last epoch the network has the weights of the kept epoch.
+        After the last epoch the network has the weights of the kept epoch. A run whose state was restored continues
+        with the step after it, and yields no record of earlier epochs.
         """
         inputs, targets = self.data.splits[Split.TRAIN]
-        if self.spec.order is BatchOrder.FIXED:
-            order = self._draw_example_order(len(inputs))
-            inputs, targets = select_examples(inputs, order), targets[order]
-        with ExitStack() as stack:
-            moving = None
-            if PopulationEstimate.MOVING in self.estimates:
-                moving = stack.enter_context(collect_moments(self.layers.values(), decay=self.arm.momentum))
-            for epoch in range(1, self.epochs + 1):
-                record = self._train_epoch(epoch, inputs, targets, moving)
+        if self._fixed_order is not None:
+            inputs, targets = select_examples(inputs, self._fixed_order), targets[self._fixed_order]
+        with attach_accumulators(self.moving):
+            for epoch in range(len(self.result.epochs) + 1, self.epochs + 1):
+                record = self._train_epoch(epoch, inputs, targets)
                 if record is None:
                     return
+                self.progress = self._begin_epoch()
                 yield record
         load_weights(self.network, self.result.weights)
 
-    def _draw_example_order(self, n: int) -> Tensor:
-        return copy_to_device(torch.randperm(n, generator=self.generator), self.data.splits[Split.TRAIN][0].device)
+    @property
+    def _num_examples(self) -> int:
+        return len(self.data.splits[Split.TRAIN][0])
 
-    def _train_epoch(
-        self, epoch: int, inputs: Examples, targets: Tensor, moving: dict[Normalization, MomentAccumulator] | None
-    ) -> EpochRecord | None:
-        """Train one epoch; return None where a loss is not finite."""
-        start = time.perf_counter()
-        accumulators: dict[str, dict[Normalization, MomentAccumulator]] = {}
-        with ExitStack() as stack:
-            if moving is not None:
-                accumulators[PopulationEstimate.MOVING] = moving
-            if PopulationEstimate.EPOCH in self.estimates:
-                accumulators[PopulationEstimate.EPOCH] = stack.enter_context(collect_moments(self.layers.values()))
-            stack.enter_context(use_training_precision(self.spec.precision))
-            stack.enter_context(use_fused_kernels(self.layers.values(), self.spec.fused_norms))
+    def _on_device(self, value: Tensor) -> Tensor:
+        return copy_to_device(value, self.data.splits[Split.TRAIN][0].device)
+
+    def _make_accumulators(
+        self, estimate: PopulationEstimate, decay: float | None = None
+    ) -> dict[Normalization, MomentAccumulator]:
+        """Return a new accumulator for each layer; none unless training collects the estimate."""
+        return {layer: MomentAccumulator(decay) for layer in self.layers.values() if estimate in self.estimates}
+
+    def _begin_epoch(self) -> EpochProgress:
+        loss, correct = (self._on_device(torch.zeros(())) for _ in range(2))
+        return EpochProgress(loss, correct, self._make_accumulators(PopulationEstimate.EPOCH))
+
+    def _train_epoch(self, epoch: int, inputs: Examples, targets: Tensor) -> EpochRecord | None:
+        """Train one epoch, or the rest of it; return None where a loss is not finite."""
+        progress = self.progress
+        progress.start_clock()
+        collected = {PopulationEstimate.MOVING: self.moving, PopulationEstimate.EPOCH: progress.accumulators}
+        accumulators = {str(name): collected[name] for name in collected if name in self.estimates}
+        with (
+            attach_accumulators(progress.accumulators),
+            use_training_precision(self.spec.precision),
+            use_fused_kernels(self.layers.values(), self.spec.fused_norms),
+        ):
             loss, accuracy = self._train_batches(epoch, inputs, targets)
         if not math.isfinite(loss):
             self.result.diverged = f"the training loss of epoch {epoch} is not a finite number"
@@ -204,7 +222,7 @@ class TrainingRun:
             accuracy,
             validation_loss,
             validation_accuracy,
-            time.perf_counter() - start,
+            progress.seconds,
             test_loss if test_loss is not None and math.isfinite(test_loss) else None,
             test_accuracy,
         )
@@ -215,22 +233,26 @@ class TrainingRun:
     def _train_batches(self, epoch: int, inputs: Examples, targets: Tensor) -> tuple[float, float | None]:
         """Train on every mini-batch once; return mean loss and accuracy during the epoch."""
         self.network.train()
-        device = inputs.device
-        total_loss, num_correct = torch.zeros((), device=device), torch.zeros((), device=device)
-        first_step, has_accuracy = (epoch - 1) * self.steps, self.task.description.has_accuracy
-        for step, (x, y) in enumerate(self._iter_mini_batches(inputs, targets)):
-            progress = (first_step + step) / (self.steps * self.spec.epochs)
-            set_learning_rate(self.optimizer, self.spec, progress)
-            self._apply_schedules(progress)
+        progress, has_accuracy = self.progress, self.task.description.has_accuracy
+        for step, (x, y) in enumerate(self._iter_mini_batches(inputs, targets), progress.first_step):
+            self.set_scheduled_values((epoch - 1) * self.steps + step)
             outputs, loss = self.take_optimizer_step(x, y)
-            total_loss += loss.detach()
+            progress.total_loss += loss.detach()
             if self.running_loss is not None:
                 self.running_loss.add(loss)
             correct = self.task.count_correct(outputs, y)
             if correct is not None:
-                num_correct += correct
-        accuracy = num_correct.item() / (self.steps * self.spec.batch_size) if has_accuracy else None
-        return total_loss.item() / self.steps, accuracy
+                progress.num_correct += correct
+            progress.step = step + 1
+            self.after_step()
+        accuracy = progress.num_correct.item() / (self.steps * self.spec.batch_size) if has_accuracy else None
+        return progress.total_loss.item() / self.steps, accuracy
+
+    def set_scheduled_values(self, step: int) -> None:
+        """Set learning rate and scheduled attributes of the layers to their values at a step, counted from 0."""
+        progress = step / (self.steps * self.spec.epochs)
+        set_learning_rate(self.optimizer, self.spec, progress)
+        self._apply_schedules(progress)
 
     def _apply_schedules(self, progress: float) -> None:
         for name, schedule in self.arm.layer_attribute_schedules.items():
@@ -261,10 +283,12 @@ class TrainingRun:
             yield x, targets[index]
 
     def _iter_batch_indices(self, n: int) -> Iterator[slice | Tensor]:
-        """Yield the examples of each mini-batch of an epoch."""
+        """Yield the examples of each mini-batch of an epoch, or of the rest of it."""
         size = self.spec.batch_size
-        order = None if self.spec.order is BatchOrder.FIXED else self._draw_example_order(n)
-        for start in range(0, self.steps * size, size):
+        order = None
+        if self._fixed_order is None:
+            order = self._on_device(self.progress.draw_order(n, self.generator))
+        for start in range(self.progress.first_step * size, self.steps * size, size):
             batch = slice(start, start + size)
             yield batch if order is None else order[batch]
 

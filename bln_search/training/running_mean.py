@@ -28,6 +28,15 @@ class RecencyWeightedMean:
         self._steps += 1
 
     @property
+    def state(self) -> tuple[int, Tensor | None]:
+        """The number of steps and the weighted sum, None before the first step. It can be set to an earlier state."""
+        return self._steps, self._weighted_sum
+
+    @state.setter
+    def state(self, value: tuple[int, Tensor | None]) -> None:
+        self._steps, self._weighted_sum = value
+
+    @property
     def mean(self) -> float:
         """The mean. Raises ValueError before the first step."""
         if self._weighted_sum is None:

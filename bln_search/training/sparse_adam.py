@@ -11,15 +11,13 @@ Source of the update: Kingma & Ba 2015, Algorithm 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
-
-from bln_search.core.errors import ModelError
 
 EPSILON = 1e-8
 """Default ε, added to the root of the second moment."""
@@ -30,6 +28,13 @@ _SELECTION_INTERVAL = 64
 
 _MAX_GATHERED_SHARE = 1 / 4
 """Largest share of active rows that are gathered; with more, updating all rows is faster."""
+
+
+_TABLES = ("first_moment", "second_moment", "torch_step", "last_gradient_step", "last_update_step", "active_index")
+"""Tensors of a state that are stored whole; `gradient` is zero between steps."""
+
+_MOMENT_BUFFERS = ("active_first_moment", "active_second_moment")
+"""Buffers whose values last from step to step."""
 
 
 @dataclass
@@ -95,6 +100,29 @@ class _SparseParameterState:
             active_gradient=buffer(),
         )
 
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Return the state between two steps as named tensors, for `restore`; buffers are cut to the active rows."""
+        counters = {"num_steps": torch.tensor(self.num_steps)}
+        tables = {name: getattr(self, name) for name in _TABLES}
+        if self.active_rows is None:
+            return counters | tables
+        buffers = {name: getattr(self, name)[: len(self.active_rows)] for name in _MOMENT_BUFFERS}
+        return counters | tables | {"active_rows": self.active_rows} | buffers
+
+    @staticmethod
+    def restore(parameter: Tensor, tensors: Mapping[str, Tensor]) -> _SparseParameterState:
+        """Return the state of `parameter` that `state_tensors` returned."""
+        state = _SparseParameterState.before_first_step(parameter)
+        state.num_steps = int(tensors["num_steps"])
+        for name in _TABLES:
+            getattr(state, name).copy_(tensors[name])
+        rows = tensors.get("active_rows")
+        state.active_rows = None if rows is None else rows.to(parameter.device, copy=True)
+        if rows is not None:
+            for name in _MOMENT_BUFFERS:
+                getattr(state, name)[: len(rows)].copy_(tensors[name])
+        return state
+
     def copy_moments_to_buffers(self, rows: Tensor, start: int) -> None:
         """Copy the moments of `rows` from the full tables into the buffers, from index `start` on."""
         end = start + len(rows)
@@ -137,8 +165,23 @@ class SparseRowAdam(torch.optim.Adam):
                 module.sparse = True
 
     def state_dict(self) -> dict[str, Any]:
-        """Raise ModelError: the moments of inactive rows are not up to date."""
-        raise ModelError("sparse Adam supports no state dict: train again, or use torch.optim.Adam")
+        """Return the state of torch's Adam, and under `tables` that of each parameter with sparse gradients."""
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        tables = {
+            index: self._tables[parameter].state_tensors()
+            for index, parameter in enumerate(parameters)
+            if parameter in self._tables
+        }
+        return {**super().state_dict(), "tables": tables}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != "tables"})
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        self._tables = {
+            parameters[index]: _SparseParameterState.restore(parameters[index].detach(), tensors)
+            for index, tensors in state_dict["tables"].items()
+        }
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -12,6 +12,7 @@ from bln_search.execution.messages import (
     TrainingDiverged,
     TrainingDone,
     TrainingPruned,
+    TrainingResumed,
 )
 from bln_search.storage.trials.reports import (
     AttemptReport,
@@ -21,6 +22,7 @@ from bln_search.storage.trials.reports import (
     EvaluationReport,
     FailureReport,
     PruningReport,
+    ResumptionReport,
 )
 from bln_search.worker.waiting_trials import RetryDecision
 
@@ -37,6 +39,8 @@ def make_attempt_report(
     """
     report: AttemptReport | None = None
     match message:
+        case TrainingResumed(records):
+            report = ResumptionReport(token, records)
         case EpochDone(record):
             report = EpochsReport(token, [record])
         case TrainingDone(checkpoint):

@@ -150,7 +150,10 @@ class QueueWorker:
                 _log.warning("study %d: %s", study_id, remark, extra=log_fields)
             self.ledger.checkpoints.write_ownership_marker_of_database(self.environment.checkpoints)
             watcher, should_stop = _LoggingRunWatcher(study_id), self.stopping.is_set
-            state = run_study(self.ledger, study_id, self.executor, watcher, should_stop, self.find_disk_problem)
+            checkpoints = self.environment.checkpoints
+            state = run_study(
+                self.ledger, study_id, self.executor, watcher, should_stop, self.find_disk_problem, checkpoints
+            )
         except (SpecError, DataError, ModelError) as error:
             _log.warning("study %d: %s", study_id, error, extra=log_fields)
             self.ledger.studies.fail_unless_claimed(study_id, self.name, str(error))

@@ -194,6 +194,11 @@ class StudyPointSampler:
             key, record.epoch, record.validation_loss
         )
 
+    def report_earlier_epochs(self, key: str, records: Sequence[EpochRecord]) -> None:
+        """Report the epochs after which an earlier attempt at the trial went on: the pruner did not stop it there."""
+        for record in records:
+            self.should_prune(key, record)
+
     def report_trial_end(self, key: str) -> None:
         """Report to the sampler how the trial of that key ended, from its record in the ledger."""
         label = self.arm_by_key.get(key)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import (
     BlnSearchError,
     CheckpointStoreError,
@@ -24,6 +25,8 @@ from bln_search.execution.messages import (
     PruneDecision,
     TaskFailed,
     TrainingDone,
+    TrainingResumed,
+    TrainingStateSaved,
     TrialTask,
 )
 from bln_search.specs.records import StudyRecord
@@ -37,6 +40,7 @@ from bln_search.worker.identity import may_be_alive, name_of_this_process
 from bln_search.worker.message_buffer import BufferedMessage, MessageBuffer
 from bln_search.worker.sampled_points import StudyPointSampler
 from bln_search.worker.stop_signals import call_stop_on_signal
+from bln_search.worker.training_state_files import TrainingStateFiles
 from bln_search.worker.waiting_trials import RetryDecision, WaitingTrials
 
 _HEARTBEAT_INTERVAL = LEASE.total_seconds() / 2
@@ -63,6 +67,7 @@ def run_study(
     watcher: RunWatcher,
     should_stop: Callable[[], bool] = lambda: False,
     find_disk_problem: Callable[[], str | None] = lambda: None,
+    checkpoints: CheckpointStore | None = None,
 ) -> StudyState:
     """Run the open trials of a study.
 
@@ -76,6 +81,7 @@ def run_study(
         should_stop: Whether the caller was asked to stop.
         find_disk_problem: Why no trial may start because disk space is low; None where there is enough. Running trials
             finish, then the study is released.
+        checkpoints: Store for the states of unfinished trainings, from which later attempts resume; None to save none.
 
     Returns:
         The state of the study after the run.
@@ -91,7 +97,8 @@ def run_study(
         watcher.on_run_start(0)
         return StudyState.COMPLETE
     ledger.studies.lease_and_start(study_id, may_be_alive, name_of_this_process())
-    run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem)
+    states = TrainingStateFiles(checkpoints, study_id)
+    run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem, states)
     try:
         with call_stop_on_signal(lambda: run.stop_requested, run.request_stop):
             trials = run.load_and_count_open_trials(executor)
@@ -109,6 +116,8 @@ def run_study(
     finally:
         run.close_samplers()
     state = ledger.studies.finish_run(study_id, exhausted=run.is_exhausted, runner=run.worker)
+    if state is StudyState.CANCELLED and checkpoints is not None:
+        ledger.training_states.remove_files(study_id, checkpoints)
     if run.stop_requested and state is not StudyState.COMPLETE:
         raise KeyboardInterrupt
     return state
@@ -128,7 +137,9 @@ class _StudyRun:
         watcher: RunWatcher,
         should_stop: Callable[[], bool],
         find_disk_problem: Callable[[], str | None],
+        states: TrainingStateFiles,
     ) -> None:
+        self.states = states
         self.ledger, self.study, self.watcher = ledger, study, watcher
         self.should_stop, self.find_disk_problem = should_stop, find_disk_problem
         self.worker = name_of_this_process()
@@ -237,6 +248,7 @@ class _StudyRun:
             memory_limit=self.waiting.activation_limit_of_trial(trial.id),
             measured=self.points.objectives,
             alone=alone,
+            state_file=self.states.name_file(trial.key),
         )
 
     def _claim_trials(self, trial_ids: Sequence[int]) -> Sequence[int]:
@@ -250,6 +262,12 @@ class _StudyRun:
         Raises StorageFullError, CheckpointStoreError or DataUnavailableError for a failure of this machine.
         """
         self._send_heartbeats_if_due()
+        self.states.note_message(task, message)
+        if isinstance(message, TrainingStateSaved):
+            self.waiting.note_progress(self.trial_by_token[task.token])
+            return PruneDecision.CONTINUE
+        if isinstance(message, TrainingResumed) and self.points is not None:
+            self.points.report_earlier_epochs(task.trial.key, message.records)
         if isinstance(message, TaskFailed):
             _raise_error_of_machine_failure(message)
         elif isinstance(message, TrainingDone):
@@ -285,6 +303,7 @@ class _StudyRun:
         After an error the message is only written: showing it could raise the next error.
         """
         task, message = buffered.task, buffered.message
+        self.states.remove_after_training(task, message)
         is_end = isinstance(message, TERMINAL_MESSAGES)
         if is_end:
             self.num_ended_unwritten -= 1

@@ -12,7 +12,7 @@ from bln_search.execution.messages import TaskFailed, TrialTask
 from bln_search.specs.records import TrialRecord
 
 _MAX_ATTEMPTS = 3
-"""Attempts at a trial in one run when the infrastructure fails or memory runs out."""
+"""Attempts in a row without progress, in one run, when the infrastructure fails or memory runs out."""
 
 _PAGE = 1_000
 """Trials that are loaded at once: a study may have a hundred thousand."""
@@ -89,6 +89,10 @@ class WaitingTrials:
     def count_attempt(self, trial_id: int) -> None:
         """Count an attempt that starts."""
         self._attempts[trial_id] = self._attempts.get(trial_id, 0) + 1
+
+    def note_progress(self, trial_id: int) -> None:
+        """An attempt saved the state of its training, from which the next one resumes: earlier ones do not count."""
+        self._attempts[trial_id] = 1
 
     def activation_limit_of_trial(self, trial_id: int) -> int | None:
         """Bytes of the largest activation in the evaluation of a trial that ran out of memory there; None otherwise."""

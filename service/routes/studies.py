@@ -142,7 +142,10 @@ def delete_study(study: WritableStudy, context: ContextDep) -> None:
 def cancel_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Cancel a study. Finished trials are kept; running trials stop within seconds."""
     context.ledger.queue.cancel(study.id, study.bearer.account)
-    return _read_study_detail(context.ledger, study.id)
+    detail = _read_study_detail(context.ledger, study.id)
+    if detail.state == StudyState.CANCELLED:  # otherwise its worker does so when it stops
+        context.ledger.training_states.remove_files(study.id, context.settings.checkpoint_store)
+    return detail
 
 
 @router.post("/{study_id:number}/pause", operation_id="pause_study")

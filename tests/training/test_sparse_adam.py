@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from bln_search.core.errors import ModelError
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.training import sparse_adam
 from bln_search.training.optimization import make_optimizer
@@ -141,9 +142,29 @@ def test_embeddings_without_sparse_gradients_use_torchs_adam(obstacle):
     optimizer.step()
 
 
-def test_the_incomplete_state_dict_is_an_error():
-    with pytest.raises(ModelError, match="state dict"):
-        SparseRowAdam(Embedded(), RATE).state_dict()
+@pytest.mark.parametrize("exponent", [0, 1.3], ids=["all rows active", "idle rows"])
+@pytest.mark.parametrize("interruption", [1, 63, 64, 65, 200, 330])
+def test_a_restored_state_continues_bit_for_bit(exponent, interruption):
+    batches = draw_rows(400, 200 if exponent == 0 else 2, 300, exponent=exponent)
+    torch.manual_seed(0)
+    network = Embedded(dtype=torch.float32)
+    expected, optimizer = deepcopy(network), sparse_adam_optimizer(network)
+    train_further(expected, sparse_adam_optimizer(expected), batches)
+    train_further(network, optimizer, batches[:interruption])
+    stored = deepcopy(optimizer.state_dict())
+    restored = deepcopy(network)
+    other = sparse_adam_optimizer(restored)
+    other.load_state_dict(stored)
+    train_further(restored, other, batches[interruption:])
+    for name, value in expected.named_parameters():
+        assert torch.equal(restored.get_parameter(name), value)
+
+
+def train_further(network, optimizer, batches):
+    for x in batches:
+        optimizer.zero_grad()
+        network(x).backward()
+        optimizer.step()
 
 
 def test_tied_embeddings_equal_dense_adam():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from types import SimpleNamespace
 
+from bln_search.core.states import FailureClass
+from bln_search.execution.messages import TaskFailed
 from bln_search.worker.claimed_trials import ClaimedTrials
 from bln_search.worker.waiting_trials import WaitingTrials
 
@@ -78,3 +80,15 @@ def test_trial_that_runs_alone_is_claimed_alone():
     assert (trial.id, alone) == (7, True)
     assert claims.batches == [[7]]
     assert claims.start() is None
+
+
+def test_attempts_that_saved_their_training_do_not_count():
+    waiting, task = WaitingTrials(), SimpleNamespace(alone=False, memory_limit=None)
+    lost = TaskFailed(FailureClass.INFRASTRUCTURE, "killed")
+    again = []
+    for has_saved in (True, False, True, True, False, False, False):
+        waiting.count_attempt(1)
+        if has_saved:
+            waiting.note_progress(1)
+        again.append(waiting.decide_retry(1, task, lost, is_evaluating=False).again)
+    assert again == [True, True, True, True, True, False, False]

@@ -73,7 +73,7 @@ def run(
         study_id = ledger.studies.store_study_once(study)
         ledger.checkpoints.write_ownership_marker_of_database(environment.checkpoints)
         with choose_progress_watcher(trial_executor.num_parallel_trials, quiet=quiet) as watcher:
-            state = run_study(ledger, study_id, trial_executor, watcher)
+            state = run_study(ledger, study_id, trial_executor, watcher, checkpoints=environment.checkpoints)
         if state is StudyState.COMPLETE:
             options = AnalysisLayerSearchOptions(make_progress_line_printer(quiet=quiet), workers)
             get_or_compute_analysis(ledger, study_id, environment, options)

@@ -35,6 +35,10 @@ TRIAL_KEY_ATTR = "cell"
 """User attribute of an Optuna trial: the key of its first trial in the ledger. Stored in Optuna's records."""
 
 
+_STOPPED_AFTER_ATTR = "stopped_after"
+"""User attribute of an Optuna trial: the epoch after which the pruner stopped it."""
+
+
 class OptunaSampler:
     """Samples points of the space for one arm of one study.
 
@@ -68,6 +72,7 @@ class OptunaSampler:
                 self.close()
                 raise
         self.live: dict[str, Trial] = {}
+        self._last_epoch_by_key: dict[str, int] = {}
 
     def _create_or_load_optuna_study(self, name: str, epochs: int) -> optuna.Study:
         """Create Optuna's study, or load it."""
@@ -133,14 +138,24 @@ class OptunaSampler:
             self.study.tell(trial, state=TrialState.FAIL)
 
     def report_loss_and_should_prune(self, key: str, epoch: int, loss: float) -> bool:
-        """Report the loss of the trial `key` after an epoch; returns whether the pruner stops it."""
+        """Report the loss of the trial `key` after an epoch; returns whether the pruner stops it.
+
+        An attempt that repeats epochs of an earlier one gets the earlier decisions.
+        """
         trial = self.live.get(key)
-        if self.spec.pruner is Pruner.NONE or trial is None:
-            return False
+        last_epoch = self._last_epoch_by_key.get(key, 0)
+        if self.spec.pruner is Pruner.NONE or trial is None or epoch < last_epoch:
+            return False  # an earlier attempt went on after this epoch
         with self._translate_optuna_errors(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a retried trial reports its epochs again
+            warnings.simplefilter("ignore")  # a retried trial reports its last epoch again
+            if epoch == last_epoch and trial.user_attrs.get(_STOPPED_AFTER_ATTR) == epoch:
+                return True
             trial.report(loss, epoch)
-            return epoch >= self.spec.min_epochs and trial.should_prune()
+            self._last_epoch_by_key[key] = epoch
+            is_stopped = epoch >= self.spec.min_epochs and trial.should_prune()
+            if is_stopped:
+                trial.set_user_attr(_STOPPED_AFTER_ATTR, epoch)
+            return is_stopped
 
     def tell(self, records: Sequence[PointTrialRecord]) -> None:
         """Tell Optuna the result of a point; do nothing while one of its trials is open."""
@@ -175,6 +190,7 @@ class OptunaSampler:
             frozen = trial_by_key.get(records[0].key)
             if frozen is not None and frozen.state is TrialState.RUNNING:
                 self.live[records[0].key] = Trial(self.study, frozen._trial_id)  # Optuna has no public API for this
+                self._last_epoch_by_key[records[0].key] = frozen.last_step or 0
                 self.tell(records)
             elif frozen is None or frozen.state is TrialState.FAIL:
                 self._add_point_of_ledger(records, failed_before=frozen is not None)

@@ -13,11 +13,13 @@ from bln_search.core.checkpoints import CheckpointStore, StoredFileInfo
 from bln_search.core.errors import LedgerError
 from bln_search.core.exports import ARCHIVE_SUFFIX
 from bln_search.core.states import AttemptState
+from bln_search.core.training_states import TRAINING_STATE_SUFFIX
 from bln_search.storage.checkpoints.needed_files import iter_export_archive_names, list_needed_file_digests
 from bln_search.storage.checkpoints.ownership import is_ownership_marker, iter_other_owning_databases
 from bln_search.storage.database import Database
 from bln_search.storage.studies.version import read_study_list_version
 from bln_search.storage.tables import AttemptRow, CheckpointRow, ExportRow, SnapshotRow, StudyRow
+from bln_search.storage.training_states import list_needed_training_state_files
 
 MIN_AGE = timedelta(hours=1)
 """A file is written before its row, by a process whose clock may differ from that of the checkpoint store."""
@@ -28,8 +30,9 @@ _CLOCK_SKEW = timedelta(minutes=1)
 _BATCH = 500
 """Number of file names in one query."""
 
-_OUR_FILES = re.compile(r"[0-9a-f]{32}\.(safetensors|zip)|\.[0-9a-f]{32}\.(safetensors|zip)-\w+|\.check-[0-9a-f]{16}")
-"""Checkpoints, archives of exports, unfinished writes of both, and files written to test the store."""
+_KINDS = r"[0-9a-f]{32}\.(safetensors|zip|state)"
+_OUR_FILES = re.compile(rf"{_KINDS}|\.{_KINDS}-\w+|\.check-[0-9a-f]{{16}}")
+"""Checkpoints, archives of exports, states of trainings, unfinished writes of them, and test files of the store."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ class GarbageCollector:
                 )
             freed = {(networks.study_id, file) for networks in prunable for file in networks.files}
             needed = {*list_needed_file_digests(session, freed), *iter_export_archive_names(session)}
+            needed.update(list_needed_training_state_files(session))
         unneeded = [file for file in stored if file.name not in needed]
         ours = [file for file in unneeded if _OUR_FILES.fullmatch(file.name)]
         removable = tuple(file for file in ours if file.written_at < cutoff)
@@ -120,8 +124,9 @@ class GarbageCollector:
         candidates, version = sorted(set(names)), None
         referenced: set[str] = set()
         for name in candidates:
-            # first: an attempt that ended has written its row; archives have no attempts at trials
-            too_recent = not name.endswith(ARCHIVE_SUFFIX) and self._may_lack_row_yet(checkpoints, name)
+            # first: an attempt that ended has written its row; archives and training states never get one
+            has_row = not name.endswith((ARCHIVE_SUFFIX, TRAINING_STATE_SUFFIX))
+            too_recent = has_row and self._may_lack_row_yet(checkpoints, name)
             with self.database.open_plain_connection() as connection:
                 current = read_study_list_version(connection)
             if current != version:
@@ -186,6 +191,8 @@ def _check_minimum_age(age: timedelta) -> None:
 
 
 def _select_oldest_running_attempt_start(since: datetime) -> Select[datetime]:
-    return select(func.min(AttemptRow.started_at)).where(
+    """The start of the oldest running attempt, or of an earlier attempt at its trial from which it may have resumed."""
+    running = select(AttemptRow.trial_id).where(
         AttemptRow.state == AttemptState.RUNNING, AttemptRow.lease_until > since
     )
+    return select(func.min(AttemptRow.started_at)).where(AttemptRow.trial_id.in_(running))

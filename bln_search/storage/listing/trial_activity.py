@@ -45,7 +45,7 @@ class TrialActivity:
 
     Attributes:
         attempts: Its attempts, by number.
-        epoch: The last epoch that its last attempt reported; 0 before the first.
+        epoch: The last epoch that its last attempt reported or resumed after; 0 before the first.
     """
 
     attempts: tuple[AttemptRecord, ...] = ()
@@ -77,8 +77,8 @@ def _last_epoch_of_last_attempt(attempts: Sequence[AttemptRecord], event: Mappin
 
 
 def _read_last_epoch_events_by_trial(session: Session, trial_ids: Sequence[int]) -> dict[int, Mapping[str, Any]]:
-    """The data of the last event of an epoch, by id of the trial."""
-    is_epoch = (EventRow.trial_id.in_(trial_ids), EventRow.kind == "epoch")
+    """The data of the last event of an epoch, or of training resumed after one, by id of the trial."""
+    is_epoch = (EventRow.trial_id.in_(trial_ids), EventRow.kind.in_(("epoch", "training_resumed")))
     last = select(func.max(EventRow.id)).where(*is_epoch).group_by(EventRow.trial_id)
     events = select(EventRow.trial_id, EventRow.data).where(EventRow.id.in_(last))
     return {trial_id: data for trial_id, data in session.execute(events) if trial_id is not None}

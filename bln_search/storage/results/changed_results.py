@@ -21,7 +21,7 @@ from bln_search.storage.tables import EventRow, StudyRow
 MOST_TRIALS = 500
 """Trials whose results are read again; with more, all results are read."""
 
-_WITHOUT_RESULTS = ("attempt_started", "epoch")
+_WITHOUT_RESULTS = ("attempt_started", "training_resumed", "epoch")
 """Kinds of the events of trials that change no evaluation."""
 
 

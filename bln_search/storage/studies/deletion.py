@@ -12,6 +12,7 @@ from bln_search.core.states import StudyState
 from bln_search.storage.studies.lifecycle import get_and_lock_study
 from bln_search.storage.tables import CheckpointRow, ExportRow, SnapshotRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
+from bln_search.storage.training_states import list_training_state_files
 
 
 def delete_study_and_list_unneeded_files(session: Session, study_id: int, now: datetime) -> list[str]:
@@ -33,5 +34,6 @@ def delete_study_and_list_unneeded_files(session: Session, study_id: int, now: d
         for condition in (TrialRow.study_id == study_id, TrialRow.study_id != study_id)
     )
     archives = session.scalars(select(ExportRow.file).where(ExportRow.study_id == study_id)).all()
+    states = list_training_state_files(session, TrialRow.study_id == study_id)
     session.delete(study)
-    return sorted({*(files - needed), *(file for file in archives if file is not None)})
+    return sorted({*(files - needed), *states, *(file for file in archives if file is not None)})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import extract, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ScalarSelect, extract, func, select
+from sqlalchemy.orm import Session, aliased
 
 from bln_search.core.states import AttemptState
 from bln_search.storage.tables import AttemptRow, EventRow, TrialRow
@@ -21,14 +22,16 @@ class RunningTrial:
     Attributes:
         started_at: Start of its attempt.
         epochs: Epochs that it has in the end, without early stopping.
-        epoch: The last epoch that this attempt has finished; 0 before the first.
-        epoch_at: When that epoch was reported; None before the first.
+        epoch: The last epoch that is finished; 0 before the first.
+        epoch_at: When this attempt reported that epoch; None before its first one.
+        resumed_epoch: The epoch of an earlier attempt after which this one resumed; 0 without one.
     """
 
     started_at: datetime
     epochs: int
     epoch: int = 0
     epoch_at: datetime | None = None
+    resumed_epoch: int = 0
 
     @property
     def finished_fraction(self) -> float:
@@ -37,10 +40,11 @@ class RunningTrial:
 
     @property
     def expected_training_seconds(self) -> float | None:
-        """The duration of the training, if all epochs take as long as the finished ones; None before the first."""
-        if self.epoch_at is None:
+        """The duration of this attempt, if all its epochs take as long as the finished ones; None before the first."""
+        if self.epoch_at is None or self.epoch <= self.resumed_epoch:
             return None
-        return (self.epoch_at - self.started_at).total_seconds() / self.epoch * self.epochs
+        seconds_per_epoch = (self.epoch_at - self.started_at).total_seconds() / (self.epoch - self.resumed_epoch)
+        return seconds_per_epoch * (self.epochs - self.resumed_epoch)
 
 
 @dataclass(frozen=True)
@@ -113,26 +117,35 @@ def measure_throughput_by_study(session: Session, study_ids: Sequence[int]) -> d
 
 def _read_running_trials_by_study(session: Session, study_ids: Sequence[int]) -> dict[int, list[RunningTrial]]:
     """The running trials by study, each with the newest epoch of its attempt."""
-    newest_epoch = (
-        select(EventRow.id)
-        .where(EventRow.trial_id == TrialRow.id, EventRow.kind == "epoch")
-        .order_by(EventRow.id.desc())
-        .limit(1)
-        .correlate(TrialRow)
-        .scalar_subquery()
-    )
+    epoch, resumption = aliased(EventRow), aliased(EventRow)
     query = (
-        select(TrialRow.study_id, TrialRow.spec, AttemptRow.number, AttemptRow.started_at, EventRow.at, EventRow.data)
+        select(TrialRow.study_id, TrialRow.spec, AttemptRow.number, AttemptRow.started_at)
+        .add_columns(epoch.at, epoch.data, resumption.data)
         .join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
-        .outerjoin(EventRow, EventRow.id == newest_epoch)
+        .outerjoin(epoch, epoch.id == _select_newest_event_of_trial("epoch"))
+        .outerjoin(resumption, resumption.id == _select_newest_event_of_trial("training_resumed"))
         .where(TrialRow.study_id.in_(study_ids), AttemptRow.state == AttemptState.RUNNING)
         .order_by(AttemptRow.id)
     )
     running: dict[int, list[RunningTrial]] = {}
-    for study_id, spec, number, started_at, at, data in session.execute(query):
+    for study_id, spec, number, started_at, at, data, resumed in session.execute(query):
         values = json.loads(spec)
-        trial = RunningTrial(started_at, values.get("horizon") or values["training"]["epochs"])
-        if data is not None and data.get("attempt") == number and data["epoch"] > 0:
-            trial = RunningTrial(started_at, trial.epochs, data["epoch"], at)
+        epochs = values.get("horizon") or values["training"]["epochs"]
+        resumed_epoch = _epoch_of_attempt(resumed, number)
+        finished = _epoch_of_attempt(data, number)
+        if finished > resumed_epoch:
+            trial = RunningTrial(started_at, epochs, finished, at, resumed_epoch)
+        else:
+            trial = RunningTrial(started_at, epochs, resumed_epoch, resumed_epoch=resumed_epoch)
         running.setdefault(study_id, []).append(trial)
     return running
+
+
+def _select_newest_event_of_trial(kind: str) -> ScalarSelect[int]:
+    newest = select(EventRow.id).where(EventRow.trial_id == TrialRow.id, EventRow.kind == kind)
+    return newest.order_by(EventRow.id.desc()).limit(1).correlate(TrialRow).scalar_subquery()
+
+
+def _epoch_of_attempt(data: Mapping[str, Any] | None, number: int) -> int:
+    """The epoch of an event of the attempt of this number; 0 for one of another attempt, or none."""
+    return int(data["epoch"]) if data is not None and data.get("attempt") == number else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TypeGuard, get_args
 
@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import StaleAttemptError
-from bln_search.core.records import EVALUATION_PEAK_MEMORY, CheckpointRecord
+from bln_search.core.records import EVALUATION_PEAK_MEMORY, CheckpointRecord, EpochRecord
 from bln_search.storage.bulk_insert import insert_rows, insert_rows_and_return_ids
 from bln_search.storage.events import NewEvent, append_events
 from bln_search.storage.results.outcome_codec import encode_outcomes
@@ -20,7 +20,15 @@ from bln_search.storage.row_factories import (
     make_probe_values,
     make_snapshot_values,
 )
-from bln_search.storage.tables import AttemptRow, CheckpointRow, EvaluationRow, OutcomesRow, ProbeRow, SnapshotRow
+from bln_search.storage.tables import (
+    AttemptRow,
+    CheckpointRow,
+    EvaluationRow,
+    EventRow,
+    OutcomesRow,
+    ProbeRow,
+    SnapshotRow,
+)
 from bln_search.storage.trials.reports import (
     AttemptReport,
     CheckpointReport,
@@ -30,6 +38,7 @@ from bln_search.storage.trials.reports import (
     EvaluationReport,
     FailureReport,
     PruningReport,
+    ResumptionReport,
     attempt_end_of_report,
 )
 from bln_search.storage.trials.running_attempts import RunningAttempt, end_attempts, lock_running_attempts
@@ -49,12 +58,21 @@ def write_reports(session: Session, reports: Sequence[AttemptReport], now: datet
     _write_evaluations_and_probes(session, evaluated)
     ends = [(attempts[report.token], attempt_end_of_report(report)) for report in reports if _ends_attempt(report)]
     results = end_attempts(session, ends, now)
+    resumed = [attempts[report.token].trial_id for report in reports if isinstance(report, ResumptionReport)]
+    recorded = _read_recorded_epochs(session, resumed)
     events: dict[int, list[NewEvent]] = {}
     for report in reports:
         attempt = attempts[report.token]
-        events.setdefault(attempt.study_id, []).extend(_make_events(report, attempt))
+        events.setdefault(attempt.study_id, []).extend(_make_events(report, attempt, recorded))
     for study_id in sorted(events):
         append_events(session, study_id, now, events[study_id], results=results.get(study_id, 0))
+
+
+def _make_epoch_events(records: Sequence[EpochRecord], attempt: RunningAttempt) -> list[NewEvent]:
+    return [
+        NewEvent("epoch", {"attempt": attempt.number, **record.metrics_and_seconds}, attempt.trial_id)
+        for record in records
+    ]
 
 
 def _ends_attempt(report: AttemptReport) -> TypeGuard[EndReport]:
@@ -132,21 +150,39 @@ def _add_peaks_to_provenance(session: Session, peaks: Mapping[int, int | None]) 
     session.flush()
 
 
-def _make_events(report: AttemptReport, attempt: RunningAttempt) -> list[NewEvent]:
+def _read_recorded_epochs(session: Session, trial_ids: Sequence[int]) -> set[tuple[int, int]]:
+    """The recorded epochs of these trials, each as its trial and its number."""
+    if not trial_ids:
+        return set()
+    epochs = select(EventRow.trial_id, EventRow.data).where(EventRow.trial_id.in_(trial_ids), EventRow.kind == "epoch")
+    return {(trial_id or 0, data["epoch"]) for trial_id, data in session.execute(epochs)}
+
+
+def _make_events(
+    report: AttemptReport, attempt: RunningAttempt, recorded: Collection[tuple[int, int]]
+) -> list[NewEvent]:
+    """The events of a report. recorded: epochs of resumed trials that are not recorded again."""
     trial_id = attempt.trial_id
     match report:
         case EpochsReport(records=records):
-            return [
-                NewEvent("epoch", {"attempt": attempt.number, **record.metrics_and_seconds}, trial_id)
-                for record in records
-            ]
+            return _make_epoch_events(records, attempt)
+        case ResumptionReport(records=records):
+            missing = [record for record in records if (trial_id, record.epoch) not in recorded]
+            data = {"attempt": attempt.number, "epoch": len(records)}
+            return [NewEvent("training_resumed", data, trial_id), *_make_epoch_events(missing, attempt)]
         case CheckpointReport(checkpoint=checkpoint):
             return [NewEvent("trained", {"epoch": checkpoint.epoch}, trial_id)]
+        case _:
+            return [_make_end_event(report, trial_id)]
+
+
+def _make_end_event(report: EndReport, trial_id: int) -> NewEvent:
+    match report:
         case EvaluationReport(evaluations=evaluations):
-            return [NewEvent("trial_finished", {"evaluations": len(evaluations)}, trial_id)]
+            return NewEvent("trial_finished", {"evaluations": len(evaluations)}, trial_id)
         case DivergenceReport(reason=reason):
-            return [NewEvent("trial_diverged", {"reason": reason}, trial_id)]
+            return NewEvent("trial_diverged", {"reason": reason}, trial_id)
         case PruningReport(epoch=epoch):
-            return [NewEvent("trial_pruned", {"epoch": epoch}, trial_id)]
+            return NewEvent("trial_pruned", {"epoch": epoch}, trial_id)
         case FailureReport(failure=failure, reason=reason, again=again):
-            return [NewEvent("attempt_failed", {"failure": failure.value, "reason": reason, "again": again}, trial_id)]
+            return NewEvent("attempt_failed", {"failure": failure.value, "reason": reason, "again": again}, trial_id)

@@ -18,6 +18,14 @@ class EpochsReport:
 
 
 @dataclass(frozen=True)
+class ResumptionReport:
+    """Training resumes from the state that an earlier attempt saved. records: the epochs before it."""
+
+    token: int
+    records: Sequence[EpochRecord]
+
+
+@dataclass(frozen=True)
 class CheckpointReport:
     """The network is trained."""
 
@@ -79,7 +87,7 @@ class FailureReport:
 EndReport = EvaluationReport | DivergenceReport | PruningReport | FailureReport
 """Reports that end the attempt."""
 
-AttemptReport = EpochsReport | CheckpointReport | EndReport
+AttemptReport = EpochsReport | ResumptionReport | CheckpointReport | EndReport
 
 
 @dataclass(frozen=True)

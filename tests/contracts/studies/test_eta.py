@@ -12,6 +12,7 @@ from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.pagination import PageRequest
 from bln_search.storage.studies.eta import RunningTrial, TrialThroughput, measure_throughput_by_study
 from bln_search.storage.tables import AttemptRow, EventRow
+from bln_search.storage.trials.reports import ResumptionReport
 from tests.support.service_world import finish_trial, study
 
 AT = datetime(2026, 1, 31, 23, 59, 30, 250_000, tzinfo=UTC)
@@ -67,6 +68,27 @@ def test_time_is_known_from_the_first_epoch_on(ledger):
     assert item.throughput.sum_of_running_fractions == 7 / 20
     now = AT + timedelta(seconds=80)  # a trial takes 200 seconds; two of three have 120 to go
     assert item.throughput.estimate_remaining_seconds(1, now) == (2 * 120 + 200) / 2
+
+
+def test_epochs_before_a_resumption_count_as_finished_and_not_for_the_speed(ledger):
+    study_id = ledger.queue.submit_study(study(seeds=range(1), epochs=20), "ada").study_id
+    ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+    (trial,) = ledger.trials.list_open_trials(study_id)
+    lost = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    ledger.attempts.record_epochs(lost, [epoch(number) for number in range(1, 11)])
+    ledger.attempts.record_failure(lost, FailureClass.INFRASTRUCTURE, "why", again=True)
+    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    ledger.attempts.record_reports([ResumptionReport(token, [epoch(number) for number in range(1, 11)])])
+    (item,) = ledger.listing.list_study_page(PageRequest(5, "created"))
+    assert item.throughput.sum_of_running_fractions == 10 / 20
+    assert item.throughput.estimate_remaining_seconds(0, AT) is None
+    ledger.attempts.record_epochs(token, [epoch(11), epoch(12)])
+    with write_session(ledger.database.engine) as session:
+        session.execute(update(AttemptRow).where(AttemptRow.id == token).values(started_at=AT))
+        session.execute(update(EventRow).where(EventRow.kind == "epoch").values(at=AT + timedelta(seconds=20)))
+    (item,) = ledger.listing.list_study_page(PageRequest(5, "created"))
+    now = AT + timedelta(seconds=20)  # two epochs took 20 seconds, eight are to go
+    assert item.throughput.estimate_remaining_seconds(0, now) == 80
 
 
 def epoch(number):

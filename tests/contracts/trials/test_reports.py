@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint, Ep
 from bln_search.core.states import FailureClass, TrialState
 from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
+from bln_search.storage.listing.trial_activity import read_activity_by_trial
 from bln_search.storage.tables import AttemptRow, StudyRow
 from bln_search.storage.trials import running_attempts
 from bln_search.storage.trials.reports import (
@@ -23,6 +25,7 @@ from bln_search.storage.trials.reports import (
     EvaluationReport,
     FailureReport,
     PruningReport,
+    ResumptionReport,
 )
 from tests.contracts.trained_studies import CHECKPOINT, evaluations, no_worker_is_alive
 
@@ -204,3 +207,34 @@ def test_reader_that_continues_after_its_last_event_misses_none(ledger, study_id
     reader.join()
     assert len(read) >= 6 * rounds * 2
     assert read == list(range(1, read[-1] + 1))
+
+
+def test_resumption_records_the_epochs_whose_reports_were_lost(ledger, study_id):
+    """The first attempt ended before its second epoch was written."""
+    records = [replace(EPOCH, epoch=number) for number in (1, 2, 3)]
+    (first,) = claim(ledger, study_id, 1)
+    ledger.attempts.record_reports([EpochsReport(first, records[:1])])
+    ledger.attempts.record_failure(first, FailureClass.INFRASTRUCTURE, "killed", again=True)
+    (second,) = claim(ledger, study_id, 1)
+    ledger.attempts.record_reports([ResumptionReport(second, records[:2]), EpochsReport(second, records[2:])])
+    events = [
+        (event.kind, event.data["attempt"], event.data["epoch"])
+        for event in ledger.events.list_events(study_id)
+        if event.kind in ("epoch", "training_resumed")
+    ]
+    assert events == [("epoch", 1, 1), ("training_resumed", 2, 2), ("epoch", 2, 2), ("epoch", 2, 3)]
+
+
+def test_resumed_attempt_is_shown_at_the_epoch_after_which_it_resumed(ledger, study_id):
+    (first,) = claim(ledger, study_id, 1)
+    records = [replace(EPOCH, epoch=number) for number in (1, 2)]
+    ledger.attempts.record_reports([EpochsReport(first, records)])
+    ledger.attempts.record_failure(first, FailureClass.INFRASTRUCTURE, "killed", again=True)
+    trial = ledger.trials.list_open_trials(study_id)[0]
+    (second,) = claim(ledger, study_id, 1)
+    shown = []
+    for reports in ([], [ResumptionReport(second, records)], [EpochsReport(second, [replace(EPOCH, epoch=3)])]):
+        ledger.attempts.record_reports(reports)
+        with read_session(ledger.database.engine) as session:
+            shown.append(read_activity_by_trial(session, [trial.id])[trial.id].epoch)
+    assert shown == [0, 2, 3]

@@ -127,6 +127,38 @@ def test_bad_trial_is_pruned_and_recorded_as_pruned(url):
     assert states(url) == ["COMPLETE", "PRUNED"]
 
 
+@pytest.mark.parametrize("pruner", [Pruner.ASHA, Pruner.MEDIAN])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_repeated_epochs_get_the_decisions_of_the_first_time(url, pruner, restarts):
+    """Other trials have improved meanwhile, and the decision to stop may have been lost with the driver."""
+
+    def report(epochs, loss):
+        return [sampler.report_loss_and_should_prune("late", epoch, loss) for epoch in epochs]
+
+    options = {"pruner": pruner, "startup": 1, "min_epochs": 2}
+    sampler = make_sampler(url, **options)
+    good, late, best = (ask(sampler, key) for key in ("good", "late", "best"))
+    for epoch in range(1, 10):
+        sampler.report_loss_and_should_prune("good", epoch, 1 / epoch)
+    sampler.tell([good])
+    first = report((1, 2, 3), 0.2)
+    assert first == [False, False, False]
+    for epoch in range(1, 10):
+        sampler.report_loss_and_should_prune("best", epoch, 0.01)
+    sampler.tell([best])
+    if restarts:
+        late.state = TrialState.WAITING
+        sampler = make_sampler(url, **options)
+        sampler.restore_from_ledger([[good], [late], [best]])
+    assert report((1, 2), 0.2) == first[:2]
+    stop = next(epoch for epoch in range(3, 10) if report((epoch,), 0.2) == [True])
+    assert stop == (6 if pruner is Pruner.ASHA else 3)
+    repeated = make_sampler(url, **options)
+    late.state = TrialState.WAITING
+    repeated.restore_from_ledger([[good], [late], [best]])
+    assert repeated.report_loss_and_should_prune("late", stop, 0.2)
+
+
 def test_divergence_and_failure_are_recorded_with_reasons(url):
     sampler = make_sampler(url)
     for state in (TrialState.DIVERGED, TrialState.FAILED):

@@ -222,6 +222,8 @@ class ServiceEventProgress:
         if kind == "attempt_started":
             self.attempts.add(trial)
             self.remaining.workers = max(self.remaining.workers, len(self.attempts))
+        elif kind == "training_resumed":
+            self.remaining.mark_training_resumed(trial, self.epochs, event.data["epoch"])
         elif kind == "epoch":
             self.remaining.count_finished_epoch(trial, self.epochs, event.data["seconds"])
         elif kind == "trained":
@@ -242,9 +244,18 @@ class ServiceEventProgress:
 
 def update_estimator_from_message(remaining: RemainingTimeEstimator, trial: TrialSpec, message: Message) -> None:
     """Record a message of a trial in the estimator of the remaining time."""
-    from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, PhaseProgress, TaskFailed, TrialPhase
+    from bln_search.execution.messages import (
+        TERMINAL_MESSAGES,
+        EpochDone,
+        PhaseProgress,
+        TaskFailed,
+        TrainingResumed,
+        TrialPhase,
+    )
 
-    if isinstance(message, EpochDone):
+    if isinstance(message, TrainingResumed):
+        remaining.mark_training_resumed(trial.key, trial.epochs, len(message.records))
+    elif isinstance(message, EpochDone):
         remaining.count_finished_epoch(trial.key, trial.epochs, message.record.seconds)
     elif isinstance(message, TaskFailed):
         remaining.count_ended_trial(trial.key, has_result=False)

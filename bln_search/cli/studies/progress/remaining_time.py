@@ -73,6 +73,16 @@ class RemainingTimeEstimator:
         self._epoch_seconds += seconds
         self._update_predicted_end()
 
+    def mark_training_resumed(self, trial: str, epochs: int, done: int) -> None:
+        """Count the epochs that an earlier attempt finished, without their durations.
+
+        Args:
+            trial: Identity of the trial.
+            epochs: Number of epochs of the trial.
+            done: Number of epochs that are finished.
+        """
+        self._get_or_add_running_trial(trial, epochs, self.clock()).done = done
+
     def mark_training_ended(self, trial: str, epochs: int) -> None:
         """Count a message of a trial that is not an epoch: its evaluation."""
         record = self._get_or_add_running_trial(trial, epochs, self.clock())

@@ -1,0 +1,135 @@
+"""A training run of a trial that resumes from the state that an earlier attempt saved."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from dataclasses import asdict, replace
+
+import torch
+from torch import nn
+
+from bln_search.core.errors import CheckpointStoreError, DataError
+from bln_search.core.records import EarlierEpochCheckpoint, EpochRecord, LayerWeightNormAndCurvature
+from bln_search.data.prepared import PreparedData
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.gpu_memory import read_peak_memory
+from bln_search.execution.loaded_network import build_initialized_network
+from bln_search.execution.messages import Send, TrainingResumed, TrainingStateSaved, TrialTask
+from bln_search.execution.saved_training import SavedTraining
+from bln_search.execution.training_fingerprint import make_training_fingerprint
+from bln_search.specs.sections.search import Objective
+from bln_search.training import TrainingRun
+from bln_search.training.generator_states import read_global_generators, restore_global_generators
+from bln_search.training.training_state import TrainingState, capture_training_state, restore_training_state
+
+_log = logging.getLogger(__name__)
+
+
+class ResumableTraining:
+    """Trains epoch by epoch, and saves its state from time to time.
+
+    Args:
+        task: The trial.
+        network: With its first weights, on the device.
+        data: The trial's data set.
+        environment: Checkpoint store, device, and how often the state is saved.
+        send: Is told that training resumes, and that its state is saved.
+
+    Attributes:
+        run: The training run.
+        snapshots: Checkpoints of former epochs, to which the caller adds.
+        geometry: Geometry of former epochs, to which the caller adds.
+    """
+
+    def __init__(
+        self,
+        task: TrialTask,
+        network: nn.Module,
+        data: PreparedData,
+        environment: ExecutionEnvironment,
+        send: Send,
+    ) -> None:
+        self.task, self.data, self.environment, self.send = task, data, environment, send
+        self.snapshots: list[EarlierEpochCheckpoint] = []
+        self.geometry: list[LayerWeightNormAndCurvature] = []
+        self._earlier_peak_memory: int | None = None
+        self._has_told_saving = False
+        self._saved = self._open_saved_training(network)
+        self.run = self._make_run_or_resume(network)
+        self.run.after_step = lambda: self._save_if_due(after_epoch=False)
+
+    def _open_saved_training(self, network: nn.Module) -> SavedTraining | None:
+        task, environment = self.task, self.environment
+        if task.state_file is None or environment.save_seconds is None:
+            return None
+        fingerprint = make_training_fingerprint(task.trial, network, self.data.sha256, environment.device)
+        fingerprint["measured"] = ", ".join(sorted(task.measured))
+        return SavedTraining(environment.checkpoints, task.state_file, environment.save_seconds, fingerprint)
+
+    @property
+    def peak_memory(self) -> int | None:
+        """Largest number of bytes that tensors occupied on the GPU, in earlier attempts too; None without a GPU."""
+        peaks = (self._earlier_peak_memory, read_peak_memory(self.environment.device))
+        return max((peak for peak in peaks if peak is not None), default=None)
+
+    def train_epochs(self) -> Generator[EpochRecord, None, None]:
+        """Train and yield a record after each epoch that is not trained yet.
+
+        The state after an epoch is saved when the caller continues: an epoch in a saved state was reported, and the
+        pruner has not stopped the trial after it.
+        """
+        for record in self.run.train_epochs():
+            yield record
+            self._save_if_due(after_epoch=True)
+
+    def _make_run(self, network: nn.Module) -> TrainingRun:
+        measures_running_loss = Objective.RUNNING_TRAINING_LOSS in self.task.measured
+        return TrainingRun.of_trial(network, self.data, self.task.trial, measures_running_loss=measures_running_loss)
+
+    def _make_run_or_resume(self, network: nn.Module) -> TrainingRun:
+        """Make the run, and restore the saved state if there is one; a state that does not fit is discarded."""
+        state = None if self._saved is None else self._saved.read()
+        if self._saved is None or state is None:
+            return self._make_run(network)
+        device = torch.device(self.environment.device)
+        generators = read_global_generators(device)
+        run = self._make_run(network)
+        try:
+            self._restore(run, state)
+        except (CheckpointStoreError, MemoryError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the file, the trial can be trained anew
+            self._saved.discard(f"it does not fit: {type(error).__name__}: {error}")
+            self.snapshots, self.geometry, self._earlier_peak_memory = [], [], None
+            network = build_initialized_network(self.task.trial, self.data).to(device)
+            restore_global_generators(generators, device)
+            return self._make_run(network)
+        _log.info("%s: training resumes after epoch %d", self.task.trial.label, len(state.epochs))
+        self.send(TrainingResumed(state.epochs))
+        return run
+
+    def _restore(self, run: TrainingRun, state: TrainingState) -> None:
+        self.snapshots = [EarlierEpochCheckpoint(**snapshot) for snapshot in state.numbers["snapshots"]]
+        self.geometry = [LayerWeightNormAndCurvature(**layer) for layer in state.numbers["geometry"]]
+        self._earlier_peak_memory = state.numbers["peak_memory"]
+        for snapshot in self.snapshots:
+            if not self.environment.checkpoints.has_file(snapshot.file):
+                raise DataError(f"the checkpoint of epoch {snapshot.epoch}, {snapshot.file}, is missing")
+        restore_training_state(run, state)
+
+    def _save_if_due(self, *, after_epoch: bool) -> None:
+        if self._saved is None or not self._saved.save_if_due(self._capture, after_epoch=after_epoch):
+            return
+        if not self._has_told_saving:
+            self._has_told_saving = True
+            self.send(TrainingStateSaved())
+
+    def _capture(self) -> TrainingState:
+        state = capture_training_state(self.run)
+        numbers = {
+            "snapshots": [asdict(snapshot) for snapshot in self.snapshots],
+            "geometry": [asdict(layer) for layer in self.geometry],
+            "peak_memory": self.peak_memory,
+        }
+        return replace(state, numbers={**state.numbers, **numbers})

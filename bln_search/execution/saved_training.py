@@ -1,0 +1,105 @@
+"""The saved state of the training of one trial, in the checkpoint store."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.errors import CheckpointStoreError, DataError, StorageFullError
+from bln_search.training.state_file import Fingerprint, decode_training_state, encode_training_state
+from bln_search.training.training_state import TrainingState
+
+_log = logging.getLogger(__name__)
+
+_LEAST_WORK_PER_SAVE = 20
+"""Training takes at least this many times as long as saving, so that saving costs at most about 5 % of the time."""
+
+
+class SavedTraining:
+    """Saves the state of a training from time to time, and reads that of an earlier attempt.
+
+    A trial has one file, which the next state replaces atomically. A state that cannot be saved is logged, and training
+    continues. A file that cannot be used is logged and deleted, and training starts anew.
+
+    Args:
+        store: Checkpoint store.
+        file: Name of the file in the store; None to save and read nothing.
+        interval: Seconds between two saves; 0 to save after every epoch; None to save and read nothing.
+        fingerprint: On what the state depends.
+        clock: Returns seconds.
+    """
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        file: str | None,
+        interval: float | None,
+        fingerprint: Fingerprint,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._interval, self._fingerprint, self._clock = store, interval, fingerprint, clock
+        self._file = None if interval is None else file
+        self._due_at = clock() + (interval or 0.0)
+
+    def read(self) -> TrainingState | None:
+        """Return the state of an earlier attempt; None without a usable one.
+
+        Raises:
+            CheckpointStoreError: The store cannot be reached.
+        """
+        if self._file is None:
+            return None
+        try:
+            content = self._store.read(self._file)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.discard(f"it cannot be read: {error}")
+            return None
+        try:
+            return decode_training_state(content, self._fingerprint)
+        except DataError as error:
+            self.discard(str(error))
+            return None
+
+    def discard(self, reason: str) -> None:
+        """Delete the file because it cannot be used."""
+        _log.warning(
+            "the saved training %s/%s is not used: %s; training starts from the beginning",
+            self._store,
+            self._file,
+            reason,
+        )
+        if self._file is not None:
+            with suppress(OSError, CheckpointStoreError):  # the next state replaces it
+                self._store.delete(self._file)
+
+    def save_if_due(self, capture: Callable[[], TrainingState], *, after_epoch: bool) -> bool:
+        """Save the state if the interval has passed.
+
+        Args:
+            capture: Returns the state.
+            after_epoch: Whether an epoch has just ended, and no step of the next one is done.
+
+        Returns:
+            Whether the state was saved.
+        """
+        if self._file is None or self._clock() < self._due_at or not (self._interval or after_epoch):
+            return False
+        start = self._clock()
+        is_saved = self._save(self._file, capture)
+        end = self._clock()
+        self._due_at = end + (max(self._interval, _LEAST_WORK_PER_SAVE * (end - start)) if self._interval else 0.0)
+        return is_saved
+
+    def _save(self, file: str, capture: Callable[[], TrainingState]) -> bool:
+        content = encode_training_state(capture(), self._fingerprint)
+        try:
+            self._store.write(file, content)
+        except (OSError, StorageFullError, CheckpointStoreError) as error:
+            _log.warning("the state of a training cannot be saved, which continues without: %s", error)
+            return False
+        return True

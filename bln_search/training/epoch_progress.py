@@ -1,0 +1,55 @@
+"""How far the present epoch of a training run is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from bln_search.norms import Normalization
+from bln_search.norms.moment_collection import MomentAccumulator
+
+
+@dataclass
+class EpochProgress:
+    """The finished steps of an epoch.
+
+    Attributes:
+        total_loss: sum of the losses of the mini-batches, a scalar on the device.
+        num_correct: number of correct predictions, a scalar on the device.
+        accumulators: of the population estimate of the epoch, by layer; empty without that estimate.
+        step: number of finished steps.
+        first_step: number of steps that were finished when the run was restored; 0 for an epoch without interruption.
+        order_state: state of the generator from which the order of the examples was drawn; None before that.
+        earlier_seconds: duration before an interruption.
+    """
+
+    total_loss: Tensor
+    num_correct: Tensor
+    accumulators: dict[Normalization, MomentAccumulator]
+    step: int = 0
+    first_step: int = 0
+    order_state: Tensor | None = None
+    earlier_seconds: float = 0.0
+    _started_at: float = field(default_factory=time.perf_counter)
+
+    def start_clock(self) -> None:
+        """The first step begins now, or the first one after an interruption."""
+        self._started_at = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the epoch so far, without interruptions."""
+        return self.earlier_seconds + time.perf_counter() - self._started_at
+
+    def draw_order(self, n: int, generator: torch.Generator) -> Tensor:
+        """Return a random order of n examples; that of the interrupted epoch again, without changing `generator`."""
+        if self.first_step == 0:
+            self.order_state = generator.get_state()
+            return torch.randperm(n, generator=generator)
+        assert self.order_state is not None
+        earlier = torch.Generator()
+        earlier.set_state(self.order_state)
+        return torch.randperm(n, generator=earlier)
