@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bln_search.norms.row_batching.row_tensor import LazyRowTensor
+from bln_search.norms.row_batching.tanh_of_sum import TanhOfFactoredSum
 
 
 class AveragePool2(nn.Module):
@@ -15,6 +19,8 @@ class AveragePool2(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the pooled images."""
+        if isinstance(x, LazyRowTensor) and isinstance(x.factored, TanhOfFactoredSum):
+            return F.avg_pool2d(x, 2)  # the kernel of tanh pools too
         height, width = x.shape[2] // 2 * 2, x.shape[3] // 2 * 2
         row_sums = x[:, :, 0:height:2] + x[:, :, 1:height:2]
         return (row_sums[..., 0:width:2] + row_sums[..., 1:width:2]) * 0.25
