@@ -73,7 +73,9 @@ class LastLayers:
         terms = factored.to_row_sum()
         assert terms.feature is not None
         batch = torch.stack([term.expand_as(terms.feature[0]) for term in terms.batch])
-        last = _LastNormConstants.try_resolve(self.last_norm, self.last_linear, last_plan, terms.feature[0], layout.size)
+        last = _LastNormConstants.try_resolve(
+            self.last_norm, self.last_linear, last_plan, terms.feature[0], layout.size
+        )
         if last is None or not can_kernels_read(batch, terms.feature, *parameters):
             return None
         return last.sum_scores(batch, terms.feature, index_array(terms.rows), targets)

@@ -184,9 +184,9 @@ class TreeTraversal:
         """Run one segment for `paths` under each of the options `rows`, then visit their subtrees."""
         targets = context.targets
         layout = BatchLayout(self._enumeration_plan(segment, rows), len(paths.ids) * targets.groups, targets.size)
-        if context.uses_kernel and segment == len(self.network.layer_of) - 1 and next_depth > depth:
-            if self._try_last_layers(segment, depth, paths, rows, layout, context):
-                return
+        uses_kernel = context.uses_kernel and segment == len(self.network.layer_of) - 1 and next_depth > depth
+        if uses_kernel and self._try_last_layers(segment, depth, paths, rows, layout, context):
+            return
         examples = len(rows) * layout.examples_per_row
         values = [
             tag_with_rows(value, layout, 1) if is_example_tensor(value) else value

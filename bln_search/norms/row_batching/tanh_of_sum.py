@@ -73,7 +73,9 @@ class TanhOfFactoredSum:
         assert terms.scaled_batch is not None
         assert terms.scaled_feature is not None
         assert terms.offset_feature is not None
-        channels, height, width = terms.feature_shape if len(terms.feature_shape) == 3 else (1, 1, terms.feature_shape[0])
+        channels, height, width = (
+            terms.feature_shape if len(terms.feature_shape) == 3 else (1, 1, terms.feature_shape[0])
+        )
         examples = terms.groups * terms.size
         out = terms.offset_batch.new_empty(len(terms.rows) * examples, *self.feature_shape)
         arrays = (
@@ -82,9 +84,7 @@ class TanhOfFactoredSum:
         )
         shape = examples, terms.size, terms.offset_batch.shape[1], channels, height, width
         target = flat_array(out)
-        run_in_threads(
-            lambda start, stop: tanh_of_sums(*arrays, shape, start, stop, self.is_pooled, target), examples
-        )
+        run_in_threads(lambda start, stop: tanh_of_sums(*arrays, shape, start, stop, self.is_pooled, target), examples)
         return out
 
     def materialize_tanh(self) -> Tensor:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,14 +27,24 @@ def are_kernels_installed() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def find_kernel_version() -> str | None:
-    """Return the version of the package that compiles the kernels; None where it is not installed or not used."""
-    return version("numba") if are_kernels_installed() and are_kernels_enabled() else None
+def are_kernels_used() -> bool:
+    """Return whether kernels are installed and not disabled."""
+    return are_kernels_installed() and _are_enabled.get()
 
 
-def are_kernels_enabled() -> bool:
-    """Return whether kernels are used where they are installed."""
-    return _are_enabled.get() and os.environ.get("BLN_SEARCH_COMPILED_KERNELS", "true").lower() not in ("0", "false")
+def find_kernel_versions() -> dict[str, str]:
+    """Return the version of the package that compiles the kernels, by its name; empty where kernels are not used."""
+    return {"numba": version("numba")} if are_kernels_used() else {}
+
+
+@contextmanager
+def disable_kernels() -> Iterator[None]:
+    """Compute everything with torch in this context."""
+    token = _are_enabled.set(False)
+    try:
+        yield
+    finally:
+        _are_enabled.reset(token)
 
 
 def can_kernels_read(*tensors: Tensor | None) -> bool:
@@ -40,17 +52,13 @@ def can_kernels_read(*tensors: Tensor | None) -> bool:
 
     These are contiguous, in single precision, on CPU, and no gradient is computed.
     """
-    return (
-        are_kernels_installed()
-        and are_kernels_enabled()
-        and all(
-            tensor is not None
-            and tensor.dtype == torch.float32
-            and tensor.device.type == "cpu"
-            and tensor.is_contiguous()
-            and not (tensor.requires_grad and torch.is_grad_enabled())
-            for tensor in tensors
-        )
+    return are_kernels_used() and all(
+        tensor is not None
+        and tensor.dtype == torch.float32
+        and tensor.device.type == "cpu"
+        and tensor.is_contiguous()
+        and not (tensor.requires_grad and torch.is_grad_enabled())
+        for tensor in tensors
     )
 
 
@@ -76,8 +84,7 @@ def run_in_threads(kernel: Callable[[int, int], None], count: int) -> None:
         kernel(0, count)
         return
     others = [
-        _thread_pool(os.getpid(), threads - 1).submit(kernel, start, stop)
-        for start, stop in zip(bounds[1:-1], bounds[2:], strict=True)
+        _thread_pool(os.getpid(), threads - 1).submit(kernel, start, stop) for start, stop in pairwise(bounds[1:])
     ]
     kernel(bounds[0], bounds[1])
     for other in others:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from bln_search.norms.row_batching.compiled.compilation import compile_kernel
 from bln_search.norms.row_batching.compiled.simd import LANES, even_lanes, load, odd_lanes, store
 from bln_search.norms.row_batching.compiled.vector_math import tanh
 
@@ -53,7 +54,7 @@ def _average_pool(plane: Any, height: int, width: int, sums: Any, out: Any, out_
         out[out_start + i] = (sums[2 * i] + sums[2 * i + 1]) * np.float32(0.25)
 
 
-@njit(nogil=True, error_model="numpy")
+@compile_kernel
 def tanh_of_sums(
     scaled_batch: Any,
     offset_batch: Any,
@@ -65,7 +66,7 @@ def tanh_of_sums(
     shape: tuple[int, int, int, int, int, int],
     start: int,
     stop: int,
-    pools: bool,  # noqa: FBT001 - of the kernel
+    pools: bool,
     out: Any,
 ) -> None:
     """Write tanh(batch term + feature term) of all rows for examples `start` to before `stop`.
