@@ -2,8 +2,8 @@
 
 LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. Each pair is measured in the same process, one after the other:
 the fused pass, then sixteen plain forward evaluations (evaluation mode, one configuration applied, a loop over the
-mini-batches). With the extra `fast` each pair also measures the fused pass with compiled kernels. Equality is checked in
-float64 and float32 on LeNet, an MLP and a residual network.
+mini-batches). With the extra `fast` the fused pass with compiled kernels is measured in each pair too. Equality is
+checked in float64 and float32 on LeNet, an MLP and a residual network.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. In one process: the traversal of every configuration, and
 between its runs plain forward passes of random configurations, whose median represents all configurations. With the
-extra `fast` the traversal with compiled kernels is measured too. Equality is checked in float64 and float32 on LeNet, an MLP and a residual network. Levels: the last layers free, one to four.
+extra `fast` the traversal with compiled kernels is measured too. Equality is checked in float64 and float32 on LeNet,
+an MLP and a residual network. Levels: the last layers free, one to four.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ def _use_all_kernels() -> None:
         return np.zeros(length, np.float32)
 
     rows = np.zeros((1, 2), np.int64)
-    tanh_of_sums(*(zeros(64) for _ in range(4)), rows, rows, rows, (1, 1, 1, 1, 8, 8), 0, 1, True, zeros(16))
-    scalars = (1.0, 1.0, 1e-3, 0.0, 1.0)
+    scalars, is_true = (1.0, 1.0, 1e-3, 0.0, 1.0), True
+    tanh_of_sums(*(zeros(64) for _ in range(4)), rows, rows, rows, (1, 1, 1, 1, 8, 8), 0, 1, is_true, zeros(16))
     sum_scores_of_last_layers(
         zeros(32),
         zeros(32),
@@ -72,7 +72,7 @@ def _use_all_kernels() -> None:
         zeros(16),
         zeros(2),
         scalars,
-        True,
+        is_true,
         np.zeros((1, 2), np.int64),
         (1, 16, 2, 3, 16),
         0,

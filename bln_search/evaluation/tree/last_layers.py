@@ -90,9 +90,15 @@ def find_last_layers(network: SegmentedNetwork) -> LastLayers | None:
         case (
             [Normalization() as norm, nn.Linear() as linear, nn.Tanh()],
             [Normalization() as last_norm, nn.Linear() as last_linear],
-        ):
+        ) if not any(map(_is_changed, (*before, *last))):
             return LastLayers(norm, linear, last_norm, last_linear)
     return None
+
+
+def _is_changed(module: nn.Module) -> bool:
+    """Return whether a module has hooks, or is of a subclass of one of torch's layers."""
+    is_subclass = isinstance(module, nn.Linear | nn.Tanh) and type(module) not in (nn.Linear, nn.Tanh)
+    return is_subclass or bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 def _modules_in_sequence(segment: Segment) -> list[nn.Module]:

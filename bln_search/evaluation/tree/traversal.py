@@ -29,6 +29,7 @@ from bln_search.evaluation.tree.node_activations import Ids, NodeActivations
 from bln_search.evaluation.tree.prefix_cache import GroupCacheView
 from bln_search.evaluation.tree.segment_memory import SegmentMemory
 from bln_search.evaluation.tree.trie import ConfigurationTrie
+from bln_search.norms.row_batching.compiled.availability import are_kernels_used
 from bln_search.norms.row_batching.dense_sum import DenseNormLinearOutput
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
@@ -118,7 +119,8 @@ class TreeTraversal:
         """
         targets = BatchTargets(group)
         is_large = len(trie) * targets.examples >= FEWEST_SCORES
-        uses_kernel = accepts_sums and cache is None and is_large and targets.are_classes and targets.has_no_fillers
+        has_classes = targets.are_classes and targets.has_no_fillers
+        uses_kernel = are_kernels_used() and accepts_sums and cache is None and is_large and has_classes
         context = _TraversalContext(targets, trie, on_losses, cache, uses_kernel)
         start = None if cache is None else cache.find_longest_shared_prefix(trie)
         if start is not None:
