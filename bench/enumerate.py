@@ -108,12 +108,12 @@ def time_call(work: Callable[[], object], device: str) -> float:
     return time.perf_counter() - start
 
 
-def largest_difference(dtype: torch.dtype, device: str, examples: int = 200) -> float:
+def largest_difference(dtype: torch.dtype, device: str) -> float:
     """Return the largest relative difference of mean losses, one pass against plain, over all networks and rows."""
     largest = 0.0
     for name in NETWORKS:
         for semantics in Semantics:
-            network, inputs, targets, populations = prepare_network(name, semantics, dtype, device, examples)
+            network, inputs, targets, populations = prepare_network(name, semantics, dtype, device, 200)
             for row, loss in zip(ROWS, losses_in_one_pass(network, inputs, targets, populations), strict=True):
                 expected = loss_of_row(network, inputs, targets, populations, row)
                 largest = max(largest, abs(loss - expected) / abs(expected))
@@ -152,23 +152,19 @@ def main() -> None:
     options = make_parser(__doc__ or "").parse_args()
     torch.set_num_threads(2)
     device = options.device
-    examples, pairs = (2_500, 5) if options.quick else (10_000, 7)
+    examples, pairs = (2_500, 5) if options.quick else (10_000, 5)
     by_semantics = {str(semantics): measure(semantics, device, examples, pairs) for semantics in Semantics}
     result: dict[str, Any] = {}
     for name, context in kernel_contexts(device).items():
         timings = {semantics: timing[name] for semantics, timing in by_semantics.items()}
         reference = timings[str(Semantics.REFERENCE)]
         with context():
-            differences = {
-                str(dtype): largest_difference(dtype, device, 200 if name == WITHOUT_KERNELS else 1_000)
-                for dtype in (torch.float64, torch.float32)
-            }
-        print(f"{name}: largest relative difference of mean losses: {differences}")
+            difference = largest_difference(torch.float32, device)
+        print(f"{name}: largest relative difference of mean losses in single precision: {difference}")
         result[name] = {
             "speedup": reference["speedup"]["median"],
             "cost_in_single_evaluations": reference["cost_in_single_evaluations"]["median"],
-            "max_relative_difference": differences["torch.float32"],
-            "max_relative_difference_float64": differences["torch.float64"],
+            "max_relative_difference": difference,
             "by_semantics": timings,
         }
     finish(
@@ -176,6 +172,7 @@ def main() -> None:
         {
             **result[WITHOUT_KERNELS],
             **with_kernels(result),
+            "max_relative_difference_float64": largest_difference(torch.float64, device),
             "examples": examples,
             "batch_size": BATCH,
             "pairs": pairs,

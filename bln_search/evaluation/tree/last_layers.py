@@ -70,15 +70,14 @@ class LastLayers:
             return None
         if layout.size < _SMALLEST_BATCH or len(self.last_linear.weight) > _MOST_CLASSES:
             return None
+        like = x.new_empty(1, layout.size, len(self.linear.weight))
+        last = _LastNormConstants.try_resolve(self.last_norm, self.last_linear, last_plan, like)
+        if last is None or not can_kernels_read(like, *parameters):
+            return None
         terms = factored.to_row_sum()
         assert terms.feature is not None
         batch = torch.stack([term.expand_as(terms.feature[0]) for term in terms.batch])
-        last = _LastNormConstants.try_resolve(
-            self.last_norm, self.last_linear, last_plan, terms.feature[0], layout.size
-        )
-        if last is None or not can_kernels_read(batch, terms.feature, *parameters):
-            return None
-        return last.sum_scores(batch, terms.feature, index_array(terms.rows), targets)
+        return last.sum_scores(batch, terms.feature.contiguous(), index_array(terms.rows), targets)
 
 
 def find_last_layers(network: SegmentedNetwork) -> LastLayers | None:
@@ -144,9 +143,16 @@ class _LastNormConstants:
 
     @staticmethod
     def try_resolve(
-        norm: Normalization, linear: nn.Linear, plan: EnumerationPlan, like: Tensor, size: int
+        norm: Normalization, linear: nn.Linear, plan: EnumerationPlan, like: Tensor
     ) -> _LastNormConstants | None:
-        """Resolve the constants; None where a row mixes values, or a population has several slots."""
+        """Resolve the constants; None where a row mixes values, or a population has several slots.
+
+        Args:
+            norm: the last normalization layer.
+            linear: the linear layer after it.
+            plan: options of the layer.
+            like: an input of the layer, (1, N, D).
+        """
         sources: LayerSourcesByRow | None = plan.layer_sources.get(norm)
         if sources is None:
             sources = plan.layer_sources[norm] = resolve_layer_sources_by_row(norm, plan, like.flatten(0, 1))
@@ -160,7 +166,7 @@ class _LastNormConstants:
             return None
         if not bool(batch.mean.isfinite().all()) or not bool(feature.mean.isfinite().all()):
             return None
-        batch_weight, feature_weight = norm.branch_weights(norm.batch_size or size)
+        batch_weight, feature_weight = norm.branch_weights(norm.batch_size or like.shape[1])
         weight = linear.weight * norm.weight
         classes = len(weight)
         columns = -(-(classes + _CLASS_BLOCK - 1) // _LANES) * _LANES
@@ -201,7 +207,7 @@ class _LastNormConstants:
         _, tiles, size, units = feature.shape
         losses = torch.zeros(len(self.rows), len(rows), tiles, dtype=torch.float64)
         correct = torch.zeros(len(self.rows), len(rows), tiles, dtype=torch.int64)
-        terms = flat_array(batch), flat_array(feature), rows, flat_array(targets)
+        terms = flat_array(batch), flat_array(feature), rows, flat_array(targets.long().contiguous())
         constants = map(flat_array, (self.weights, self.weight_sums, self.constant, self.population_mean))
         options = self.scalars, self.around_selected_mean, self.rows
         arguments = (*terms, *constants, *options, (tiles, size, units, self.classes, self.weights.shape[2]))
