@@ -18,7 +18,7 @@ NPM_READY := $(SCRIPTS)/node_modules/.ready
 COPY_DOCS := rm -rf service/documentation && cp -R build/docs service/documentation
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-slow test-matrix browser check docs dist release format openapi serve bench clean
+.PHONY: help run install test test-slow test-matrix browser triton check docs dist release format openapi serve gpu bench clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -31,11 +31,15 @@ install: $(INSTALLED)  ## install the extras of every command into .venv
 test: $(READY) $(NPM_READY)  ## formulas, statistics, databases, REST, one study; in minutes
 	$(PYTEST) -n 3 -m "not slow"
 
-test-slow: $(READY) browser  ## the rest: services, browser, kills, clusters, full grids, packages, earlier versions
+test-slow: $(READY) browser triton  ## the rest: services, browser, kills, clusters, full grids, packages, earlier versions
 	$(PYTEST) -n 2 -m slow
 
 test-matrix:  ## make test with each supported Python of this machine
 	$(PYTHON) -m tests.release.matrix
+
+# its interpreter runs the kernels for GPUs on a CPU; torch for GPUs needs its own version, so the constraints have none
+triton:
+	@$(BIN)/python -c "import triton" 2>/dev/null || $(BIN)/pip install --quiet triton==3.8.0
 
 browser:
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
@@ -75,6 +79,9 @@ serve: $(INSTALLED)  ## the service with its worker on http://127.0.0.1:8000
 format: $(READY)  ## let ruff put the files in shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+gpu: $(READY)  ## tests and benchmarks that need a GPU, within ten minutes; results with the hardware
+	$(BIN)/python -m bench.gpu --save
 
 bench: $(READY)  ## one benchmark, quick: make bench NAME=enumerate
 	$(BIN)/python -m bench.$(NAME) --quick

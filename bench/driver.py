@@ -44,6 +44,7 @@ from bln_search.storage.tables import AttemptRow, EvaluationRow, EventRow, Outco
 from bln_search.worker import run_study
 
 _ROUND_TRIPS = 50
+_MAX_POINTS = 5_000
 
 
 class SilentWatcher:
@@ -89,9 +90,7 @@ def measure_run(options: argparse.Namespace) -> dict[str, Any]:
     with delayed_database(options.database, options.delay_ms / 1000) as url:
         round_trip = measure_round_trip(url)
         with closing(open_and_upgrade_ledger(url)) as ledger:
-            points = -(-options.trials // SEEDS)
-            learning_rates = [round(1e-4 * 1.0001**index, 12) for index in range(points)]
-            study_id = ledger.studies.store_study_once(parse_study(STUDY.format(rates=learning_rates)))
+            study_id = ledger.studies.store_study_once(parse_study(make_study(options.trials)))
             executor = NullExecutor(options.live, options.epochs, seconds, options.examples)
             ledger.attempts = attempts = ObservedAttempts(ledger.database, executor)
             start, processor = time.monotonic(), time.process_time()
@@ -115,6 +114,13 @@ def measure_run(options: argparse.Namespace) -> dict[str, Any]:
         "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "missing": missing,
     }
+
+
+def make_study(trials: int) -> str:
+    """Return a study with at least this number of trials; large ones have more seeds, as points are limited."""
+    seeds = max(SEEDS, -(-trials // _MAX_POINTS))
+    learning_rates = [round(1e-4 * 1.0001**index, 12) for index in range(-(-trials // seeds))]
+    return STUDY.format(rates=learning_rates).replace("seeds: [0, 1, 2, 3, 4]", f"seeds: {list(range(seeds))}")
 
 
 def count_missing(ledger: Ledger, study_id: int, executor: NullExecutor, *, with_outcomes: bool) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Table of docs/growing.md about the capacity of the driver, from bench/results/driver.json.
+"""Text of docs/growing.md about the driver and new results, from driver.json and new_result.json of bench/results.
 
 `python -m bench.documents.driver_table --write` writes it into the page.
 """
@@ -17,6 +17,7 @@ from bench.support.reporting import RESULTS
 PAGE = Path(__file__).parents[2] / "docs" / "growing.md"
 BLOCK = "driver"
 FILE = RESULTS / "driver.json"
+NEW_RESULT_FILE = RESULTS / "new_result.json"
 _NAMES = {"sqlite": "SQLite", "postgres": "Postgres"}
 _CONDITIONS = ("database", "delay_ms", "live", "rate", "examples")
 """What earlier and present runs of a row have in common; the number of trials may differ."""
@@ -40,7 +41,20 @@ def block() -> str:
     before = _group_runs(earlier["runs"], _CONDITIONS)
     for key, runs in sorted(_group_runs(now["runs"], (*_CONDITIONS, "trials")).items()):
         lines.append(_format_row(key, runs, before.get(key[:-1], [])))
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", _describe_new_results(), ""])
+
+
+def _describe_new_results() -> str:
+    """Return the sentences about the leaderboard after a new result."""
+    document = json.loads(NEW_RESULT_FILE.read_text())
+    result = document["result"]
+    update = result["new_result_seconds"]
+    return (
+        f"The service adds a new result to the leaderboard of {result['evaluations']:,} evaluations, "
+        f"{result['ranked_rows']:,} rows, in {update['median']:.2f} s [{update['min']:.2f}, {update['max']:.2f}] "
+        f"({result['new_results']} new results). To compute it anew takes {result['anew_seconds']:.1f} s. On "
+        f"{document['provenance']['hardware']}, SQLite; `bench/results/new_result.json`."
+    )
 
 
 def _group_runs(runs: Iterable[dict[str, Any]], columns: Iterable[str]) -> dict[tuple[Any, ...], list[dict[str, Any]]]:

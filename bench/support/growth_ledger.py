@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -68,11 +68,7 @@ def measure_leaderboard(rows: int, runs: int) -> dict[str, Any]:
         ledger = open_and_upgrade_ledger(url)
         study_id = create_study(ledger, points)
         trials = [trial.id for trial in ledger.trials.list_open_trials(study_id)]
-        for start in range(0, len(trials), 1000):
-            batch = trials[start : start + 1000]
-            with write_session(ledger.database.engine) as session:
-                session.execute(insert(CheckpointRow), [_checkpoint_row(trial, ledger.now()) for trial in batch])
-                session.execute(insert(EvaluationRow), [row for trial in batch for row in evaluation_rows(trial, rng)])
+        store_evaluations(ledger, trials, rng)
         spec = ledger.studies.get(study_id).spec
         seconds = [_time_call(lambda: ledger.results.rank_study(study_id, spec)) for _ in range(runs)]
         size = _database_size(ledger)
@@ -82,6 +78,15 @@ def measure_leaderboard(rows: int, runs: int) -> dict[str, Any]:
         "ranked": points * len(CONFIGURATIONS),
         "seconds": spread(seconds),
     } | {"bytes_a_row": size / (len(trials) * 2 * len(CONFIGURATIONS))}
+
+
+def store_evaluations(ledger: Ledger, trials: Sequence[int], rng: random.Random) -> None:
+    """Store random evaluations of trials under every configuration on two splits; the trials stay open."""
+    for start in range(0, len(trials), 1000):
+        batch = trials[start : start + 1000]
+        with write_session(ledger.database.engine) as session:
+            session.execute(insert(CheckpointRow), [_checkpoint_row(trial, ledger.now()) for trial in batch])
+            session.execute(insert(EvaluationRow), [row for trial in batch for row in evaluation_rows(trial, rng)])
 
 
 def _checkpoint_row(trial_id: int, now: Any) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class NullExecutor:
         self.sent = SentMessages()
         self.ends: dict[int, list[float]] = {}
         self._rng = random.Random(0)
-        self._results = [_make_evaluations(examples, number) for number in range(_DISTINCT_RESULTS)]
+        self._results = [make_evaluations(examples, number) for number in range(_DISTINCT_RESULTS)]
         self._due: list[tuple[float, int, int, TrialTask]] = []
         self._running: dict[int, TrialTask] = {}
 
@@ -114,7 +114,13 @@ class NullExecutor:
             time.sleep(min(_TICK_SECONDS, self._due[0][0] - now))
 
 
-def _make_evaluations(examples: int, number: int) -> tuple[Evaluation, ...]:
+def make_evaluations(examples: int, number: int) -> tuple[Evaluation, ...]:
+    """Return random evaluations of a trial under every configuration on two splits, equal for equal numbers.
+
+    Args:
+        examples: Examples of the outcomes of each evaluation; 0 for evaluations without outcomes.
+        number: Seed of the random numbers.
+    """
     rng = np.random.default_rng(number)
     return tuple(
         _make_evaluation(code, split, examples, rng)

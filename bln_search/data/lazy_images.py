@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bln_search.core.errors import DataError, MissingPackageError
 from bln_search.data.inputs import Inputs
+from bln_search.data.transfer import copy_to_device
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -78,7 +79,7 @@ class LazyImages:
         """
         images = self._read_images(self.paths[_as_numpy(index)], generator)
         if flip:
-            is_flipped = torch.rand((len(images), 1, 1, 1), generator=generator).to(self.device) < 0.5
+            is_flipped = copy_to_device(torch.rand((len(images), 1, 1, 1), generator=generator), self.device) < 0.5
             images = torch.where(is_flipped, images.flip(3), images)
         return images
 
@@ -87,7 +88,7 @@ class LazyImages:
         pixels = np.empty((len(paths), SIZE, SIZE, 3), np.uint8)
         for position, path in enumerate(paths):
             pixels[position] = _decode_image_part(self.folder / path, generator)
-        values = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float() / 255
+        values = copy_to_device(torch.from_numpy(pixels), self.device).permute(0, 3, 1, 2).float() / 255
         mean, deviation = (values.new_tensor(value).view(1, 3, 1, 1) for value in (self.mean, self.deviation))
         return ((values - mean) / deviation).contiguous()
 

@@ -37,5 +37,6 @@ def make_trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int 
         "precision_flags": read_effective_precision(trial.training.precision),
         "compiled": int(trial.training.compile),
         **find_kernel_versions(),
+        "fused_norms": int(trial.training.fused_norms),
         **describe_gpu(device),
     }

@@ -13,6 +13,7 @@ from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms.formula_variant import BN_VARIANTS
+from bln_search.norms.fused.terms import NO_HISTORY, History, HistoryTerm
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.normalization import Normalization, NormalizationOptions
 from bln_search.norms.statistics import StatisticMoments
@@ -39,6 +40,7 @@ class BRN(Normalization):
 
     method = Method.BRN
     has_history = True
+    has_fused_kernels = True
     formula_variants = {  # noqa: RUF012
         semantics: replace(variant, averages_deviation=True) for semantics, variant in BN_VARIANTS.items()
     }
@@ -79,6 +81,13 @@ class BRN(Normalization):
         r = (deviation.detach() / averages[2]).clamp(1 / self.r_max, self.r_max)
         d = ((mean.detach() - averages[0]) / averages[2]).clamp(-self.d_max, self.d_max)
         return torch.addcmul(d * weight, centred, r * weight / deviation)
+
+    def find_history_term(self, values_per_batch: int) -> HistoryTerm:  # noqa: ARG002 - independent of the batch size
+        """Return the moving averages of mean and deviation with the bounds of r and d."""
+        if self.moving is None:
+            return NO_HISTORY
+        values = self.moving[::2].flatten(1) / self._sum_of_average_weights()
+        return HistoryTerm(History.AVERAGES, values, r_max=self.r_max, d_max=self.d_max)
 
     def update_history(self, mean: Tensor, deviation: Tensor, variance: Tensor, values_per_batch: int) -> None:
         """Update the moving averages of μ, (μ − E[μ])² around the current average, σ and σ² with a mini-batch."""

@@ -15,6 +15,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.method import Method, Statistic, StatisticSource
 from bln_search.norms.extra_state import float_from_bits, float_to_bits
 from bln_search.norms.formula_variant import BN_VARIANTS
+from bln_search.norms.fused.terms import NO_HISTORY, History, HistoryTerm
 from bln_search.norms.mixture import MemoryMeanAndWeight, StoredBatchMixture
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.normalization import Normalization, NormalizationOptions
@@ -59,6 +60,7 @@ class MBN(Normalization):
 
     method = Method.MBN
     has_history = True
+    has_fused_kernels = True
     formula_variants = BN_VARIANTS
     stored_buffers = (*Normalization.stored_buffers, "prior_mean")
     dynamic_buffers = (*stored_buffers, "memory")
@@ -108,6 +110,14 @@ class MBN(Normalization):
         if self.between_variance:
             total = total + share * (1 - share) * shift.square()
         return (centred + share * shift) * (weight / torch.sqrt(total + self.formula_variant.epsilon))
+
+    def find_history_term(self, values_per_batch: int) -> HistoryTerm:
+        """Return mean and variance of the memory and its share beside the mini-batch, Eq. 5-7."""
+        share = self._memory_share(values_per_batch)
+        if share == 0:
+            return NO_HISTORY
+        values = torch.stack([value.flatten() for value in self._cached_memory_mean_and_variance()])
+        return HistoryTerm(History.MEMORY, values, share, self.between_variance)
 
     def update_history(
         self,

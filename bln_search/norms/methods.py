@@ -28,6 +28,7 @@ class BLN(FeatureStatisticsLayer):
     """
 
     method = Method.BLN
+    has_fused_kernels = True
     formula_variants = BLN_VARIANTS
 
     def branch_weights(self, batch_size: int) -> tuple[float, float]:
@@ -52,6 +53,7 @@ class BN(RunningStatisticsLayer):
     """
 
     method = Method.BN
+    has_fused_kernels = True
     formula_variants = BN_VARIANTS
 
     def __init__(self, num_features: int, *, unbiased: bool = False, **layer: Unpack[NormalizationOptions]) -> None:
@@ -72,6 +74,7 @@ class LN(FeatureStatisticsLayer):
     """
 
     method = Method.LN
+    has_fused_kernels = True
     formula_variants = BLN_VARIANTS
     requires_layer_estimate = False
 

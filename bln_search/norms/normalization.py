@@ -11,6 +11,11 @@ from torch import Tensor
 from bln_search.core.configuration import InferenceConfiguration, training_configuration_of
 from bln_search.core.enums import Semantics
 from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic, StatisticSource
+from bln_search.norms.axes import InputAxes
+from bln_search.norms.fused.function import normalize_fused
+from bln_search.norms.fused.layout import FusedLayout, make_fused_layout
+from bln_search.norms.fused.statistics import FusedStatistics
+from bln_search.norms.fused.terms import NO_HISTORY, FusedTerms, HistoryTerm
 from bln_search.norms.mixture import StoredBatchMixture
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
 from bln_search.norms.normalization_base import NormalizationBase
@@ -52,6 +57,8 @@ class Normalization(NormalizationBase):
         super().__init__(num_features, **layer)
         self.accumulators: list[MomentAccumulator] = []
         self.records_history = True
+        self.uses_fused_kernels = False
+        """Compute training steps with `fused`; outputs differ in the last digits."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize `x`; an input with a row tag of the one-pass evaluation is normalized under all rows.
@@ -64,6 +71,9 @@ class Normalization(NormalizationBase):
             return normalize_all_rows(self, x)
         self.check_input(x)
         axes = self.input_axes(x.ndim)
+        layout = self.find_fused_layout(x, axes)
+        if layout is not None:
+            return self._normalize_fused(x, axes, layout)
         configuration = self.configuration
         if self.training:
             configuration = self.training_configuration or training_configuration_of(self.method)
@@ -86,6 +96,40 @@ class Normalization(NormalizationBase):
         shape = self.broadcast_parameter_shape(x.ndim)
         total = branches[0] if len(branches) == 1 else branches[0] + branches[1]
         return torch.addcmul(self.bias.view(shape), total, self.weight.view(shape))
+
+    def find_fused_layout(self, x: Tensor, axes: InputAxes) -> FusedLayout | None:
+        """Return how the fused kernels read the input of a training step; None where they are not used."""
+        if not (self.training and self.uses_fused_kernels and self.has_fused_kernels):
+            return None
+        if self.training_configuration is not None or self.weight.ndim > 1 or x.dtype is not self.weight.dtype:
+            return None
+        return make_fused_layout(x.shape, axes)
+
+    def _normalize_fused(self, x: Tensor, axes: InputAxes, layout: FusedLayout) -> Tensor:
+        """Normalize a mini-batch of training with the fused kernels."""
+        batch_weight, feature_weight = self.branch_weights(self.batch_size or x.shape[0])
+        count, variant = layout.num_values_of_channel, self.formula_variant
+        terms = FusedTerms(
+            variant.epsilon,
+            batch_weight if self.has_batch_statistics else None,
+            feature_weight if self.has_feature_statistics else None,
+            count / max(count - 1, 1) if variant.unbiased else 1.0,
+            self.find_history_term(count),
+        )
+        output, batch, feature = normalize_fused(x, self.weight, self.bias, layout, terms)
+        statistics: list[Tensor] = []
+        if self.accumulators or (self.records_history and self.has_history):
+            statistics = FusedStatistics(batch, feature, variant.epsilon).list_statistics(x.shape, axes)
+        self._record_statistics(statistics, x)
+        return output
+
+    def find_history_term(self, values_per_batch: int) -> HistoryTerm:  # noqa: ARG002 - for methods with a history
+        """Return how values of earlier steps enter a training step.
+
+        Args:
+            values_per_batch: Number of values of a feature in the mini-batch.
+        """
+        return NO_HISTORY
 
     def _normalize_branch(
         self,

@@ -36,6 +36,8 @@ class NormalizationBase(LayerState):
     formula_variants: ClassVar[Mapping[Semantics, FormulaVariant]]
     has_history: ClassVar[bool] = False
     """Whether `update_history` records the statistics of training steps."""
+    has_fused_kernels: ClassVar[bool] = False
+    """Whether training steps of this method can be computed with the kernels of `fused`."""
     requires_layer_estimate: ClassVar[bool] = True
     """Whether an estimate from the layers' own history is usable only if each layer of this method has one."""
 

@@ -201,6 +201,7 @@ class StudySpec(SpecSection):
             check_precision_and_compilation(
                 self.training.precision,
                 compiles=self.training.compile,
+                fuses_norms=self.training.fused_norms,
                 method=arm.method,
                 estimates=arm.population or self.evaluation.population,
                 model_name=self.model.name,

@@ -207,6 +207,7 @@ def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, se
         check_precision_and_compilation(
             training.precision,
             compiles=training.compile,
+            fuses_norms=training.fused_norms,
             method=resolved.method,
             estimates=resolved.population or study.evaluation.population,
             model_name=model.name,

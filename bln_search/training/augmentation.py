@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from bln_search.core.errors import ModelError
 from bln_search.data.input_shape import InputShape, require_one_tensor
 from bln_search.data.lazy_images import Examples, LazyImages
+from bln_search.data.transfer import copy_to_device
 from bln_search.specs.sections.training import AugmentationSpec
 
 
@@ -63,7 +64,8 @@ class Augmentation:
             is_flipped = torch.rand((n, 1), generator=self.generator) < 0.5
             columns = torch.where(is_flipped, self.width - 1 - columns, columns)
         columns = columns + lefts
-        index = (rows.unsqueeze(2) * (self.width + 2 * padding) + columns.unsqueeze(1)).view(n, 1, -1).to(x.device)
+        index = (rows.unsqueeze(2) * (self.width + 2 * padding) + columns.unsqueeze(1)).view(n, 1, -1)
+        index = copy_to_device(index, x.device)
         padded = F.pad(x, (padding, padding, padding, padding)) if padding else x
         cropped = padded.flatten(2).gather(2, index.expand(-1, x.shape[1], -1))
         return self._add_noise(cropped.view_as(x))
@@ -73,4 +75,4 @@ class Augmentation:
         if not self.spec.noise:
             return x
         noise = torch.randn(x.shape, generator=self.generator, dtype=torch.float32)
-        return x + sqrt(self.spec.noise) * noise.to(x.device, x.dtype)
+        return x + sqrt(self.spec.noise) * copy_to_device(noise.to(x.dtype), x.device)

@@ -17,6 +17,7 @@ from bln_search.core.records import EpochRecord
 from bln_search.data.inputs import Inputs
 from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.prepared import PreparedData
+from bln_search.data.transfer import copy_to_device
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
 from bln_search.norms.network.layers import (
@@ -24,6 +25,7 @@ from bln_search.norms.network.layers import (
     compute_populations_of_layers,
     find_norms,
     set_history_recording,
+    use_fused_kernels,
 )
 from bln_search.norms.statistics import select_layer_population
 from bln_search.specs.sections.arm import ArmSpec
@@ -169,7 +171,7 @@ class TrainingRun:
         load_weights(self.network, self.result.weights)
 
     def _draw_example_order(self, n: int) -> Tensor:
-        return torch.randperm(n, generator=self.generator).to(self.data.splits[Split.TRAIN][0].device)
+        return copy_to_device(torch.randperm(n, generator=self.generator), self.data.splits[Split.TRAIN][0].device)
 
     def _train_epoch(
         self, epoch: int, inputs: Examples, targets: Tensor, moving: dict[Normalization, MomentAccumulator] | None
@@ -183,6 +185,7 @@ class TrainingRun:
             if PopulationEstimate.EPOCH in self.estimates:
                 accumulators[PopulationEstimate.EPOCH] = stack.enter_context(collect_moments(self.layers.values()))
             stack.enter_context(use_training_precision(self.spec.precision))
+            stack.enter_context(use_fused_kernels(self.layers.values(), self.spec.fused_norms))
             loss, accuracy = self._train_batches(epoch, inputs, targets)
         if not math.isfinite(loss):
             self.result.diverged = f"the training loss of epoch {epoch} is not a finite number"

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bln_search.core.errors import ModelError
 from bln_search.data.inputs import Inputs
 from bln_search.models.recurrent.layer import RecurrentLayer
+from bln_search.norms.fused.operators import is_triton_installed
 from bln_search.norms.precision import Float32Precision, read_precision_flags, use_float32_precision
 from bln_search.specs.sections.precision import TrainingPrecision
 from bln_search.specs.sections.training import TrainingSpec
@@ -41,7 +42,7 @@ class TrainingForward:
         spec: Precision, and whether it is compiled.
 
     Raises:
-        ModelError: The network has recurrent layers, which combine with neither.
+        ModelError: The network has recurrent layers, which combine with neither; or Triton is missing.
     """
 
     def __init__(self, network: nn.Module, spec: TrainingSpec) -> None:
@@ -51,6 +52,8 @@ class TrainingForward:
                 f"training.{'compile' if spec.compile else 'precision'}: the network has recurrent layers, which are "
                 "trained in float32 or tf32 and without compile: remove this key"
             )
+        if spec.fused_norms and next(network.parameters()).is_cuda and not is_triton_installed():
+            raise ModelError("training.fused_norms: on a GPU it needs Triton: install torch for this GPU, or remove it")
         self._compiles = spec.compile
         self._network: Any = network
         if spec.compile:

@@ -24,11 +24,15 @@ from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.support.task_studies import STUDIES, prepare_data_of_study
 
+SLOW = ("density of pen tracks",)
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, id=name, marks=pytest.mark.xdist_group(f"trial of {name}")) for name in STUDIES],
-)
+
+def marks_of_study(name):
+    """A process of its own; the slow tier for long sequences."""
+    return [pytest.mark.xdist_group(f"trial of {name}"), *([pytest.mark.slow] if name in SLOW else [])]
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, id=name, marks=marks_of_study(name)) for name in STUDIES])
 def trained(request, tmp_path_factory):
     """A trial of a task with its environment and messages; the tests of a task share it, in one process."""
     folder = tmp_path_factory.mktemp("trial")

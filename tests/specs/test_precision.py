@@ -29,14 +29,15 @@ def key(training):
 
 
 def test_defaults_leave_studies_and_keys_of_earlier_versions_as_they_are():
-    assert key("precision: float32, compile: false") == key("")
+    assert key("precision: float32, compile: false, fused_norms: false") == key("")
     assert "precision" not in study("").canonical_json()
     assert "compile" not in study("").canonical_json()
+    assert "fused_norms" not in study("").canonical_json()
 
 
 def test_other_values_are_other_trials():
-    keys = {key(""), key("precision: tf32"), key("precision: bf16"), key("compile: true")}
-    assert len(keys) == 4
+    keys = {key(""), key("precision: tf32"), key("precision: bf16"), key("compile: true"), key("fused_norms: true")}
+    assert len(keys) == 5
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,8 @@ def test_other_values_are_other_trials():
         ("compile: true", {"population": "[frozen, epoch]"}, "epoch"),
         ("compile: true", {"population": "[moving]"}, "moving"),
         ("precision: float16", {}, "precision"),
+        ("fused_norms: true", {"model": "lstm", "data": "imdb"}, "fused_norms"),
+        ("fused_norms: true, compile: true", {}, "fused_norms"),
     ],
 )
 def test_what_does_not_combine_is_refused_by_name(training, options, named):

@@ -28,7 +28,7 @@ model: {name: mlp, widths: [8]}
 arms: [{method: bn}]
 """,
     TaskName.LANGUAGE_MODEL: """
-data: {name: imdb_next_word, validation: 20, fraction: 0.7}
+data: {name: imdb_next_word, validation: 20, fraction: 0.45}
 model: {name: gru, widths: [6, 5], embedding: 7, dense: 4, normalize: cells}
 arms: [{method: bn}]
 """,
@@ -44,7 +44,7 @@ arms: [{method: bln}]
 """,
     TaskName.RETRIEVAL: """
 task: {name: retrieval, similarity: order, margin: 0.05}
-data: {name: mnist_pair_captions, validation: 2000, fraction: 0.01}
+data: {name: mnist_pair_captions, validation: 1000, fraction: 0.01}
 model: {name: order_embeddings, widths: [2, 3, 5], embedding: 4}
 arms: [{method: bln}]
 """,

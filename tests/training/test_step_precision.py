@@ -120,10 +120,11 @@ def test_flags_are_restored_after_training(precision):
 
 def test_provenance_records_precision_and_compilation():
     plain = make_trial_provenance(make_trial(), "cpu")
-    assert (plain["precision"], plain["compiled"]) == ("float32", 0)
+    assert (plain["precision"], plain["compiled"], plain["fused_norms"]) == ("float32", 0, 0)
     assert "tf32" not in plain["precision_flags"]
     reduced = make_trial_provenance(make_trial("precision: tf32, compile: true"), "cpu")
     assert (reduced["precision"], reduced["compiled"]) == ("tf32", 1)
+    assert make_trial_provenance(make_trial("fused_norms: true"), "cpu")["fused_norms"] == 1
     assert "cuda.matmul tf32" in reduced["precision_flags"]
     assert "autocast bfloat16" in make_trial_provenance(make_trial("precision: bf16"), "cpu")["precision_flags"]
 

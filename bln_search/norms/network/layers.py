@@ -179,6 +179,19 @@ def set_history_recording(layers: Iterable[Normalization], enabled: bool) -> Ite
 
 
 @contextmanager
+def use_fused_kernels(layers: Iterable[Normalization], enabled: bool) -> Iterator[None]:  # noqa: FBT001
+    """Compute the training steps of layers in this context with the fused kernels, or not."""
+    layers = list(layers)
+    for layer in layers:
+        layer.uses_fused_kernels = enabled
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.uses_fused_kernels = False
+
+
+@contextmanager
 def use_configured_sources_in_training(layers: Iterable[Normalization]) -> Iterator[None]:
     """In this context each layer takes its statistics in training mode as its configuration says."""
     layers = list(layers)

@@ -24,7 +24,11 @@ _MINUS_ONE = torch.tensor(-1.0)
 
 def tanh_of_rows(x: Tensor) -> Tensor:
     """Return tanh(x) of activations (examples, channels, ...)."""
-    if not x.is_contiguous() or not is_fast_tanh_accurate(x[:: max(1, len(x) // _SAMPLED_EXAMPLES)]):
+    if (
+        not x.is_contiguous()
+        or not has_fast_tanh(x)
+        or not is_fast_tanh_accurate(x[:: max(1, len(x) // _SAMPLED_EXAMPLES)])
+    ):
         return torch.tanh(x)
     out = torch.empty_like(x)
     values, results = x.view(-1), out.view(-1)
@@ -39,12 +43,17 @@ def replace_by_tanh_of_half(x: Tensor) -> None:
     torch.add(_MINUS_ONE, x.sigmoid_(), alpha=2, out=x)
 
 
+def has_fast_tanh(x: Tensor) -> bool:
+    """Return whether 2σ(2x) - 1 may replace tanh(x): in single precision on a CPU, where it is faster."""
+    return x.dtype == torch.float32 and x.device.type == "cpu"
+
+
 def is_fast_tanh_accurate(sample: Tensor) -> bool:
     """Return whether 2σ(2x) - 1 can represent tanh(x), from a sample of activations (examples, channels, ...).
 
-    It can in single precision on CPU, if every channel is large enough or zero.
+    It can if every channel is large enough or zero.
     """
-    if sample.dtype != torch.float32 or sample.device.type != "cpu" or sample.ndim < 2 or sample.numel() == 0:
+    if sample.ndim < 2 or sample.numel() == 0:
         return False
     norms = sample if sample.ndim == 2 else torch.linalg.vector_norm(sample.flatten(2), dim=2)
     mean_squares = norms.square().sum(0) * (sample.shape[1] / sample.numel())

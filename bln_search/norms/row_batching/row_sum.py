@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bln_search.norms.row_batching.fast_tanh import PIECE, is_fast_tanh_accurate, replace_by_tanh_of_half
+from bln_search.norms.row_batching.fast_tanh import PIECE, has_fast_tanh, is_fast_tanh_accurate, replace_by_tanh_of_half
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,11 @@ class RowSum:
 
     def materialize_tanh(self) -> Tensor:
         """Return tanh of the sums of all rows, (rows·G·N, *features), in pieces that stay in the cache."""
-        if self.feature is None or not is_fast_tanh_accurate(self._sample_of_rows(self.feature)):
+        if (
+            self.feature is None
+            or not has_fast_tanh(self.feature)
+            or not is_fast_tanh_accurate(self._sample_of_rows(self.feature))
+        ):
             return torch.tanh(self.materialize())
         shape = (self.groups, self.size, *self.feature_shape)
         batch = [(term * 2).expand(shape) for term in self.batch]
@@ -62,12 +66,13 @@ class RowSum:
 
     def _sample_of_rows(self, feature: Tensor) -> Tensor:
         """Return the first and the last example of each row, (2·rows, *features)."""
-        examples = [
-            self.batch[batch][group, example] + feature[feature_variant, group, example]
-            for batch, feature_variant in self.rows
-            for group, example in ((0, 0), (-1, -1))
-        ]
-        return torch.stack(examples)
+        batch_variants, feature_variants = (list(variants) for variants in zip(*self.rows, strict=True))
+        ends = ((0, 0), (-1, -1))
+        batch = torch.stack([term[end] for term in self.batch for end in ends])
+        batch = batch.view(len(self.batch), len(ends), *batch.shape[1:])
+        features = torch.stack([feature[:, group, example] for group, example in ends], 1)
+        ends_of_rows: Tensor = batch[batch_variants] + features[feature_variants]
+        return ends_of_rows.flatten(0, 1)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ def check_precision_and_compilation(
     precision: TrainingPrecision,
     *,
     compiles: bool,
+    fuses_norms: bool,
     method: Method,
     estimates: Collection[PopulationEstimate],
     model_name: str,
@@ -40,6 +41,7 @@ def check_precision_and_compilation(
     Args:
         precision: Of training.
         compiles: Whether the forward and backward pass of a training step are compiled.
+        fuses_norms: Whether training steps use the fused kernels of normalization layers.
         method: Of the arm.
         estimates: Population estimates of the arm.
         model_name: Of the study.
@@ -55,6 +57,9 @@ def check_precision_and_compilation(
             f"training: precision: bf16 would round the states of {model_name} at every time step: "
             "set precision to float32 or tf32"
         )
+    if fuses_norms and (is_recurrent or compiles):
+        reason = "the layers of recurrent models have no fused kernels" if is_recurrent else "compile fuses them itself"
+        raise ValueError(f"training: fused_norms: {reason}: remove fused_norms")
     if not compiles:
         return
     if is_recurrent:

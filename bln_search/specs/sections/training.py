@@ -150,9 +150,14 @@ class TrainingSpec(SpecSection):
             or in bfloat16. Normalization layers, losses, validation and every evaluation compute in float32.
         compile: Compile the training steps with torch.compile, which needs a C++ compiler; for bn, ln, bln and none
             with the population `frozen`.
+        fused_norms: Compute bn, ln, bln, mbn and brn in training steps with fused kernels, at most four launches for
+            each layer. On a GPU they need Triton, which comes with torch. Other methods, and inputs whose statistics
+            the kernels lack, such as images with the semantics `reference`, are computed as without it.
     """
 
-    added_later = frozenset({"augmentation", "epsilon", "epoch_splits", "initialization", "precision", "compile"})
+    added_later = frozenset(
+        {"augmentation", "epsilon", "epoch_splits", "initialization", "precision", "compile", "fused_norms"}
+    )
 
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: Positive = 0.002
@@ -169,6 +174,7 @@ class TrainingSpec(SpecSection):
     initialization: InitializationSpec | None = None
     precision: TrainingPrecision = TrainingPrecision.FLOAT32
     compile: bool = False
+    fused_norms: bool = False
 
     @field_validator("epoch_splits")
     @classmethod

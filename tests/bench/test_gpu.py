@@ -1,0 +1,31 @@
+"""`make gpu`: its parts end within ten minutes, and one that fails or hangs does not stop the others."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from bench.gpu import TESTS, Part, list_parts, run_part
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_all_parts_end_within_ten_minutes():
+    parts = list_parts("cuda", save=True)
+    assert sum(part.seconds for part in parts) <= 600
+    assert [part.name for part in parts if "--save" in part.command] == ["training_step", "enumerate", "per_layer"]
+
+
+def test_every_test_for_gpus_is_run():
+    needing_gpu = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_cuda.py")}
+    assert needing_gpu == set(TESTS)
+
+
+def test_a_part_reports_how_it_ended():
+    commands = {
+        "passed": "pass",
+        "exit status 3": "raise SystemExit(3)",
+        "stopped after 2 s": "import time; time.sleep(60)",
+    }
+    for end, code in commands.items():
+        assert run_part(Part("x", (sys.executable, "-c", code), 2))["end"] == end

@@ -1,0 +1,90 @@
+"""On a GPU: training steps never wait for it, and fused normalization equals that of the layers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from bln_search.data.synthetic import make_synthetic_data
+from bln_search.execution.loaded_network import build_initialized_network
+from bln_search.norms.fused import operators, torch_kernels
+from bln_search.norms.fused.layout import FusedLayout
+from bln_search.norms.fused.operators import is_triton_installed
+from bln_search.norms.fused.terms import FusedTerms, History, HistoryTerm
+from bln_search.training import TrainingRun
+from bln_search.training.seeding import reproducible_torch
+from tests.training.test_synchronization import make_trial
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+needs_triton = pytest.mark.skipif(not is_triton_installed(), reason="needs Triton, which comes with torch for GPUs")
+
+
+class RefusingWaits(TrainingRun):
+    """Training in which a step that waits for the GPU is an error."""
+
+    def _iter_batch_indices(self, n):
+        for index in super()._iter_batch_indices(n):
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                yield index
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+
+
+def train(trial, device, run_type=TrainingRun):
+    """The validation loss of each epoch."""
+    with reproducible_torch(0, threads=1):
+        data = make_synthetic_data(trial.data, 150, device)
+        run = run_type.of_trial(build_initialized_network(trial, data).to(device), data, trial)
+        return [record.validation_loss for record in run.train_epochs()]
+
+
+METHODS = ["bn", "ln", "bln", "mbn", "brn"]
+TRAININGS = ["", pytest.param("fused_norms: true", marks=needs_triton)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("training", TRAININGS)
+def test_training_ends_where_it_does_on_cpu(method, training):
+    trial = make_trial(method, training)
+    assert train(trial, "cuda") == pytest.approx(train(trial, "cpu"), rel=1e-2)
+
+
+@pytest.mark.parametrize("method", ["none", "bn", "ln", "bln"])
+@pytest.mark.parametrize("training", [*TRAININGS, "augmentation: {crop: 2, flip: true, noise: 0.1}"])
+def test_no_step_waits_for_the_gpu(method, training):
+    assert len(train(make_trial(method, training), "cuda", RefusingWaits)) == 2
+
+
+HISTORIES = [HistoryTerm(), HistoryTerm(History.MEMORY, None, 0.3, between_variance=True)]
+HISTORIES.append(HistoryTerm(History.AVERAGES, None, r_max=1.5, d_max=0.7))
+
+
+@needs_triton
+@pytest.mark.parametrize("history", HISTORIES)
+@pytest.mark.parametrize("shape", [(25, 84, 1), (25, 6, 196), (128, 64, 1024), (3, 130, 1), (7, 2048, 49)])
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_kernels_equal_those_of_torch_in_double_precision(history, shape, whole_layer):
+    torch.manual_seed(0)
+    layout = FusedLayout(*shape, whole_layer)
+    x, grad = (torch.randn(shape, device="cuda") * 2 + 3 for _ in range(2))
+    weight, bias, *values = (torch.randn(shape[1], device="cuda") for _ in range(4))
+    values = torch.stack([values[0], values[1].abs() + 0.5])
+    feature_weight = 0.4 if history.kind is History.NONE else None
+    terms = FusedTerms(1e-4, 0.7, feature_weight, 1.0, history)
+    exact = compute(*(tensor.double() for tensor in (x, grad, weight, bias, values)), layout, terms)
+    for result, true in zip(compute(x, grad, weight, bias, values, layout, terms), exact, strict=True):
+        torch.testing.assert_close(result.double(), true, rtol=1e-4, atol=1e-5 * float(true.abs().max().clamp(min=1)))
+
+
+def compute(x, grad, weight, bias, values, layout, terms):
+    if terms.history.kind is not History.NONE:
+        terms = dataclasses.replace(terms, history=dataclasses.replace(terms.history, values=values))
+    numbers = layout.as_numbers, terms.as_numbers
+    batch = operators.batch_statistics(x, terms.history.values, *numbers)
+    assert batch.shape == (len(torch_kernels.BatchRow), layout.channels)
+    output, feature = operators.normalize(x, weight, bias, batch, *numbers)
+    sums = operators.gradient_sums(grad, x, weight, batch, feature, *numbers)
+    return batch, output, sums, operators.input_gradient(grad, x, weight, batch, feature, sums, *numbers)
