@@ -54,6 +54,7 @@ def _use_all_kernels() -> None:
     import numpy as np
 
     from bln_search.norms.row_batching.compiled.dense_tail import sum_scores_of_last_layers
+    from bln_search.norms.row_batching.compiled.separate_rows import normalize_separate_rows
     from bln_search.norms.row_batching.compiled.sum_tanh import tanh_of_sums
 
     def zeros(length: int) -> Any:
@@ -79,6 +80,21 @@ def _use_all_kernels() -> None:
         1,
         np.zeros(1),
         np.zeros(1, np.int64),
+    )
+    population = zeros(16), zeros(16), np.zeros((1, 2), np.bool_)
+    normalize_separate_rows(
+        zeros(32),
+        zeros(16),
+        zeros(16),
+        population,
+        population,
+        scalars[:3],
+        scalars[:3],
+        (is_true, is_true),
+        (1, 2, 1, 16),
+        0,
+        1,
+        zeros(32),
     )
 
 
