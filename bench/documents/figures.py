@@ -60,7 +60,7 @@ def _header(note: str = "") -> list[str]:
     provenance = heading_provenance()
     hardware = f"{provenance['hardware']}, torch {provenance['versions']['torch']}"
     return [
-        f"On {hardware}, where no other hardware is named; medians, smallest and largest in brackets{note}.",
+        f"On {hardware}; medians, smallest and largest in brackets{note}.",
         "",
         "| what | figure | file |",
         "| --- | --- | --- |",
