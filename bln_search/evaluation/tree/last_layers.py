@@ -19,8 +19,8 @@ from bln_search.norms.row_batching.compiled.availability import (
     can_kernels_read,
     flat_array,
     index_array,
-    run_in_threads,
 )
+from bln_search.norms.row_batching.compiled.parallel import run_in_threads
 from bln_search.norms.row_batching.dense_sum import DenseNormLinearOutput
 from bln_search.norms.row_batching.row_sources import (
     EstimateOrBatch,

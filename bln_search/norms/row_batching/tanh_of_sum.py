@@ -15,8 +15,8 @@ from bln_search.norms.row_batching.compiled.availability import (
     can_kernels_read,
     flat_array,
     index_array,
-    run_in_threads,
 )
+from bln_search.norms.row_batching.compiled.parallel import run_in_threads
 from bln_search.norms.row_batching.factored_sum import FactoredSum
 
 FEWEST_VALUES = 2**20

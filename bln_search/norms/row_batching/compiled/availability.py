@@ -1,16 +1,13 @@
-"""Where compiled kernels may be used, and their parallel execution."""
+"""Where compiled kernels may be used."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import version
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,27 +68,3 @@ def flat_array(tensor: Tensor) -> NDArray[Any]:
 def index_array(pairs: tuple[tuple[int, int], ...]) -> NDArray[np.int64]:
     """Return pairs of indices, (pairs, 2)."""
     return np.array(pairs, np.int64).reshape(-1, 2)
-
-
-def run_in_threads(kernel: Callable[[int, int], None], count: int) -> None:
-    """Call `kernel(start, stop)` for parts of `count` items, one part for each thread of torch.
-
-    The kernel releases the global interpreter lock.
-    """
-    threads = max(1, min(torch.get_num_threads(), count))
-    bounds = [count * part // threads for part in range(threads + 1)]
-    if threads == 1:
-        kernel(0, count)
-        return
-    others = [
-        _thread_pool(os.getpid(), threads - 1).submit(kernel, start, stop) for start, stop in pairwise(bounds[1:])
-    ]
-    kernel(bounds[0], bounds[1])
-    for other in others:
-        other.result()
-
-
-@cache
-def _thread_pool(_process: int, threads: int) -> ThreadPoolExecutor:
-    """Return the threads of this process; a forked process has none of its parent's."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="kernels")
