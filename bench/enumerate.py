@@ -2,7 +2,8 @@
 
 LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. Each pair is measured in the same process, one after the other:
 the fused pass, then sixteen plain forward evaluations (evaluation mode, one configuration applied, a loop over the
-mini-batches). Equality is checked in float64 and float32 on LeNet, an MLP and a residual network.
+mini-batches). With the extra `fast` the fused pass with compiled kernels is measured in each pair too. Equality is
+checked in float64 and float32 on LeNet, an MLP and a residual network.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from bench.support.kernels import WITHOUT_KERNELS, kernel_contexts, with_kernels
 from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
@@ -117,37 +120,59 @@ def largest_difference(dtype: torch.dtype, device: str) -> float:
     return largest
 
 
+def measure(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, dict[str, Any]]:
+    """Return speedup and cost in single evaluations of the fused pass, by whether it uses compiled kernels."""
+    network, inputs, targets, populations = prepare_network("lenet", semantics, torch.float32, device, examples)
+    evaluate_all = partial(losses_in_one_pass, network, inputs, targets, populations)
+    evaluate_row = partial(loss_of_row, network, inputs, targets, populations)
+    contexts = kernel_contexts(device)
+    for context in contexts.values():
+        with context():
+            time_call(evaluate_all, device)
+    time_call(partial(evaluate_row, ROWS[-1]), device)
+    seconds: dict[str, list[float]] = {name: [] for name in contexts}
+    single_seconds = []
+    for _ in range(pairs):
+        for name, context in contexts.items():
+            with context():
+                seconds[name].append(time_call(evaluate_all, device))
+        single_seconds.append(sum(time_call(partial(evaluate_row, row), device) for row in ROWS))
+    result = {}
+    for name, one_pass in seconds.items():
+        pairs_of_seconds = list(zip(one_pass, single_seconds, strict=True))
+        result[name] = {
+            "speedup": spread([singles / fused for fused, singles in pairs_of_seconds]),
+            "cost_in_single_evaluations": spread([fused * len(ROWS) / singles for fused, singles in pairs_of_seconds]),
+        }
+        print(f"{semantics:10} {name:13} {result[name]}")
+    return result
+
+
 def main() -> None:
     options = make_parser(__doc__ or "").parse_args()
     torch.set_num_threads(2)
     device = options.device
-    examples, pairs = (2_500, 5) if options.quick else (10_000, 7)
-    differences = {str(dtype): largest_difference(dtype, device) for dtype in (torch.float64, torch.float32)}
-    result: dict[str, object] = {}
-    for semantics in Semantics:
-        network, inputs, targets, populations = prepare_network("lenet", semantics, torch.float32, device, examples)
-        evaluate_all = partial(losses_in_one_pass, network, inputs, targets, populations)
-        evaluate_row = partial(loss_of_row, network, inputs, targets, populations)
-        time_call(evaluate_all, device), time_call(partial(evaluate_row, ROWS[-1]), device)
-        speedups, costs = [], []
-        for _ in range(pairs):
-            one_pass_seconds = time_call(evaluate_all, device)
-            single_seconds = [time_call(partial(evaluate_row, row), device) for row in ROWS]
-            speedups.append(sum(single_seconds) / one_pass_seconds)
-            costs.append(one_pass_seconds / (sum(single_seconds) / len(single_seconds)))
-        result[semantics] = {"speedup": spread(speedups), "cost_in_single_evaluations": spread(costs)}
-        print(f"{semantics:10} speedup {spread(speedups)}  cost in single evaluations {spread(costs)}")
-    print(f"largest relative difference of mean losses: {differences}")
-    reference = result[Semantics.REFERENCE]
-    assert isinstance(reference, dict)
+    examples, pairs = (2_500, 5) if options.quick else (10_000, 5)
+    by_semantics = {str(semantics): measure(semantics, device, examples, pairs) for semantics in Semantics}
+    result: dict[str, Any] = {}
+    for name, context in kernel_contexts(device).items():
+        timings = {semantics: timing[name] for semantics, timing in by_semantics.items()}
+        reference = timings[str(Semantics.REFERENCE)]
+        with context():
+            difference = largest_difference(torch.float32, device)
+        print(f"{name}: largest relative difference of mean losses in single precision: {difference}")
+        result[name] = {
+            "speedup": reference["speedup"]["median"],
+            "cost_in_single_evaluations": reference["cost_in_single_evaluations"]["median"],
+            "max_relative_difference": difference,
+            "by_semantics": timings,
+        }
     finish(
         "enumerate" if device == "cpu" else "enumerate_gpu",
         {
-            "speedup": reference["speedup"]["median"],
-            "cost_in_single_evaluations": reference["cost_in_single_evaluations"]["median"],
-            "max_relative_difference": differences["torch.float32"],
-            "max_relative_difference_float64": differences["torch.float64"],
-            "by_semantics": result,
+            **result[WITHOUT_KERNELS],
+            **with_kernels(result),
+            "max_relative_difference_float64": largest_difference(torch.float64, device),
             "examples": examples,
             "batch_size": BATCH,
             "pairs": pairs,

@@ -1,8 +1,9 @@
 """All 65,536 per-layer configurations of a LeNet in one tree traversal, against evaluating them one by one.
 
 LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. In one process: the traversal of every configuration, and
-between its runs plain forward passes of random configurations, whose median represents all configurations. Equality
-is checked in float64 and float32 on LeNet, an MLP and a residual network. Levels: the last layers free, one to four.
+between its runs plain forward passes of random configurations, whose median represents all configurations. With the
+extra `fast` the traversal with compiled kernels is measured too. Equality is checked in float64 and float32 on LeNet,
+an MLP and a residual network. Levels: the last layers free, one to four.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch
 from torch.nn import functional as F
 
 from bench.enumerate import BATCH, prepare_network, time_call
+from bench.support.kernels import WITH_KERNELS, WITHOUT_KERNELS, kernel_contexts, with_kernels
 from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.enums import Semantics
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
@@ -25,6 +27,7 @@ from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.evaluation.tree.verification import compute_plain_pass_losses, use_per_layer_configuration
 from bln_search.norms.network.layers import evaluation_mode
+from bln_search.norms.row_batching.compiled.availability import disable_kernels
 
 SINGLE_EVALUATIONS = 240
 """Configurations measured one by one."""
@@ -92,31 +95,68 @@ def measure_levels(tree: TreePerLayerEvaluator, device: str, runs: int) -> dict[
     return seconds
 
 
-def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict[str, Any]:
-    """Measure traversals and single evaluations alternately."""
+def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict[str, dict[str, Any]]:
+    """Measure traversals without and with compiled kernels and single evaluations alternately."""
     tree = make_evaluator("lenet", semantics, torch.float32, device, examples)
     rng = np.random.default_rng(1)
-    time_call(tree.sum_scores_of_all_configurations, device)
+    contexts = kernel_contexts(device)
+    for context in contexts.values():
+        with context():
+            time_call(tree.sum_scores_of_all_configurations, device)
     time_call(partial(measure_loss, tree, tree.space.configuration_of_digits(tree.space.digits_at_index(0))), device)
-    seconds, single_seconds, speedups = [], [], []
+    seconds: dict[str, list[float]] = {name: [] for name in contexts}
+    single_seconds, medians = [], []
     for _ in range(runs):
-        seconds.append(time_call(tree.sum_scores_of_all_configurations, device))
+        for name, context in contexts.items():
+            with context():
+                seconds[name].append(time_call(tree.sum_scores_of_all_configurations, device))
         single_seconds_of_run = []
         for _ in range(SINGLE_EVALUATIONS // runs):
             configuration = tree.space.configuration_of_digits(
                 tree.space.digits_at_index(int(rng.integers(tree.space.num_configurations)))
             )
             single_seconds_of_run.append(time_call(partial(measure_loss, tree, configuration), device))
-        speedups.append(statistics.median(single_seconds_of_run) * tree.space.num_configurations / seconds[-1])
+        medians.append(statistics.median(single_seconds_of_run))
         single_seconds += single_seconds_of_run
-    result = {
-        "seconds": spread(seconds),
-        "seconds_of_one": spread(single_seconds),
-        "speedup": spread(speedups),
-        "measured_one_by_one": len(single_seconds),
-    }
-    print(f"{semantics:10} {result}")
+    result = {}
+    for name, traversals in seconds.items():
+        result[name] = {
+            "seconds": spread(traversals),
+            "seconds_of_one": spread(single_seconds),
+            "speedup": spread(
+                [
+                    median * tree.space.num_configurations / traversal
+                    for median, traversal in zip(medians, traversals, strict=True)
+                ]
+            ),
+            "measured_one_by_one": len(single_seconds),
+        }
+        print(f"{semantics:10} {name:13} {result[name]}")
+    if WITH_KERNELS in contexts:
+        result[WITH_KERNELS] |= compare_kernels_with_torch(tree)
     return result
+
+
+def compare_kernels_with_torch(tree: TreePerLayerEvaluator) -> dict[str, Any]:
+    """Return how sums of all configurations differ between the two variants."""
+    with disable_kernels():
+        expected = tree.sum_scores_of_all_configurations()
+    sums = tree.sum_scores_of_all_configurations()
+    losses, expected_losses = sums.mean_loss_per_configuration(), expected.mean_loss_per_configuration()
+    return {
+        "max_relative_difference_of_kernels": float((np.abs(losses - expected_losses) / expected_losses).max()),
+        "configurations_with_different_counts": int((sums.correct != expected.correct).any(0).sum()),
+        "same_best_configuration": bool(losses.argmin() == expected_losses.argmin()),
+    }
+
+
+def summarize(timings: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the smallest speedup and the longest time of both semantics, and their timings."""
+    return {
+        "speedup": min(timing["speedup"]["median"] for timing in timings.values()),
+        "seconds": max(timing["seconds"]["median"] for timing in timings.values()),
+        "by_semantics": timings,
+    }
 
 
 def main() -> None:
@@ -125,21 +165,26 @@ def main() -> None:
     device = options.device
     examples, runs, count = (250, 3, 40) if options.quick else (1_000, 6, 200)
     examples = 10_000 if device != "cpu" and not options.quick else examples
-    result = {str(semantics): measure(semantics, device, examples, runs) for semantics in Semantics}
+    measured = {str(semantics): measure(semantics, device, examples, runs) for semantics in Semantics}
+    result = {
+        name: summarize({semantics: timing[name] for semantics, timing in measured.items()})
+        for name in kernel_contexts(device)
+    }
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     differences = {str(dtype): largest_difference(dtype, device, count) for dtype in (torch.float64, torch.float32)}
     print(f"largest relative difference of mean losses: {differences}; peak memory {peak:.0f} MB")
-    by_levels = measure_levels(make_evaluator("lenet", Semantics.PAPER, torch.float32, device, examples), device, 3)
+    with disable_kernels():
+        tree = make_evaluator("lenet", Semantics.PAPER, torch.float32, device, examples)
+        by_levels = measure_levels(tree, device, 3)
     finish(
         "per_layer" if device == "cpu" else "per_layer_gpu",
         {
-            "speedup": min(timing["speedup"]["median"] for timing in result.values()),
+            **result[WITHOUT_KERNELS],
+            **with_kernels(result),
             "configurations": 65_536,
-            "seconds": max(timing["seconds"]["median"] for timing in result.values()),
             "peak_memory_mb": peak,
             "max_relative_difference": differences["torch.float32"],
             "max_relative_difference_float64": differences["torch.float64"],
-            "by_semantics": result,
             "seconds_a_configuration_by_levels": by_levels,
             "examples": examples,
             "batch_size": BATCH,

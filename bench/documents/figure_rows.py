@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from bench.support.reporting import read_result
 
@@ -24,8 +25,26 @@ class Row:
     standalone: str | None = None
 
     def line(self, description: str) -> str:
-        """Return the row as Markdown."""
-        return f"| {description} | {self.figure} | {f'`bench/results/{self.file}.json` |' if self.file else '|'}"
+        """Return the row as Markdown, with the hardware if it is not that of the heading."""
+        figure = f"{self.figure}{_name_other_hardware(self.file, self.figure)}"
+        return f"| {description} | {figure} | {f'`bench/results/{self.file}.json` |' if self.file else '|'}"
+
+
+def heading_provenance() -> dict[str, Any]:
+    """Return the provenance of most benchmarks, which the heading of their table names."""
+    saved = read_result("training")
+    assert saved is not None
+    provenance: dict[str, Any] = saved["provenance"]
+    return provenance
+
+
+def _name_other_hardware(file: str, figure: str) -> str:
+    """Return the hardware of a benchmark in brackets; empty where it is that of the heading or in the figure."""
+    saved = read_result(file) if file else None
+    if saved is None or "benchmark" not in saved:
+        return ""
+    hardware = saved["provenance"]["hardware"]
+    return "" if hardware == heading_provenance()["hardware"] or hardware in figure else f" ({hardware})"
 
 
 def benchmark_rows() -> list[Row]:
@@ -70,6 +89,7 @@ def _one_pass() -> list[Row]:
             f"{what}, paper reading", speed["paper"], file, standalone=f"Sixteen configurations in one pass, {reading}"
         ),
         Row("The same in single evaluations (reference reading)", cost, file),
+        *_with_kernels(result, reading, file),
         Row(
             precision,
             f"{float64_difference:.0e} in double, {float32_difference:.0e} in single precision",
@@ -77,6 +97,37 @@ def _one_pass() -> list[Row]:
             standalone="Largest relative difference of their losses",
         ),
         Row("The same on a GPU", on_gpu, "" if gpu is None else "enumerate_gpu", standalone="The same on a GPU"),
+    ]
+
+
+def _with_kernels(result: dict[str, Any], reading: str, file: str) -> list[Row]:
+    """Return the rows of the one pass with compiled kernels, if they are measured."""
+    if "with_kernels" not in result:
+        return []
+    kernels = result["with_kernels"]
+    timing, first_use = kernels["by_semantics"], kernels["first_use"]
+    return [
+        Row(
+            "The same with the extra `fast`, paper reading",
+            f"{_spread(timing['paper']['speedup'])} times faster",
+            file,
+            standalone=f"The same with the extra `fast`, {reading}",
+        ),
+        Row(
+            "The same with the extra `fast` in single evaluations (reference reading)",
+            _spread(timing["reference"]["cost_in_single_evaluations"]),
+            file,
+        ),
+        Row(
+            "Largest relative difference of the losses with the extra `fast`",
+            f"{kernels['max_relative_difference']:.0e} in single precision",
+            file,
+        ),
+        Row(
+            "First use of the kernels in a process: compiled once after an installation, then read from disk",
+            f"{first_use['seconds_compiled']:.1f} s, then {first_use['seconds_from_disk']:.1f} s",
+            file,
+        ),
     ]
 
 

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.documents.figure_rows import Row, benchmark_rows
+from bench.documents.figure_rows import Row, benchmark_rows, heading_provenance
 from bench.documents.marked_block import write_block
 from bench.support.reporting import read_result
 from bln_search.specs.sections.space import format_point
@@ -57,9 +57,8 @@ BLOCK_FUNCTIONS = {README: headlines, PAGE: block}
 
 
 def _header(note: str = "") -> list[str]:
-    enumerated = read_result("enumerate")
-    assert enumerated is not None
-    hardware = f"{enumerated['provenance']['hardware']}, torch {enumerated['provenance']['versions']['torch']}"
+    provenance = heading_provenance()
+    hardware = f"{provenance['hardware']}, torch {provenance['versions']['torch']}"
     return [
         f"On {hardware}; medians, smallest and largest in brackets{note}.",
         "",

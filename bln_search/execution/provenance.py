@@ -10,6 +10,7 @@ import torch
 from bln_search.core.version import VERSION
 from bln_search.execution.devices import is_gpu
 from bln_search.execution.gpu_versions import describe_gpu
+from bln_search.norms.row_batching.compiled.availability import find_kernel_versions
 from bln_search.specs.trial import TrialSpec
 from bln_search.training.step_precision import read_effective_precision
 
@@ -21,7 +22,7 @@ def name_gpu_or_processor(device: str) -> str:
 
 
 def make_trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int | float]:
-    """Trial, seed, hardware, threads and versions of a training run, its precision, and the GPU."""
+    """Trial, seed, hardware, threads and versions of a training run, its precision, its kernels, and the GPU."""
     return {
         "trial": trial.key,
         "seed": trial.seed,
@@ -35,6 +36,7 @@ def make_trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int 
         "precision": trial.training.precision.value,
         "precision_flags": read_effective_precision(trial.training.precision),
         "compiled": int(trial.training.compile),
+        **find_kernel_versions(),
         "fused_norms": int(trial.training.fused_norms),
         **describe_gpu(device),
     }

@@ -240,6 +240,7 @@ def wait_until_complete(client, path):
 
 IMPORTED = {
     **EXTRAS,
+    "fast": frozenset({"numba"}),
     "images": frozenset({"PIL"}),
     "postgres": frozenset({"psycopg"}),
     "s3": frozenset({"s3fs"}),

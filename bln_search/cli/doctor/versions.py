@@ -29,10 +29,13 @@ def check_versions() -> Iterator[Finding]:
     import torch
 
     from bln_search.execution.gpu_versions import find_driver_version
+    from bln_search.norms.row_batching.compiled.availability import find_kernel_versions
 
     cuda = torch.version.cuda
     built = f"CUDA {cuda}, cuDNN {torch.backends.cudnn.version()}" if cuda else "without CUDA"  # type: ignore[no-untyped-call]
-    yield ok("versions", f"{versions}, torch {torch.__version__} ({built}), driver {find_driver_version() or 'none'}")
+    kernels = "".join(f", {name} {number}" for name, number in find_kernel_versions().items())
+    driver = find_driver_version() or "none"
+    yield ok("versions", f"{versions}, torch {torch.__version__} ({built}){kernels}, driver {driver}")
 
 
 def check_device(environment: ExecutionEnvironment) -> Iterator[Finding]:

@@ -21,6 +21,11 @@ class BatchTargets:
         is_integer = self.targets.ndim == 1 and not self.targets.is_floating_point()
         self.are_classes = is_integer and bool(self.targets.min() >= 0)
 
+    @property
+    def has_no_fillers(self) -> bool:
+        """Whether every example has a target of its own."""
+        return self.num_targets == self.examples
+
     def repeat_for_paths(self, paths: int) -> Tensor:
         """Return the targets once for each path."""
         return self.targets.repeat(paths, *[1] * (self.targets.ndim - 1))

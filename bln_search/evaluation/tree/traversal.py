@@ -24,10 +24,12 @@ from bln_search.evaluation.tree.configuration_space import make_inference_row
 from bln_search.evaluation.tree.factored_cross_entropy import try_factored_cross_entropy
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, is_example_tensor
 from bln_search.evaluation.tree.graph.shape_values import resolve_shape_values, wrap_shape_values
+from bln_search.evaluation.tree.last_layers import find_last_layers
 from bln_search.evaluation.tree.node_activations import Ids, NodeActivations
 from bln_search.evaluation.tree.prefix_cache import GroupCacheView
 from bln_search.evaluation.tree.segment_memory import SegmentMemory
 from bln_search.evaluation.tree.trie import ConfigurationTrie
+from bln_search.norms.row_batching.compiled.availability import are_kernels_used
 from bln_search.norms.row_batching.dense_sum import DenseNormLinearOutput
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
@@ -41,6 +43,9 @@ from bln_search.norms.row_batching.row_tensor import (
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from bln_search.tasks.score import Score
 
+FEWEST_SCORES = 2**20
+"""Configurations times examples from which on a kernel is used: a process loads it once, in about a second."""
+
 OnLosses = Callable[[Ids, Tensor, Tensor], None]
 """Called with ids of configurations (positions in the tree), their losses and their correctness. The last two axes are
 mini-batch and example; the product of those before is the number of configurations."""
@@ -48,12 +53,16 @@ mini-batch and example; the product of those before is the number of configurati
 
 @dataclass(frozen=True)
 class _TraversalContext:
-    """What all steps of a traversal share: the targets, the configurations, the result function and the cache."""
+    """What all steps of a traversal share: the targets, the configurations, the result function and the cache.
+
+    `uses_kernel` is whether a kernel may compute the last two layers.
+    """
 
     targets: BatchTargets
     trie: ConfigurationTrie
     on_losses: OnLosses
     cache: GroupCacheView | None
+    uses_kernel: bool
 
 
 class TreeTraversal:
@@ -87,9 +96,16 @@ class TreeTraversal:
         self.score, self.memory_plan = score, memory_plan
         self.chunk_bytes, self.path_bytes = chunk_bytes, path_bytes
         self._plans: dict[tuple[int, tuple[int, ...]], EnumerationPlan] = {}
+        self._last_layers = find_last_layers(network)
 
     def evaluate_configurations(
-        self, group: BatchGroup, trie: ConfigurationTrie, on_losses: OnLosses, cache: GroupCacheView | None = None
+        self,
+        group: BatchGroup,
+        trie: ConfigurationTrie,
+        on_losses: OnLosses,
+        cache: GroupCacheView | None = None,
+        *,
+        accepts_sums: bool = False,
     ) -> None:
         """Evaluate all configurations of a tree on a group of mini-batches.
 
@@ -98,8 +114,14 @@ class TreeTraversal:
             trie: the configurations.
             on_losses: called for each chunk of configurations.
             cache: activations after shared prefixes; None to use no cache.
+            accepts_sums: whether `on_losses` may be called with sums over the examples of each mini-batch, the last
+                axis of length one.
         """
-        context = _TraversalContext(BatchTargets(group), trie, on_losses, cache)
+        targets = BatchTargets(group)
+        is_large = len(trie) * targets.examples >= FEWEST_SCORES
+        has_classes = targets.are_classes and targets.has_no_fillers
+        uses_kernel = are_kernels_used() and accepts_sums and cache is None and is_large and has_classes
+        context = _TraversalContext(targets, trie, on_losses, cache, uses_kernel)
         start = None if cache is None else cache.find_longest_shared_prefix(trie)
         if start is not None:
             paths = NodeActivations(np.zeros(1, np.int64), start.copy_values())
@@ -164,6 +186,9 @@ class TreeTraversal:
         """Run one segment for `paths` under each of the options `rows`, then visit their subtrees."""
         targets = context.targets
         layout = BatchLayout(self._enumeration_plan(segment, rows), len(paths.ids) * targets.groups, targets.size)
+        uses_kernel = context.uses_kernel and segment == len(self.network.layer_of) - 1 and next_depth > depth
+        if uses_kernel and self._try_last_layers(segment, depth, paths, rows, layout, context):
+            return
         examples = len(rows) * layout.examples_per_row
         values = [
             tag_with_rows(value, layout, 1) if is_example_tensor(value) else value
@@ -185,6 +210,33 @@ class TreeTraversal:
         if positions is not None:
             next_paths = next_paths.select_nodes(positions)
         self._visit_subtree(segment + 1, next_depth, NodeActivations(ids, next_paths.values), context)
+
+    def _try_last_layers(
+        self,
+        segment: int,
+        depth: int,
+        paths: NodeActivations,
+        rows: tuple[int, ...],
+        layout: BatchLayout,
+        context: _TraversalContext,
+    ) -> bool:
+        """Compute the last two segments by a kernel, if each node has all options of both layers as children."""
+        if self._last_layers is None or self.score is not cross_entropy_and_correctness or len(paths.values) != 1:
+            return False
+        num_options, num_last_options = (len(choice.options) for choice in self.space.choices[depth : depth + 2])
+        nodes, positions = _children_by_options(context.trie, paths.ids, depth, rows, num_options)
+        last_rows = tuple(range(num_last_options))
+        ids, last_positions = _children_by_options(context.trie, nodes, depth + 1, last_rows, num_last_options)
+        if positions is not None or last_positions is not None:
+            return False
+        targets = context.targets
+        scores = self._last_layers.try_sum_scores(
+            paths.values[0], layout, self._enumeration_plan(segment + 1, last_rows), targets.targets
+        )
+        if scores is None:
+            return False
+        context.on_losses(ids, *(values.view(-1, targets.groups, 1) for values in scores))
+        return True
 
     def _enumeration_plan(self, segment: int, rows: tuple[int, ...]) -> EnumerationPlan:
         key = (segment, rows)

@@ -219,7 +219,11 @@ class TreePerLayerEvaluator:
         (group,) = group_adjacent_batches(batches, len(batches))
         with evaluation_mode(self.network):
             self._traversal.evaluate_configurations(
-                group, trie, on_losses, self._cache.view_of_group(tuple(positions)) if use_cache else None
+                group,
+                trie,
+                on_losses,
+                self._cache.view_of_group(tuple(positions)) if use_cache else None,
+                accepts_sums=isinstance(on_losses, _BatchScoreSums),
             )
 
     def _iter_groups_of_batches(self, positions: Sequence[int]) -> Iterator[list[int]]:

@@ -25,6 +25,7 @@ from bln_search.norms.row_batching.row_tensor import (
     tag_with_rows,
 )
 from bln_search.norms.row_batching.scale_offset_variants import MiniBatchStatistics, ScaleOffsetVariants
+from bln_search.norms.row_batching.separate_rows import try_normalize_separate_rows
 
 
 def normalize_all_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedTensor:
@@ -63,6 +64,9 @@ def _normalize_separate_inputs(
     shape = layer.broadcast_parameter_shape(x.ndim)
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
     batch_weight, feature_weight = layer.branch_weights(layer.batch_size or layout.size)
+    outputs = try_normalize_separate_rows(layer, rows, axes, sources, (batch_weight, feature_weight))
+    if outputs is not None:
+        return outputs.view(x.shape)
     total: Tensor | None = None
     if sources.batch is not None:
         batch_axes = tuple(axis + 2 for axis in axes.batch_reduction_axes)

@@ -21,6 +21,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.fast_tanh import tanh_of_rows
+from bln_search.norms.row_batching.tanh_of_sum import try_defer_tanh
 from bln_search.norms.statistics import LayerPopulation
 
 LayerPopulations = Mapping[str, LayerPopulation]
@@ -162,7 +163,7 @@ class FactoredOutput(Protocol):
 
 
 class LazyRowTensor(RowBatchedTensor):
-    """The expansion of examples to all rows as a sum that is computed on first use."""
+    """Examples of all rows that are computed on first use: a sum, or its tanh."""
 
     factored: FactoredOutput | None
     value: RowBatchedTensor | None
@@ -229,6 +230,9 @@ _TANH = {torch.tanh, Tensor.tanh}
 def _tanh(x: RowBatchedTensor) -> RowBatchedTensor:
     """Compute tanh, of a sum that is not computed yet from its terms, which are kept for other operations."""
     if isinstance(x, LazyRowTensor) and x.factored is not None:
+        deferred = try_defer_tanh(x.factored)
+        if deferred is not None:
+            return LazyRowTensor.from_factored_output(deferred, x.batch_layout)
         tanh = x.factored.materialize_tanh()
     else:
         tanh = tanh_of_rows(remove_row_tag(x))
