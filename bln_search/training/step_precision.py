@@ -58,7 +58,7 @@ class TrainingForward:
         self._network: Any = network
         if spec.compile:
             with _ignore_warnings_of_compiler():
-                self._network = torch.compile(network, dynamic=False, options={"compile_threads": 1})
+                self._network = torch.compile(network, dynamic=False, options=_compiler_options())
 
     def __call__(self, inputs: Inputs) -> Tensor:
         """The outputs of the network, in float32 for bf16.
@@ -99,6 +99,14 @@ def _ignore_warnings_of_compiler() -> Iterator[None]:
         warnings.filterwarnings("ignore", message="Dynamo detected a call to a `functools.lru_cache`")
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
         yield
+
+
+def _compiler_options() -> dict[str, Any]:
+    """Return the options that this version of torch knows."""
+    import torch._inductor as compiler  # noqa: PLC0415 - it takes seconds to load
+
+    known = set(compiler.list_options())
+    return {name: value for name, value in (("compile_threads", 1), ("deterministic", True)) if name in known}
 
 
 def _is_recurrent(module: nn.Module) -> bool:

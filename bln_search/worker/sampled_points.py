@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import repeat
 
@@ -28,6 +28,7 @@ class StudyPointSampler:
         self.ledger, self.study_id, self.spec = ledger, study.id, study.spec
         self.samplers: dict[str, ArmPointSampler] = {}
         self.arm_by_key: dict[str, str] = {}
+        self.point_keys_by_key: dict[str, tuple[str, ...]] = {}
         self.rejections: list[str] = []
         self.counts = {arm.label: 0 for arm in self.spec.arms}
         search, space = self.spec.search, self.spec.space
@@ -62,7 +63,8 @@ class StudyPointSampler:
         for label, sampler in self.samplers.items():
             arm_points = [trials for trials in points if self._is_search_trial_of_arm(trials[0].trial, label)]
             self.counts[label] = len(arm_points)
-            self.arm_by_key |= {trial.key: label for trials in arm_points for trial in trials}
+            for trials in arm_points:
+                self._note_keys_of_point(label, [trial.key for trial in trials])
             sampler.restore_from_ledger(arm_points)
 
     def _is_search_trial_of_arm(self, trial: TrialRecord, label: str) -> bool:
@@ -177,8 +179,13 @@ class StudyPointSampler:
             sampler.reject_suggestion(suggestion, "a repeated point")
             return None
         sampler.register_stored_point(suggestion, specs[0].key)
-        self.arm_by_key |= {spec.key: label for spec in specs}
+        self._note_keys_of_point(label, [spec.key for spec in specs])
         return trials
+
+    def _note_keys_of_point(self, label: str, keys: Sequence[str]) -> None:
+        """Note the arm of the trials of a point, and which trials belong together."""
+        self.arm_by_key |= dict.fromkeys(keys, label)
+        self.point_keys_by_key |= dict.fromkeys(keys, tuple(keys))
 
     def should_prune(self, key: str, record: EpochRecord) -> bool:
         """Whether the pruner stops the trial of that key after an epoch."""
@@ -191,7 +198,8 @@ class StudyPointSampler:
         """Report to the sampler how the trial of that key ended, from its record in the ledger."""
         label = self.arm_by_key.get(key)
         if label is not None:
-            for trials in self.ledger.trials.list_sampled_trials_by_point(self.study_id, key):
+            keys = self.point_keys_by_key[key]
+            for trials in self.ledger.trials.list_sampled_trials_by_point(self.study_id, keys):
                 self.samplers[label].tell(trials)
 
     @property

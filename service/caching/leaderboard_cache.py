@@ -30,6 +30,9 @@ from bln_search.storage.results.changed_results import ReadPosition
 _MAX_ROWS = 400_000
 """Total rows of all cached leaderboards."""
 
+_MANY_ROWS = 20_000
+"""Rows above which garbage is collected once with the computation, which takes a fraction of it."""
+
 _MAX_LEADERBOARDS = 256
 _LOCK_COUNT = 16
 _SPLITS_WITH_LOSSES = (Split.VALIDATION, Split.TEST)
@@ -150,6 +153,8 @@ class LeaderboardCache:
                 leaderboard = rank_results_by_row(results_by_row, on or spec.ranking.split, seeds=len(spec.seeds))
                 losses = {split: extract_losses_by_row(results_by_row, split) for split in _SPLITS_WITH_LOSSES}
                 del results_by_row
+                if len(leaderboard.rows) > _MANY_ROWS:
+                    gc.collect()  # the full pass that so many new objects cause would delay the next leaderboard
                 entry = CachedLeaderboard(results, leaderboard, spec, losses, position, start, 0.0)
         now = time.monotonic()
         return replace(entry, computed_at=now, seconds=now - start)

@@ -45,7 +45,7 @@ class SideBySide:
         self.begun = []
 
     def num_parallel_trials(self, _trials):
-        return 1
+        return 2
 
     def run(self, next_task, report, pulse, trials=1):
         live = []

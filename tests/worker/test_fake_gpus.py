@@ -56,7 +56,7 @@ def trials_by_state(ledger, study_id):
 def test_eight_gpus_are_busy_with_trials_of_uneven_length(ledger, gpus, monkeypatch):
     """In virtual time, with the real driver and ledger; the driver works 50 ms on every message."""
     machine = VirtualMachine()
-    monkeypatch.setattr(local, "_CONTEXT", machine)
+    monkeypatch.setattr(local, "CONTEXT", machine)
     monkeypatch.setattr(local, "wait", machine.wait)
     watcher = RecordingWatcher(lambda _message: machine.spend(0.05))
     study_id = ledger.studies.store_study_once(study([0.02, 0.03, 0.05, 0.09], seeds=12))

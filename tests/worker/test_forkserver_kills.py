@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from bln_search.core.states import StudyState
-from bln_search.execution.executors import local
+from bln_search.execution.executors import process_server
 from bln_search.worker import loop
 from tests.worker.worker_study import worker_study
 
@@ -46,7 +46,7 @@ class Killer:
         forkserver._forkserver._stop()  # the one killed last has ended before the next test starts a process
 
 
-@pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
+@pytest.mark.skipif(not process_server.HAS_SERVER, reason="processes are not started by a forkserver here")
 @pytest.mark.parametrize(("kills", "studies"), [(2, 1), pytest.param(10, 4, marks=pytest.mark.slow)])
 def test_killed_forkserver_fails_no_study(worker, monkeypatch, kills, studies):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.1)

@@ -159,14 +159,14 @@ def test_lost_processes_fail_no_study(worker, monkeypatch):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
     monkeypatch.setattr(lost_processes, "PAUSES", (0.0, 0.0))
     ids = [worker.ledger.queue.submit_study(worker_study(name), "ada").study_id for name in ("a", "b")]
-    start, failures = local._CONTEXT.Process.start, iter(range(20))
+    start, failures = local.CONTEXT.Process.start, iter(range(20))
 
     def start_sometimes(process):
         if next(failures, None) is not None:
             raise EOFError("unexpected EOF")
         start(process)
 
-    monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)
+    monkeypatch.setattr(local.CONTEXT.Process, "start", start_sometimes)
     worker.run_until_stopped(once=True)
     assert [line(worker, study_id).state for study_id in ids] == [StudyState.COMPLETE] * 2
     with read_session(worker.ledger.database.engine) as session:

@@ -30,6 +30,7 @@ from bln_search.cli.studies.progress.display import choose_progress_watcher
 from bln_search.cli.studies.progress.remarks import print_data_set_remarks, print_failed_trials
 from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
 from bln_search.core.states import StudyState
+from bln_search.execution.executors.process_server import start_process_server
 from bln_search.settings import load_settings
 from bln_search.specs import load_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
@@ -55,6 +56,8 @@ def run(
     """
     check_ray_options_need_ray(executor, ray_address, gpus_per_trial)
     study = load_study(file)
+    if executor is ExecutorName.LOCAL:
+        start_process_server()  # it loads torch while this process does
     settings = load_settings()
     from bln_search.search.preflight import run_preflight_checks
     from bln_search.worker import run_study

@@ -22,6 +22,7 @@ from bln_search.execution.executors.base import NextTask, OnMessage, OnTick, tas
 from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
 from bln_search.execution.executors.device_health import DeviceHealth
 from bln_search.execution.executors.lost_processes import LostProcessCounter
+from bln_search.execution.executors.process_server import CONTEXT, preload_modules
 from bln_search.execution.gpu_memory import limit_gpu_memory
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
@@ -34,8 +35,6 @@ from bln_search.execution.messages import (
 )
 from bln_search.execution.trial import run_trial_task
 
-_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-_CONTEXT = multiprocessing.get_context(_METHOD)
 _READY = None
 """First message of a worker process; from then on its end is a failure of its trial."""
 
@@ -159,9 +158,8 @@ class LocalExecutor:
 
         multiprocessing replaces a forkserver that has ended at the next start.
         """
-        if _METHOD == "forkserver":  # the forkserver imports torch once, worker processes are forked from it
-            _CONTEXT.set_forkserver_preload(["bln_search.execution.trial"])
-        driver_end, worker_end = _CONTEXT.Pipe()
+        preload_modules()
+        driver_end, worker_end = CONTEXT.Pipe()
         occupied = [worker.device for worker in live]
         device = min(self.health.usable_devices, key=occupied.count)
         gpu_fraction = 1 / self.workers_per_device if is_gpu(device) else 1.0
@@ -245,7 +243,7 @@ def _remove_ended_workers(live: list[_WorkerProcess]) -> None:
 
 
 def _make_forkserver_process(**arguments: Any) -> BaseProcess:
-    context: Any = _CONTEXT
+    context: Any = CONTEXT
     process: BaseProcess = context.Process(**arguments)
     return process
 

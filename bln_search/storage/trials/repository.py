@@ -96,12 +96,14 @@ class TrialRepository:
             (trial,) = read_trial_records(session, select_trials(study_id, TrialRow.id == trial_id))
             return trial
 
-    def list_sampled_trials_by_point(self, study_id: int, key: str | None = None) -> list[list[SampledTrial]]:
+    def list_sampled_trials_by_point(
+        self, study_id: int, keys: Sequence[str] | None = None
+    ) -> list[list[SampledTrial]]:
         """The trials of every sampled point, points in the order in which they were sampled.
 
         Args:
             study_id: The study.
-            key: Key of a trial whose point alone is listed; None for all points.
+            keys: Keys of the trials that are listed; None for all.
         """
         best_loss = (
             select(func.min(EvaluationRow.loss))
@@ -113,17 +115,19 @@ class TrialRepository:
             .scalar_subquery()
         )
         with self.database.read_session() as session:
-            rows = session.execute(select_trials(study_id).add_columns(best_loss).order_by(TrialRow.position)).all()
+            chosen = () if keys is None else (TrialRow.key.in_(keys),)
+            query = select_trials(study_id, *chosen).add_columns(best_loss)
+            rows = session.execute(query.order_by(TrialRow.position)).all()
             points: dict[tuple[str, str], list[SampledTrial]] = {}
             for row, checkpoint, lowest in rows:
                 if row.parameters is not None:
                     trial = make_trial_record(row, checkpoint)
                     points.setdefault((trial.arm, trial.point_json), []).append(SampledTrial(trial, best_loss=lowest))
-            selected = [trials for trials in points.values() if key is None or key in (trial.key for trial in trials)]
-            losses = _read_validation_losses_by_trial_and_epoch(
-                session, study_id, [trial.trial.id for trials in selected for trial in trials]
-            )
-        return [[replace(trial, losses=losses.get(trial.trial.id, {})) for trial in trials] for trials in selected]
+            trial_ids = [trial.trial.id for trials in points.values() for trial in trials]
+            losses = _read_validation_losses_by_trial_and_epoch(session, study_id, trial_ids)
+        return [
+            [replace(trial, losses=losses.get(trial.trial.id, {})) for trial in trials] for trials in points.values()
+        ]
 
 
 def _read_validation_losses_by_trial_and_epoch(

@@ -51,8 +51,8 @@ def test_pruned_trial_is_a_result_for_the_sampler(ledger):
     assert finished.objective_value(Objective.LOSS) == CHECKPOINT.validation_loss
     assert finished.objective_value(Objective.BEST_LOSS) < 1
     assert finished.objective_value(Objective.PARAMETERS) is None
-    assert ledger.trials.list_sampled_trials_by_point(study_id, finished.key) == [[pruned, finished]]
-    assert ledger.trials.list_sampled_trials_by_point(study_id, "another") == []
+    assert ledger.trials.list_sampled_trials_by_point(study_id, [pruned.key, finished.key]) == [[pruned, finished]]
+    assert ledger.trials.list_sampled_trials_by_point(study_id, ["another"]) == []
     assert ledger.studies.finish_run(study_id, exhausted=False) is StudyState.INTERRUPTED
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
     assert ledger.studies.finish_run(study_id, exhausted=True) is StudyState.COMPLETE

@@ -17,7 +17,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import TrialProcessLostError
 from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors import local, lost_processes
+from bln_search.execution.executors import local, lost_processes, process_server
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import PruneDecision, TaskFailed, TrainingDiverged, TrialTask
 
@@ -135,14 +135,14 @@ def short_pauses(monkeypatch):
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError(11, "fork"), MemoryError()])
 def test_failed_process_start_costs_no_attempt(environment, monkeypatch, short_pauses, error):
     monkeypatch.setattr(local, "_worker_main", instantly)
-    start, failing = local._CONTEXT.Process.start, iter([error, error])
+    start, failing = local.CONTEXT.Process.start, iter([error, error])
 
     def start_sometimes(process):
         for failure in failing:
             raise failure
         start(process)
 
-    monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)
+    monkeypatch.setattr(local.CONTEXT.Process, "start", start_sometimes)
     trials = Trials(1, 2)
     LocalExecutor(environment, 1).run(trials.next_task, trials.report, lambda _tokens: None)
     assert [type(message) for message in trials.messages if message not in trials.lost] == [TrainingDiverged] * 2
@@ -154,7 +154,7 @@ def test_repeated_start_failures_raise_process_loss_error(environment, monkeypat
     def refuse(_process):
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(local._CONTEXT.Process, "start", refuse)
+    monkeypatch.setattr(local.CONTEXT.Process, "start", refuse)
     trials = Trials(1, 2)
     with pytest.raises(TrialProcessLostError, match=r"3 times in a row.*Too many open files"):
         LocalExecutor(environment, 2).run(trials.next_task, trials.report, lambda _tokens: None)
@@ -170,7 +170,7 @@ def forkserver_replaced():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forkserver_replaced")
-@pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
+@pytest.mark.skipif(not process_server.HAS_SERVER, reason="processes are not started by a forkserver here")
 class TestForkserver:
     def test_killed_forkserver_is_replaced_at_the_next_start(self, environment, monkeypatch, short_pauses):
         monkeypatch.setattr(local, "_worker_main", instantly)

@@ -1,0 +1,28 @@
+"""The server process from which processes for trials are forked; it loads torch once for all of them.
+
+This module loads nothing else, so that the server can load torch while the driver does.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing.forkserver import ensure_running
+
+_PRELOADED = ["bln_search.execution.trial", "torch._dynamo"]
+"""Modules that every trial needs: the optimizers of torch load its compiler, which takes about as long as torch."""
+
+HAS_SERVER = "forkserver" in multiprocessing.get_all_start_methods()
+CONTEXT = multiprocessing.get_context("forkserver" if HAS_SERVER else "spawn")
+
+
+def preload_modules() -> None:
+    """Let the server load the modules of trials when it starts. After its start this has no effect."""
+    if HAS_SERVER:
+        CONTEXT.set_forkserver_preload(_PRELOADED)
+
+
+def start_process_server() -> None:
+    """Start the server, unless it runs; it loads its modules in the background. A failure shows at the first trial."""
+    if HAS_SERVER:
+        preload_modules()
+        ensure_running()
