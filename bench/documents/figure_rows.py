@@ -89,7 +89,7 @@ def _one_pass() -> list[Row]:
             f"{what}, paper reading", speed["paper"], file, standalone=f"Sixteen configurations in one pass, {reading}"
         ),
         Row("The same in single evaluations (reference reading)", cost, file),
-        *_with_kernels(result, reading, file),
+        *_with_kernels(result, file),
         Row(
             precision,
             f"{float64_difference:.0e} in double, {float32_difference:.0e} in single precision",
@@ -100,7 +100,7 @@ def _one_pass() -> list[Row]:
     ]
 
 
-def _with_kernels(result: dict[str, Any], reading: str, file: str) -> list[Row]:
+def _with_kernels(result: dict[str, Any], file: str) -> list[Row]:
     """Return the rows of the one pass with compiled kernels, if they are measured."""
     if "with_kernels" not in result:
         return []
@@ -111,7 +111,6 @@ def _with_kernels(result: dict[str, Any], reading: str, file: str) -> list[Row]:
             "The same with the extra `fast`, paper reading",
             f"{_spread(timing['paper']['speedup'])} times faster",
             file,
-            standalone=f"The same with the extra `fast`, {reading}",
         ),
         Row(
             "The same with the extra `fast` in single evaluations (reference reading)",
