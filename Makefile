@@ -39,7 +39,7 @@ test-matrix:  ## make test with each supported Python of this machine
 
 # its interpreter runs the kernels for GPUs on a CPU; torch for GPUs needs its own version, so the constraints have none
 triton:
-	@$(BIN)/python -c "import triton" 2>/dev/null || $(BIN)/pip install --quiet triton==3.8.0
+	@[ "$$(uname -s)" != Linux ] || $(BIN)/python -c "import triton" 2>/dev/null || $(BIN)/pip install --quiet triton==3.8.0
 
 browser:
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \

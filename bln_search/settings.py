@@ -170,7 +170,7 @@ class Settings(BaseSettings):
         return open_checkpoint_store(self.checkpoints or self.home / "checkpoints")
 
     @property
-    def save_interval(self) -> float | None:
+    def save_seconds(self) -> float | None:
         """Seconds between two saves of an unfinished training; None for none."""
         return None if self.save_training_seconds == "off" else self.save_training_seconds
 

@@ -39,7 +39,7 @@ def make_execution_environment(
         checkpoints=settings.checkpoint_store,
         device=choose_device(device or settings.device, elsewhere=elsewhere),
         threads=settings.threads,
-        save_seconds=settings.save_interval,
+        save_seconds=settings.save_seconds,
     )
 
 

@@ -44,14 +44,10 @@ class TrainingStateFiles:
     def remove_after_training(self, task: TrialTask, message: Message) -> None:
         """Remove the file of a trial whose training has ended; the message is stored in the ledger."""
         has_ended = isinstance(message, TrainingDone | TrainingDiverged | TrainingPruned)
-        if has_ended and task.state_file in self._present:
-            self._present.discard(task.state_file)
-            self._remove(task.state_file)
-
-    def _remove(self, file: str | None) -> None:
-        if self._store is None or file is None:
+        if not has_ended or self._store is None or task.state_file is None or task.state_file not in self._present:
             return
+        self._present.discard(task.state_file)
         try:
-            self._store.delete(file)
+            self._store.delete(task.state_file)
         except (OSError, CheckpointStoreError) as error:
             _log.warning("a saved training is not removed (%s): `bln-search checkpoints clean` removes it", error)
