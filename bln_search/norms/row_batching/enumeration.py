@@ -7,6 +7,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from bln_search.norms.axes import InputAxes
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.dense_sum import DenseNormOutput
 from bln_search.norms.row_batching.factored_sum import FactoredSum
@@ -26,6 +27,9 @@ from bln_search.norms.row_batching.row_tensor import (
 )
 from bln_search.norms.row_batching.scale_offset_variants import MiniBatchStatistics, ScaleOffsetVariants
 from bln_search.norms.row_batching.separate_rows import try_normalize_separate_rows
+
+_PIECE = 2**19
+"""Values of several rows that are normalized together, so that intermediate results stay in the cache."""
 
 
 def normalize_all_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedTensor:
@@ -61,24 +65,48 @@ def _normalize_separate_inputs(
     """Normalize each row from its own input (K·G·N, ...), each branch as (x − E)·r with the mean E of the row."""
     axes = layer.input_axes(x.ndim)
     rows = x.reshape(-1, layout.groups, layout.size, *x.shape[1:])
-    shape = layer.broadcast_parameter_shape(x.ndim)
-    gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
     batch_weight, feature_weight = layer.branch_weights(layer.batch_size or layout.size)
     outputs = try_normalize_separate_rows(layer, rows, axes, sources, (batch_weight, feature_weight))
     if outputs is not None:
         return outputs.view(x.shape)
-    total: Tensor | None = None
+    out = torch.empty_like(rows)
+    step = len(rows) if x.is_cuda else max(1, _PIECE * len(rows) // max(1, rows.numel()))
+    for start in range(0, len(rows), step):
+        piece = slice(start, start + step)
+        selected = sources if step >= len(rows) else sources.select_rows(start, start + step)
+        _normalize_piece(layer, rows[piece], axes, selected, (batch_weight, feature_weight), out[piece])
+    return out.reshape(x.shape)
+
+
+def _normalize_piece(
+    layer: NormalizationBase,
+    rows: Tensor,
+    axes: InputAxes,
+    sources: LayerSourcesByRow,
+    weights: tuple[float, float],
+    out: Tensor,
+) -> None:
+    """Write the outputs of some rows (K, G, N, ...).
+
+    Args:
+        layer: the layer.
+        rows: inputs.
+        axes: of the inputs without rows and mini-batches.
+        sources: of the statistics of these rows.
+        weights: w_B and w_F.
+        out: like `rows`.
+    """
+    shape = layer.broadcast_parameter_shape(rows.ndim - 2)
+    gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
+    total = beta
     if sources.batch is not None:
         batch_axes = tuple(axis + 2 for axis in axes.batch_reduction_axes)
         centred, deviation = _centred_and_deviation(layer, rows, batch_axes, sources.batch)
-        total = torch.addcmul(beta, centred, gamma * (batch_weight / deviation))
+        total = torch.addcmul(beta, centred, gamma * (weights[0] / deviation), out=out)
     if sources.feature is not None:
         feature_axes = tuple(axis + 2 for axis in axes.feature_reduction_axes)
         centred, deviation = _centred_and_deviation(layer, rows, feature_axes, sources.feature)
-        branch = centred.mul_(feature_weight / deviation)
-        total = torch.addcmul(beta, branch, gamma) if total is None else total.addcmul_(branch, gamma)
-    assert total is not None
-    return total.reshape(x.shape)
+        torch.addcmul(total, centred.mul_(weights[1] / deviation), gamma, out=out)
 
 
 def _centred_and_deviation(
@@ -150,15 +178,14 @@ def _normalize_shared_input(
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
     positions = tuple(1 if axis == axes.feature else x.shape[axis] for axis in range(1, x.ndim))
     offset_batch = beta.view(1, 1, 1, *shape)
+    offset_feature, feature_variants = (None, ((0, 0),)) if feature is None else feature.nonzero_offsets()
     return FactoredSum(
         scaled_batch=None if batch is None else batch.scaled_inputs_per_scale(gamma),
         offset_batch=offset_batch if batch is None else torch.addcmul(beta, batch.offset_per_variant, gamma),
         scaled_feature=None if feature is None else feature.scaled_inputs_per_scale(gamma),
-        offset_feature=None
-        if feature is None
-        else feature.offset_per_variant.expand(-1, *groups.shape[:2], *positions),
+        offset_feature=None if offset_feature is None else offset_feature.expand(-1, *groups.shape[:2], *positions),
         batch_variants=((0, 0),) if batch is None else batch.variants,
-        feature_variants=((0, 0),) if feature is None else feature.variants,
+        feature_variants=feature_variants,
         rows=tuple(zip(row_batch, row_feature, strict=True)),
         groups=layout.groups,
         size=layout.size,

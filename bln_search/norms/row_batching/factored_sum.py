@@ -22,6 +22,9 @@ from torch.nn import functional as F
 
 from bln_search.norms.row_batching.row_sum import RowSum
 
+NO_OFFSET = -1
+"""Index of an offset of zero."""
+
 
 @dataclass(frozen=True)
 class FactoredSum:
@@ -33,7 +36,7 @@ class FactoredSum:
         scaled_feature: γ·(x − c_F)·r_F, (variants, G, N, *features), or None.
         offset_feature: (c_F − E_F)·r_F, its feature axis of length one until γ is summed into it; or None.
         batch_variants: for each batch variant, the indices of its scaled term and its offset.
-        feature_variants: for each feature variant, the indices of its scaled term and its offset.
+        feature_variants: for each feature variant, the indices of its scaled term and its offset, NO_OFFSET for zero.
         rows: for each row, the indices of its batch variant and its feature variant.
         groups: G, the number of mini-batches.
         size: N, the number of examples in each.
@@ -191,7 +194,9 @@ class FactoredSum:
         shape = (len(self.feature_variants), *self.scaled_feature.shape[1:])
         out = torch.empty(shape, dtype=self.dtype, device=self.device)
         for (scaled, offset), target in zip(self.feature_variants, out, strict=True):
-            if self.gamma is None:
+            if offset == NO_OFFSET:
+                target.copy_(self.scaled_feature[scaled])
+            elif self.gamma is None:
                 torch.add(self.scaled_feature[scaled], self.offset_feature[offset], out=target)
             else:
                 torch.addcmul(self.scaled_feature[scaled], self.offset_feature[offset], self.gamma, out=target)

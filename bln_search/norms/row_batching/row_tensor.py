@@ -20,6 +20,7 @@ from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.norms.normalization_base import NormalizationBase
+from bln_search.norms.row_batching.convolution import CONVOLUTIONS, convolve_in_pieces
 from bln_search.norms.row_batching.fast_tanh import tanh_of_rows
 from bln_search.norms.row_batching.tanh_of_sum import try_defer_tanh
 from bln_search.norms.statistics import LayerPopulation
@@ -132,7 +133,8 @@ class RowBatchedTensor(Tensor):
             if any(isinstance(tensor, LazyRowTensor) or tensor.copies != copies for tensor in tensors):
                 args = _materialize_and_repeat(args, copies)
                 kwargs = {key: _materialize_and_repeat(value, copies) for key, value in kwargs.items()}
-            return _tag_result(func(*args, **kwargs), layout, copies)
+            computed = convolve_in_pieces if func in CONVOLUTIONS else func
+            return _tag_result(computed(*args, **kwargs), layout, copies)
 
 
 class FactoredOutput(Protocol):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bln_search.norms.formula_variant import FormulaVariant
 from bln_search.norms.mixture import StoredBatchMixture
+from bln_search.norms.row_batching.factored_sum import NO_OFFSET
 from bln_search.norms.row_batching.row_sources import EstimateOrBatch, PairSourcesByRow
 from bln_search.norms.statistics import mean_centred_and_variance
 
@@ -147,6 +148,20 @@ class ScaleOffsetVariants:
             offset = torch.zeros_like(self._moments.mean) if shift is None else shift * self.scales[scale]
             offsets.append(offset.expand_as(self._moments.mean))
         return torch.stack(offsets)
+
+    def nonzero_offsets(self) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
+        """Return shift times scale of the variants with a shift, (offsets, G, N or 1, ...), and all variants.
+
+        A variant has the index of its scale and that of its offset, NO_OFFSET where it has no shift.
+        """
+        offsets, variants = [], []
+        for variant, (scale, _) in enumerate(self.variants):
+            shift = self.find_shift_of_variant(variant)
+            variants.append((scale, NO_OFFSET if shift is None else len(offsets)))
+            if shift is not None:
+                offsets.append((shift * self.scales[scale]).expand_as(self._moments.mean))
+        mean = self._moments.mean
+        return torch.stack(offsets) if offsets else mean.new_empty(0, *mean.shape), tuple(variants)
 
     def _compute_deviation(self, key: _DeviationKey) -> Tensor:
         deviation = None if key.source is None else self._populations[key.source.name].deviation

@@ -1,4 +1,4 @@
-"""tanh of a factored sum by a compiled kernel, with the average pooling after it."""
+"""tanh of a factored sum with the average pooling after it, by a compiled kernel or by torch."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from bln_search.norms.row_batching.compiled.availability import (
 )
 from bln_search.norms.row_batching.compiled.parallel import run_in_threads
 from bln_search.norms.row_batching.factored_sum import FactoredSum
+from bln_search.norms.row_batching.fast_tanh import has_fast_tanh
+from bln_search.norms.row_batching.tanh_in_pieces import tanh_of_factored_sum
 
 FEWEST_VALUES = 2**20
 """Activations of all rows from which on the kernel is used: a process loads it once, in about a second."""
@@ -33,10 +35,12 @@ class TanhOfFactoredSum:
     Attributes:
         terms: the sum, after a linear operation.
         is_pooled: whether the means of 2×2 squares are computed.
+        uses_kernel: whether a compiled kernel computes it; otherwise torch, in single precision on CPU.
     """
 
     terms: FactoredSum
     is_pooled: bool = False
+    uses_kernel: bool = True
 
     @property
     def feature_shape(self) -> tuple[int, ...]:
@@ -67,6 +71,8 @@ class TanhOfFactoredSum:
 
     def materialize(self) -> Tensor:
         """Return the outputs of all rows, (rows·G·N, *features)."""
+        if not self.uses_kernel:
+            return tanh_of_factored_sum(self.terms, pools=self.is_pooled)
         from bln_search.norms.row_batching.compiled.sum_tanh import tanh_of_sums  # noqa: PLC0415 - loads the compiler
 
         terms = self.terms
@@ -93,17 +99,24 @@ class TanhOfFactoredSum:
 
 
 def try_defer_tanh(factored: object) -> TanhOfFactoredSum | None:
-    """Return tanh of a sum that a kernel will compute; None where it is not used."""
+    """Return tanh of a sum that will be computed with its pooling; None where tanh is computed at once."""
     if not isinstance(factored, FactoredSum) or factored.gamma is not None or factored.scaled_batch is None:
         return None
+    if _can_kernel_compute(factored):
+        return TanhOfFactoredSum(factored)
+    is_image = len(factored.feature_shape) == 3 and factored.offset_feature is not None
+    return TanhOfFactoredSum(factored, uses_kernel=False) if is_image and has_fast_tanh(factored.offset_batch) else None
+
+
+def _can_kernel_compute(factored: FactoredSum) -> bool:
     shape = factored.feature_shape
     values_of_channel = prod(shape[1:]) if len(shape) == 3 else prod(shape)
     if len(shape) not in (1, 3) or values_of_channel < _FEWEST_VALUES_OF_CHANNEL:
-        return None
+        return False
     if len(factored.rows) * factored.groups * factored.size * prod(shape) < FEWEST_VALUES:
-        return None
+        return False
     terms = factored.scaled_batch, factored.offset_batch, factored.scaled_feature, factored.offset_feature
-    return TanhOfFactoredSum(factored) if can_kernels_read(*terms) else None
+    return can_kernels_read(*terms)
 
 
 def _is_pooling_of_squares(

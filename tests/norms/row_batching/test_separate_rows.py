@@ -130,3 +130,12 @@ def test_other_inputs_are_computed_by_torch(results, options):
     assert results[-1] is None
     with disable_kernels():
         assert torch.equal(found, normalize(layer, x))
+
+
+@pytest.mark.parametrize("semantics", ["paper", "reference"])
+@pytest.mark.parametrize("values_of_piece", [1, 500])
+def test_pieces_of_rows_equal_all_rows_at_once(monkeypatch, semantics, values_of_piece):
+    layer, x = make_case((4, 3, 3), dtype=torch.float64, semantics=semantics)
+    expected = normalize(layer, x)
+    monkeypatch.setattr(enumeration, "_PIECE", values_of_piece)
+    assert torch.allclose(normalize(layer, x), expected, rtol=1e-12, atol=1e-12)

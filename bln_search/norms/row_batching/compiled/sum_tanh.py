@@ -77,7 +77,7 @@ def tanh_of_sums(
         scaled_feature: (scales, G·N, C, H·W).
         offset_feature: (offsets, G·N, C, H·W).
         batch_variants: for each batch variant, the indices of its scaled term and its offset.
-        feature_variants: for each feature variant, the indices of its scaled term and its offset.
+        feature_variants: for each feature variant, the indices of its scaled term and its offset; -1 for no offset.
         rows: for each row, the indices of its batch variant and its feature variant.
         shape: G·N, N, number of mini-batches in `offset_batch`, C, H, W.
         start: first example.
@@ -102,6 +102,9 @@ def tanh_of_sums(
                 _add(scaled_batch, scaled, offset_batch, offset, batch, i * padded, area)
             for i in range(len(feature_variants)):
                 scaled = feature_variants[i, 0] * examples * channels * area + position
+                if feature_variants[i, 1] < 0:
+                    feature[i * padded : i * padded + area] = scaled_feature[scaled : scaled + area]
+                    continue
                 offset = feature_variants[i, 1] * examples * channels * area + position
                 _add(scaled_feature, scaled, offset_feature, offset, feature, i * padded, area)
             for row in range(len(rows)):
