@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bln_search.norms.row_batching.convolution import CONVOLUTIONS, convolve_in_pieces
 from bln_search.norms.row_batching.row_sum import RowSum
 
 NO_OFFSET = -1
@@ -78,7 +79,7 @@ class FactoredSum:
             return self._try_flatten(args, kwargs)
         if func is F.linear:
             return self._try_linear(*args, **kwargs)
-        if func in (F.conv2d, torch.conv2d) and self.unflattened is None:
+        if func in CONVOLUTIONS and self.unflattened is None:
             return self._try_conv2d(*args, **kwargs)
         return None
 
@@ -129,10 +130,10 @@ class FactoredSum:
         folded = (weight * self.gamma).sum(1, keepdim=True)
 
         def convolution_of_expanded_term(term: Tensor) -> Tensor:
-            return torch.conv2d(term, weight, None, stride, padding, dilation)
+            return convolve_in_pieces(term, weight, None, stride, padding, dilation)
 
         def convolution_of_unexpanded_term(term: Tensor) -> Tensor:
-            return torch.conv2d(term, folded, None, stride, padding, dilation)
+            return convolve_in_pieces(term, folded, None, stride, padding, dilation)
 
         return self._apply_to_terms(
             convolution_of_expanded_term, convolution_of_unexpanded_term, None if bias is None else bias.view(-1, 1, 1)

@@ -133,7 +133,7 @@ class RowBatchedTensor(Tensor):
             if any(isinstance(tensor, LazyRowTensor) or tensor.copies != copies for tensor in tensors):
                 args = _materialize_and_repeat(args, copies)
                 kwargs = {key: _materialize_and_repeat(value, copies) for key, value in kwargs.items()}
-            computed = convolve_in_pieces if func in CONVOLUTIONS else func
+            computed = convolve_in_pieces if func in CONVOLUTIONS and len(args) > 1 else func
             return _tag_result(computed(*args, **kwargs), layout, copies)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from bln_search.norms.row_batching.factored_sum import NO_OFFSET, FactoredSum
 from bln_search.norms.row_batching.fast_tanh import is_fast_tanh_accurate, replace_by_tanh_of_half
@@ -29,7 +30,7 @@ def tanh_of_factored_sum(terms: FactoredSum, *, pools: bool) -> Tensor:
     """
     if not is_fast_tanh_accurate(_sample_of_rows(terms)):
         tanh = torch.tanh(terms.materialize())
-        return average_squares(tanh) if pools else tanh
+        return F.avg_pool2d(tanh, 2) if pools else tanh
     channels, height, width = terms.feature_shape
     out_shape = (channels, height // 2, width // 2) if pools else terms.feature_shape
     out = terms.offset_batch.new_empty(len(terms.rows), terms.groups, terms.size, *out_shape)
@@ -39,12 +40,6 @@ def tanh_of_factored_sum(terms: FactoredSum, *, pools: bool) -> Tensor:
     for start in range(0, terms.groups, step):
         buffers.fill(start, out[:, start : start + step])
     return out.flatten(0, 2)
-
-
-def average_squares(x: Tensor) -> Tensor:
-    """Return the means of 2×2 squares of images (..., H, W); the last row or column of an odd number is not used."""
-    row_sums = torch.add(*_every_second(x, -2))
-    return torch.add(*_every_second(row_sums, -1)) * 0.25
 
 
 class _Buffers:
