@@ -69,7 +69,7 @@ def _normalize_separate_inputs(
     outputs = try_normalize_separate_rows(layer, rows, axes, sources, (batch_weight, feature_weight))
     if outputs is not None:
         return outputs.view(x.shape)
-    out = torch.empty_like(rows)
+    out = torch.empty_like(rows, dtype=torch.result_type(rows, layer.weight))
     step = len(rows) if x.is_cuda else max(1, _PIECE * len(rows) // max(1, rows.numel()))
     for start in range(0, len(rows), step):
         piece = slice(start, start + step)

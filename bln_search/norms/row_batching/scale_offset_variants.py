@@ -154,7 +154,8 @@ class ScaleOffsetVariants:
 
         A variant has the index of its scale and that of its offset, NO_OFFSET where it has no shift.
         """
-        offsets, variants = [], []
+        offsets: list[Tensor] = []
+        variants: list[tuple[int, int]] = []
         for variant, (scale, _) in enumerate(self.variants):
             shift = self.find_shift_of_variant(variant)
             variants.append((scale, NO_OFFSET if shift is None else len(offsets)))

@@ -112,10 +112,11 @@ class _Buffers:
 
 
 def _every_second(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Return the even and the odd positions of an axis, without the last of an odd number."""
-    length = x.shape[axis] // 2
-    pairs = x.narrow(axis, 0, 2 * length).unflatten(axis, (length, 2))
-    return pairs.select(axis, 0), pairs.select(axis, 1)
+    """Return the even and the odd positions of the last axis but one (-2) or the last (-1), without the last of an odd number."""
+    stop = x.shape[axis] // 2 * 2
+    if axis == -1:
+        return x[..., 0:stop:2], x[..., 1:stop:2]
+    return x[..., 0:stop:2, :], x[..., 1:stop:2, :]
 
 
 def _iter_runs(rows: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, int, list[int]]]:
