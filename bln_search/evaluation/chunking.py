@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.data.inputs import Inputs
+from bln_search.models.pooling import AveragePool2
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import find_norms, use_training_sources_in_evaluation
@@ -45,12 +46,12 @@ def choose_chunk_sizes(
         memory_limit: bytes of the largest activation.
         expand_inputs: whether all activations hold all rows, also those before the first normalization layer.
     """
-    shared, expanded = _largest_activation_bytes(network, mini_batch)
-    expanded = max(shared, expanded) if expand_inputs else expanded
+    shared, expanded, stored = _largest_activation_bytes(network, mini_batch)
+    expanded, stored = (max(shared, expanded),) * 2 if expand_inputs else (expanded, stored)
     fastest = min(memory_limit, _FASTEST_BYTES.get(mini_batch.device.type, MEMORY_LIMIT))
     if expanded * rows > memory_limit:
         return ChunkSizes(groups=1, rows=max(1, memory_limit // expanded))
-    return ChunkSizes(groups=max(1, fastest // max(expanded * rows, shared)), rows=rows)
+    return ChunkSizes(groups=max(1, fastest // max(stored * rows, shared)), rows=rows)
 
 
 @cache
@@ -73,17 +74,25 @@ def release_freed_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _largest_activation_bytes(network: nn.Module, mini_batch: Inputs) -> tuple[int, int]:
-    """Return the bytes of the largest module output before the first normalization layer, and from there on."""
-    largest = [1, 1]
-    is_expanded = False
+def _largest_activation_bytes(network: nn.Module, mini_batch: Inputs) -> tuple[int, int, int]:
+    """Return bytes of the largest module outputs: before the first normalization layer, from there on, and stored.
+
+    Those of a convolution and a tanh between the first normalization layer and a pooling are not stored for all rows.
+    """
+    shared, expanded = 1, [1]
+    modules_called: list[nn.Module | None] = [None]
 
     def record_output_bytes(module: nn.Module, _inputs: Any, output: Any) -> None:
-        nonlocal is_expanded
-        is_expanded = is_expanded or isinstance(module, Normalization)
-        if isinstance(output, Tensor):
-            factor = module.num_gates if isinstance(module, RecurrentLayer) else 1  # input projections of all gates
-            largest[is_expanded] = max(largest[is_expanded], factor * output.numel() * output.element_size())
+        nonlocal shared
+        if not isinstance(output, Tensor):
+            return
+        factor = module.num_gates if isinstance(module, RecurrentLayer) else 1  # input projections of all gates
+        size = factor * output.numel() * output.element_size()
+        if len(modules_called) == 1 and not isinstance(module, Normalization):
+            shared = max(shared, size)
+            return
+        modules_called.append(module)
+        expanded.append(size)
 
     modules = [module for module in network.modules() if not isinstance(module, torch.jit.ScriptModule)]
     hooks = [module.register_forward_hook(record_output_bytes) for module in modules]
@@ -93,4 +102,8 @@ def _largest_activation_bytes(network: nn.Module, mini_batch: Inputs) -> tuple[i
     finally:
         for hook in hooks:
             hook.remove()
-    return largest[0], largest[1]
+    stored = expanded
+    match modules_called[2:5]:
+        case [nn.Conv2d(), nn.Tanh(), AveragePool2() | nn.AvgPool2d()] if mini_batch.device.type == "cpu":
+            stored = [*expanded[:2], *expanded[4:]]
+    return shared, max(expanded), max(stored)

@@ -112,7 +112,7 @@ class _Buffers:
 
 
 def _every_second(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Return the even and the odd positions of the last axis but one (-2) or the last (-1), without the last of an odd number."""
+    """Return the even and the odd positions of the last axis but one (-2) or the last (-1), both of equal length."""
     stop = x.shape[axis] // 2 * 2
     if axis == -1:
         return x[..., 0:stop:2], x[..., 1:stop:2]
