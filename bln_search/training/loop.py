@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -74,6 +76,17 @@ def train_in_place(
         if on_epoch is not None:
             on_epoch(record)
     return run.result
+
+
+@dataclass(frozen=True)
+class PendingEpoch:
+    """The epoch that a run trains next. Who receives it may train its steps, see `training.stacked`.
+
+    Attributes:
+        run: The run.
+    """
+
+    run: TrainingRun
 
 
 class TrainingRun:
@@ -164,17 +177,31 @@ class TrainingRun:
         After the last epoch the network has the weights of the kept epoch. A run whose state was restored continues
         with the step after it, and yields no record of earlier epochs.
         """
+        with closing(self.train_announced_epochs()) as epochs:
+            for epoch in epochs:
+                if isinstance(epoch, EpochRecord):
+                    yield epoch
+
+    def train_announced_epochs(self) -> Generator[PendingEpoch | EpochRecord, None, None]:
+        """As `train_epochs`, and yield before each epoch that it is trained next."""
         inputs, targets = self.data.splits[Split.TRAIN]
         if self._fixed_order is not None:
             inputs, targets = select_examples(inputs, self._fixed_order), targets[self._fixed_order]
         with attach_accumulators(self.moving):
             for epoch in range(len(self.result.epochs) + 1, self.epochs + 1):
+                yield PendingEpoch(self)
                 record = self._train_epoch(epoch, inputs, targets)
                 if record is None:
                     return
                 self.progress = self._begin_epoch()
                 yield record
         load_weights(self.network, self.result.weights)
+
+    def draw_order_of_epoch(self) -> Tensor:
+        """Return the numbers of the examples of the present epoch, in the order in which it reads them."""
+        if self._fixed_order is not None:
+            return self._fixed_order
+        return self._on_device(self.progress.draw_order(self._num_examples, self.generator))
 
     @property
     def _num_examples(self) -> int:
@@ -248,13 +275,19 @@ class TrainingRun:
         accuracy = progress.num_correct.item() / (self.steps * self.spec.batch_size) if has_accuracy else None
         return progress.total_loss.item() / self.steps, accuracy
 
+    def progress_at_step(self, step: int) -> float:
+        """Return the finished fraction of training before a step, counted from 0."""
+        return step / (self.steps * self.spec.epochs)
+
+    def learning_rate_at_step(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 0."""
+        spec = self.spec
+        return spec.learning_rate * spec.schedule.factor_at_progress(self.progress_at_step(step), spec.epochs)
+
     def set_scheduled_values(self, step: int) -> None:
         """Set learning rate and scheduled attributes of the layers to their values at a step, counted from 0."""
-        progress = step / (self.steps * self.spec.epochs)
-        set_learning_rate(self.optimizer, self.spec, progress)
-        self._apply_schedules(progress)
-
-    def _apply_schedules(self, progress: float) -> None:
+        set_learning_rate(self.optimizer, self.learning_rate_at_step(step))
+        progress = self.progress_at_step(step)
         for name, schedule in self.arm.layer_attribute_schedules.items():
             value = schedule.value_at_progress(progress)
             for layer in self.layers.values():
