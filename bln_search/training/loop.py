@@ -102,6 +102,7 @@ class TrainingRun:
         moving: accumulators of the moving averages, by layer; empty without that estimate.
         progress: how far the present epoch is.
         after_step: called after each step; it may save the state of the run.
+        num_fused_epochs: number of epochs that were trained together with other runs.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class TrainingRun:
         self.moving = self._make_accumulators(PopulationEstimate.MOVING, arm.momentum)
         self.progress = self._begin_epoch()
         self.after_step: Callable[[], None] = lambda: None
+        self.num_fused_epochs = 0
         self._fixed_order = None
         if spec.order is BatchOrder.FIXED:
             self._fixed_order = self._on_device(torch.randperm(self._num_examples, generator=self.generator))

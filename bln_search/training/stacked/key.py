@@ -47,11 +47,17 @@ def make_stacking_key(run: TrainingRun, trial: TrialSpec) -> Hashable | None:
     """
     spec = run.spec
     inputs = run.data.splits[Split.TRAIN][0]
-    is_plain = not (spec.compile or spec.fused_norms or spec.augmentation) and spec.precision is not TrainingPrecision.BF16
-    is_alone = run.progress.first_step > 0 or run.task is not CLASSIFICATION or not isinstance(inputs, torch.Tensor)
-    if is_alone or not is_plain or not is_stackable(run.network):
-        return None
-    if type(run.optimizer) not in (torch.optim.Adam, torch.optim.SGD):
+    trains_alone = (
+        spec.compile
+        or spec.fused_norms
+        or spec.augmentation is not None
+        or spec.precision is TrainingPrecision.BF16
+        or run.progress.first_step > 0
+        or run.task is not CLASSIFICATION
+        or not isinstance(inputs, torch.Tensor)
+        or type(run.optimizer) not in (torch.optim.Adam, torch.optim.SGD)
+    )
+    if trains_alone or not is_stackable(run.network):
         return None
     history = [layer.history_numbers_to_store() for layer in run.layers.values() if layer.has_history]
     parameter = next(run.network.parameters())

@@ -79,6 +79,7 @@ def _stack(modules: Sequence[nn.Module], parameters: StackedParameters) -> nn.Mo
     if isinstance(first, ResidualBlock):
         stacked = StackedResidualBlock.from_block(first, len(modules))
     stacked._modules = {
-        name: _stack([module.get_submodule(name) for module in modules], parameters) for name, _ in first.named_children()
+        name: _stack([module.get_submodule(name) for module in modules], parameters)
+        for name, _ in first.named_children()
     }
     return stacked

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from bln_search.training.stacked.parameters import StackedParameters
-
-if TYPE_CHECKING:
-    from bln_search.training.loop import TrainingRun
 
 
 class StackedOptimizer(ABC):
@@ -47,8 +43,18 @@ class StackedOptimizer(ABC):
     def update_parameters(self, step: int, gradients: Tensor) -> None:
         """Make a step. step: its number in the epoch, from 0. gradients: (K, P), those of the weight decay included."""
 
+    @abstractmethod
     def end_epoch(self) -> None:
         """Make the optimizers of the networks ready to go on alone."""
+
+    def copy_state(self) -> dict[str, Tensor]:
+        """Return copies of what is kept for the parameters, for `restore_state`."""
+        return {name: tensor.clone() for name, tensor in self._state.items()}
+
+    def restore_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `copy_state` returned, before the end of an epoch."""
+        for name, tensor in state.items():
+            self._state[name].copy_(tensor)
 
     def take_step(self, step: int, gradients: Tensor) -> None:
         """Make a step. step: its number in the epoch, counted from 0. gradients: (K, P)."""
@@ -67,7 +73,10 @@ class StackedOptimizer(ABC):
 
 
 class StackedAdam(StackedOptimizer):
-    """Adam (Kingma & Ba 2015, Algorithm 1), as `torch.optim.Adam`; the networks may have made different numbers of steps."""
+    """Adam, as `torch.optim.Adam`; the networks may have made different numbers of steps.
+
+    Source: Kingma & Ba 2015, Algorithm 1.
+    """
 
     state_names = ("exp_avg", "exp_avg_sq")
 
@@ -128,10 +137,11 @@ class StackedSGD(StackedOptimizer):
             gradients = self._state["momentum_buffer"].mul_(self._momenta).add_(gradients)
         self._parameters.values.addcmul_(gradients, self._rates[step])
 
+    def end_epoch(self) -> None:
+        """Do nothing: the momenta are those of the networks."""
 
-def stack_optimizers(
-    optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters
-) -> StackedOptimizer:
+
+def stack_optimizers(optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters) -> StackedOptimizer:
     """Return an optimizer for all networks. optimizers: all `torch.optim.Adam`, or all `torch.optim.SGD`."""
     kind = StackedAdam if isinstance(optimizers[0], torch.optim.Adam) else StackedSGD
     return kind(optimizers, parameters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -59,6 +59,21 @@ class StackedTraining:
         for run, loss, number in zip(self.runs, losses, correct, strict=True):
             run.set_scheduled_values(self._first_step_of(run) + run.steps - 1)
             run.progress.end_epoch(run.steps, loss, number, seconds)
+            run.num_fused_epochs += 1
+
+    def save_runs(self) -> Callable[[], None]:
+        """Return a function that undoes a `train_epoch` that raised an error; the runs can then train it otherwise."""
+        values = self._parameters.values.clone()
+        optimizer_state = self._optimizer.copy_state()
+        generators = [run.generator.get_state() for run in self.runs]
+
+        def restore() -> None:
+            self._parameters.values.copy_(values)
+            self._optimizer.restore_state(optimizer_state)
+            for run, state in zip(self.runs, generators, strict=True):
+                run.generator.set_state(state)
+
+        return restore
 
     @staticmethod
     def _first_step_of(run: TrainingRun) -> int:
