@@ -85,6 +85,7 @@ class StackedAdam(StackedOptimizer):
         self._epsilons = self._option("eps")
         self._beta1, self._beta2 = optimizers[0].param_groups[0]["betas"]
         self._num_steps = [self._read_num_steps(optimizer) for optimizer in optimizers]
+        self.end_epoch()  # an optimizer that has state without a number of steps cannot go on alone
         self._step_sizes, self._roots = torch.empty(0), torch.empty(0)
 
     @staticmethod
