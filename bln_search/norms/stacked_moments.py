@@ -11,12 +11,11 @@ from torch import Tensor
 from bln_search.norms.moment_collection import MomentAccumulator
 
 
-class LayerRecorder:
+class LayerRecorder(MomentAccumulator):
     """Keeps the statistics of the present step of one layer, with the networks on axis 1; all batches have one size."""
 
-    in_evaluation = False
-
     def __init__(self) -> None:
+        super().__init__()
         self.sizes = 0, 0
         self.shapes: list[torch.Size] = []
         self.vectors = torch.empty(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 import torch
 
@@ -13,7 +14,7 @@ from bln_search.tasks.task import CLASSIFICATION
 from bln_search.training.loop import TrainingRun
 from bln_search.training.stacked.network import is_stackable
 
-_MAY_DIFFER = {
+_MAY_DIFFER: Any = {
     "seed": True,
     "parameters": True,
     "horizon": True,

@@ -28,11 +28,11 @@ class StackedLinear(nn.Module):
 
     def __init__(self, first: nn.Linear, parameters: StackedParameters) -> None:
         super().__init__()
-        self.weight = parameters[first.weight]
-        self.bias = None if first.bias is None else parameters[first.bias]
+        self.weight, self.bias = (parameters.find_stacked(value) for value in (first.weight, first.bias))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return W_k·x_k + b_k."""
+        assert self.weight is not None
         number, transposed = len(self.weight), self.weight.transpose(1, 2)
         inputs = x.view(len(x), number, -1).transpose(0, 1)
         if self.bias is None:
@@ -52,14 +52,14 @@ class StackedConv2d(nn.Module):
 
     def __init__(self, first: nn.Conv2d, parameters: StackedParameters) -> None:
         super().__init__()
-        self.weight = parameters[first.weight]
-        self.bias = None if first.bias is None else parameters[first.bias]
+        self.weight, self.bias = (parameters.find_stacked(value) for value in (first.weight, first.bias))
         self.stride, self.padding, self.dilation = first.stride, first.padding, first.dilation
-        self.groups = len(self.weight) * first.groups
+        self.groups = parameters.num_networks * first.groups
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the convolutions."""
         bias = None if self.bias is None else self.bias.flatten()
+        assert self.weight is not None
         weight = self.weight.flatten(0, 1)
         return F.conv2d(x, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
@@ -80,10 +80,8 @@ class StackedNormalization(nn.Module):
     def __init__(self, layers: Sequence[Normalization], parameters: StackedParameters) -> None:
         super().__init__()
         self.layers = tuple(layers)
-        own = {name: getattr(layers[0], name) for name in ("weight", "bias")}
-        self.layer = stack_layers(
-            layers, {name: None if value is None else parameters[value] for name, value in own.items()}
-        )
+        names = ("weight", "bias")
+        self.layer = stack_layers(layers, {name: parameters.find_stacked(getattr(layers[0], name)) for name in names})
         self.scheduled_values: Mapping[str, Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:

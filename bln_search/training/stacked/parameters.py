@@ -26,7 +26,7 @@ class StackedParameters:
         self.values = torch.stack(
             [torch.cat([parameter.detach().flatten() for parameter in of_one]) for of_one in self._parameters]
         )
-        self._stacked: dict[nn.Parameter, nn.Parameter] = {}
+        self._stacked: dict[Tensor, nn.Parameter] = {}
         ends = list(accumulate(parameter.numel() for parameter in self._parameters[0]))
         for index, (end, first) in enumerate(zip(ends, self._parameters[0], strict=True)):
             columns = slice(end - first.numel(), end)
@@ -34,9 +34,14 @@ class StackedParameters:
             for row, of_one in zip(stacked.detach(), self._parameters, strict=True):
                 of_one[index].data = row
 
-    def __getitem__(self, parameter: nn.Parameter) -> nn.Parameter:
-        """Return the parameters (K, ...) of all networks, by that of the first network."""
-        return self._stacked[parameter]
+    @property
+    def num_networks(self) -> int:
+        """K."""
+        return len(self.values)
+
+    def find_stacked(self, parameter: Tensor | None) -> nn.Parameter | None:
+        """Return the parameters (K, ...) of all networks, by that of the first network; None for None."""
+        return None if parameter is None else self._stacked[parameter]
 
     def compute_gradients(self, loss: Tensor) -> Tensor:
         """Return the gradients (K, P) of a sum of losses, each of which depends on the parameters of one network."""
