@@ -1,8 +1,8 @@
 """Several networks trained as one program against the same networks trained one after another.
 
-An epoch of 20 steps of K networks with different seeds, BLN, Adam, mini-batches of 25 random images, one thread. In each
-turn the K epochs are trained alone, then together; the speed-up is the ratio of the two times. On a GPU the
-result is `fused_training_gpu`.
+An epoch of 20 steps of K networks with different seeds, BLN, Adam, mini-batches of 25 random images, one thread. In
+each turn the K epochs are trained alone, then together, on a GPU also with a recorded step; the speed-up is the ratio
+to the time alone. On a GPU the result is `fused_training_gpu`.
 """
 
 from __future__ import annotations
@@ -82,8 +82,13 @@ def measure_seconds(function: Callable[[], None], device: str) -> float:
 
 def measure_network(name: str, count: int, device: str, turns: int) -> dict[str, Any]:
     """Return milliseconds of a step of one network, alone and together, and the speed-up."""
-    alone_runs, stacked = make_runs(name, count, device), StackedTraining(make_runs(name, count, device))
-    functions = {"alone": partial(train_alone, alone_runs), "together": partial(train_together, stacked)}
+    functions = {
+        "alone": partial(train_alone, make_runs(name, count, device)),
+        "together": partial(train_together, StackedTraining(make_runs(name, count, device))),
+    }
+    if device != "cpu":
+        recorded = StackedTraining(make_runs(name, count, device), records_steps=True)
+        functions["recorded"] = partial(train_together, recorded)
     seconds: dict[str, list[float]] = {kind: [] for kind in functions}
     for function in functions.values():  # memory is allocated, kernels are chosen
         measure_seconds(function, device)
@@ -91,8 +96,14 @@ def measure_network(name: str, count: int, device: str, turns: int) -> dict[str,
         for kind, function in functions.items():
             seconds[kind].append(measure_seconds(function, device))
     steps = STEPS * count
+    speedups = {
+        kind: spread([alone / value for alone, value in zip(seconds["alone"], values, strict=True)])
+        for kind, values in seconds.items()
+        if kind != "alone"
+    }
     return {
-        "speedup": spread([alone / together for alone, together in zip(*seconds.values(), strict=True)]),
+        "speedup": speedups["together"],
+        "speedup_recorded": speedups.get("recorded"),
         "milliseconds": {kind: spread([1000 * value / steps for value in values]) for kind, values in seconds.items()},
     }
 

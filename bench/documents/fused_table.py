@@ -38,8 +38,8 @@ def block() -> str:
     hardware = document["provenance"]["hardware"]
     lines += [
         "",
-        f"How many times faster a training step of each network is than alone, one thread of {hardware}: median, smallest "
-        f"and largest of {result['turns']} turns, `bench/results/fused_training.json`.",
+        f"How many times faster a training step of each network is than alone, one thread of {hardware}: median, "
+        f"smallest and largest of {result['turns']} turns, `bench/results/fused_training.json`.",
         "",
     ]
     return "\n".join(lines)

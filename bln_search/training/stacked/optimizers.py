@@ -9,6 +9,9 @@ import torch
 from torch import Tensor
 
 from bln_search.training.stacked.parameters import StackedParameters
+from bln_search.training.stacked.step_tables import StepTables
+
+_RATES, _ROOTS = "learning rates", "roots of bias corrections"
 
 
 class StackedOptimizer(ABC):
@@ -19,13 +22,16 @@ class StackedOptimizer(ABC):
     Args:
         optimizers: Of the networks, of one type, each with one group of parameters.
         parameters: Of the networks.
+        tables: Of the steps.
     """
 
     state_names: tuple[str, ...]
     """Names of the tensors that torch's optimizer keeps for each parameter."""
 
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters) -> None:
-        self._optimizers, self._parameters = optimizers, parameters
+    def __init__(
+        self, optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters, tables: StepTables
+    ) -> None:
+        self._optimizers, self._parameters, self._tables = optimizers, parameters, tables
         self._state = {name: torch.zeros_like(parameters.values) for name in self.state_names}
         for name, tensor in self._state.items():
             for index, parameter, view in parameters.iter_views(tensor):
@@ -40,8 +46,8 @@ class StackedOptimizer(ABC):
         """Prepare the steps of an epoch. rates: learning rates (steps, K), float64, on the CPU."""
 
     @abstractmethod
-    def update_parameters(self, step: int, gradients: Tensor) -> None:
-        """Make a step. step: its number in the epoch, from 0. gradients: (K, P), those of the weight decay included."""
+    def update_parameters(self, gradients: Tensor) -> None:
+        """Make a step. gradients: (K, P), those of the weight decay included."""
 
     @abstractmethod
     def end_epoch(self) -> None:
@@ -56,11 +62,11 @@ class StackedOptimizer(ABC):
         for name, tensor in state.items():
             self._state[name].copy_(tensor)
 
-    def take_step(self, step: int, gradients: Tensor) -> None:
-        """Make a step. step: its number in the epoch, counted from 0. gradients: (K, P)."""
+    def take_step(self, gradients: Tensor) -> None:
+        """Make the present step of the tables. gradients: (K, P)."""
         if self._weight_decays is not None:
             gradients = gradients.addcmul(self._parameters.values, self._weight_decays)
-        self.update_parameters(step, gradients)
+        self.update_parameters(gradients)
 
     def _option(self, name: str) -> Tensor | None:
         """Return an option of each optimizer as a column (K, 1); None where all are zero."""
@@ -80,13 +86,14 @@ class StackedAdam(StackedOptimizer):
 
     state_names = ("exp_avg", "exp_avg_sq")
 
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters) -> None:
-        super().__init__(optimizers, parameters)
+    def __init__(
+        self, optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters, tables: StepTables
+    ) -> None:
+        super().__init__(optimizers, parameters, tables)
         self._epsilons = self._option("eps")
         self._beta1, self._beta2 = optimizers[0].param_groups[0]["betas"]
         self._num_steps = [self._read_num_steps(optimizer) for optimizer in optimizers]
         self.end_epoch()  # an optimizer that has state without a number of steps cannot go on alone
-        self._step_sizes, self._roots = torch.empty(0), torch.empty(0)
 
     @staticmethod
     def _read_num_steps(optimizer: torch.optim.Optimizer) -> int:
@@ -97,19 +104,19 @@ class StackedAdam(StackedOptimizer):
         """As described; the bias corrections of all steps are computed here."""
         first = torch.tensor(self._num_steps, dtype=torch.float64)
         counts = first + torch.arange(1, len(rates) + 1, dtype=torch.float64).unsqueeze(1)
-        self._step_sizes = self._to_columns(-rates / (1 - self._beta1**counts))
-        self._roots = self._to_columns((1 - self._beta2**counts).sqrt())
+        self._tables.write(_RATES, self._to_columns(-rates / (1 - self._beta1**counts)))
+        self._tables.write(_ROOTS, self._to_columns((1 - self._beta2**counts).sqrt()))
         self._num_steps = [number + len(rates) for number in self._num_steps]
 
-    def update_parameters(self, step: int, gradients: Tensor) -> None:
+    def update_parameters(self, gradients: Tensor) -> None:
         """θ ← θ − α/(1 − β₁ᵗ)·m / (√v/√(1 − β₂ᵗ) + ε)."""
         means, squares = self._state["exp_avg"], self._state["exp_avg_sq"]
         means.lerp_(gradients, 1 - self._beta1)
         squares.mul_(self._beta2).addcmul_(gradients, gradients, value=1 - self._beta2)
-        divisors = squares.sqrt().div_(self._roots[step])
+        divisors = squares.sqrt().div_(self._tables.read(_ROOTS))
         if self._epsilons is not None:
             divisors.add_(self._epsilons)
-        self._parameters.values.addcmul_(means / divisors, self._step_sizes[step])
+        self._parameters.values.addcmul_(means / divisors, self._tables.read(_RATES))
 
     def end_epoch(self) -> None:
         """Set the number of steps of the optimizers of the networks."""
@@ -123,26 +130,29 @@ class StackedSGD(StackedOptimizer):
 
     state_names = ("momentum_buffer",)
 
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters) -> None:
-        super().__init__(optimizers, parameters)
+    def __init__(
+        self, optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters, tables: StepTables
+    ) -> None:
+        super().__init__(optimizers, parameters, tables)
         self._momenta = self._option("momentum")
-        self._rates = torch.empty(0)
 
     def begin_epoch(self, rates: Tensor) -> None:
         """As described."""
-        self._rates = self._to_columns(-rates)
+        self._tables.write(_RATES, self._to_columns(-rates))
 
-    def update_parameters(self, step: int, gradients: Tensor) -> None:
+    def update_parameters(self, gradients: Tensor) -> None:
         """v ← μ·v + g, θ ← θ − α·v."""
         if self._momenta is not None:
             gradients = self._state["momentum_buffer"].mul_(self._momenta).add_(gradients)
-        self._parameters.values.addcmul_(gradients, self._rates[step])
+        self._parameters.values.addcmul_(gradients, self._tables.read(_RATES))
 
     def end_epoch(self) -> None:
         """Do nothing: the momenta are those of the networks."""
 
 
-def stack_optimizers(optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters) -> StackedOptimizer:
+def stack_optimizers(
+    optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters, tables: StepTables
+) -> StackedOptimizer:
     """Return an optimizer for all networks. optimizers: all `torch.optim.Adam`, or all `torch.optim.SGD`."""
     kind = StackedAdam if isinstance(optimizers[0], torch.optim.Adam) else StackedSGD
-    return kind(optimizers, parameters)
+    return kind(optimizers, parameters, tables)

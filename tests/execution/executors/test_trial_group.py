@@ -165,15 +165,15 @@ def test_a_trial_that_cannot_be_built_fails_alone(environment):
 @pytest.fixture
 def limited_stacks(monkeypatch):
     """Memory for two trials in one program. The sizes of the programs that trained an epoch."""
-    train_steps, sizes = StackedTraining._train_steps, []
+    begin_epoch, sizes = StackedTraining._begin_epoch, []
 
-    def train(self, moments):
+    def begin(self):
         if len(self.runs) > 2:
             raise MemoryError("made for the test")
         sizes.append(len(self.runs))
-        return train_steps(self, moments)
+        begin_epoch(self)
 
-    monkeypatch.setattr(StackedTraining, "_train_steps", train)
+    monkeypatch.setattr(StackedTraining, "_begin_epoch", begin)
     return sizes
 
 
@@ -188,10 +188,10 @@ def test_trials_that_do_not_fit_into_memory_train_in_halves(environment, limited
 
 
 def test_trials_that_fail_together_train_alone(environment, monkeypatch):
-    def fail(_self, _moments):
+    def fail(_self):
         raise ValueError("made for the test")
 
-    monkeypatch.setattr(StackedTraining, "_train_steps", fail)
+    monkeypatch.setattr(StackedTraining, "_begin_epoch", fail)
     trials = make_trials()
     group = Group(environment, trials)
     group.add(0, 1, 2)
@@ -205,10 +205,10 @@ def test_an_error_of_the_accelerator_fails_every_trial_of_the_program(environmen
     failure = TaskFailed(FailureClass.INFRASTRUCTURE, "made for the test", process_unusable=True)
     monkeypatch.setattr(trial_group, "task_failed_from_error", lambda _error: failure)
 
-    def fail(_self, _moments):
+    def fail(_self):
         raise RuntimeError("made for the test")
 
-    monkeypatch.setattr(StackedTraining, "_train_steps", fail)
+    monkeypatch.setattr(StackedTraining, "_begin_epoch", fail)
     group = Group(environment, make_trials())
     group.add(0, 1, 2)
     group.run()

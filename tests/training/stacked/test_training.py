@@ -2,101 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-
 import pytest
-import torch
 
-from bln_search.core.enums import PopulationEstimate
-from bln_search.models import build_model
-from bln_search.norms import make_norm
-from bln_search.specs import ArmSpec, TrainingSpec
-from bln_search.training import TrainingRun
+from bln_search.specs import ArmSpec
 from bln_search.training.loop import PendingEpoch
 from bln_search.training.stacked.training import StackedTraining
 from bln_search.training.training_state import capture_training_state, restore_training_state
-
-TOLERANCE = 1e-12
-ESTIMATES = (PopulationEstimate.EPOCH, PopulationEstimate.MOVING)
-METHODS = ("bn", "ln", "bln", "mbn", "brn", "none")
-MODELS = {
-    "mlp": {"widths": (12, 8)},
-    "lenet": {},
-    "resnet20": {"widths": (4, 6, 8)},
-    "allconv": {"widths": (6, 8)},
-}
-IMAGE_SIZE = 12
-DIFFERENCES = (
-    {"learning_rate": 0.01},
-    {"learning_rate": 0.003, "weight_decay": 0.1},
-    {"learning_rate": 0.02, "schedule": {"kind": "cosine"}, "epsilon": 1e-3},
+from tests.training.stacked.builders import (
+    DIFFERENCES,
+    METHODS,
+    MODELS,
+    assert_equal_runs,
+    make_run,
+    train_alone,
+    train_together,
 )
-
-
-@pytest.fixture(scope="module")
-def images(data):
-    """Few small images in double precision."""
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(split):
-        n = 45 if split == "train" else 20
-        inputs = torch.randn(n, 2, IMAGE_SIZE, IMAGE_SIZE, generator=generator, dtype=torch.float64)
-        return inputs, torch.randint(0, 4, (n,), generator=generator)
-
-    return replace(data, splits={split: draw(split) for split in data.splits})
-
-
-def make_run(data, arm, seed, model="mlp", estimates=ESTIMATES, **training):
-    spec = TrainingSpec(**{"epochs": 3, "batch_size": 10, **training})
-    norm = partial(make_norm, arm.method, semantics=arm.semantics, batch_size=10, **arm.norm_layer_options)
-    network = build_model(model, (2, IMAGE_SIZE, IMAGE_SIZE), 4, norm, seed=seed, options=MODELS[model])
-    if arm.method == "none":
-        estimates = ()
-    return TrainingRun(network.double(), data, spec, arm, seed=seed, estimates=estimates, measures_running_loss=True)
-
-
-def train_alone(run):
-    return list(run.train_epochs())
-
-
-def train_together(runs):
-    """Train all epochs of the runs together; return the records of each."""
-    trainings = [run.train_announced_epochs() for run in runs]
-    records = [[] for _ in runs]
-    stacked = None
-    while True:
-        steps = [next(training, None) for training in trainings]
-        if not any(isinstance(step, PendingEpoch) for step in steps):
-            return records
-        stacked = stacked or StackedTraining(runs)
-        stacked.train_epoch()
-        for number, training in enumerate(trainings):
-            records[number].append(next(training))
-
-
-def assert_equal_runs(alone, together):
-    assert alone.result.kept_epoch == together.result.kept_epoch
-    for first, second in zip(alone.result.epochs, together.result.epochs, strict=True):
-        assert second.training_loss == pytest.approx(first.training_loss, rel=1e-6)  # summed in single precision
-        assert second.validation_loss == pytest.approx(first.validation_loss, rel=TOLERANCE)
-        assert second.training_accuracy == first.training_accuracy
-    assert_close_tensors(alone.result.weights, together.result.weights)
-    for estimate, layers in alone.result.moments.items():
-        for name, moments in layers.items():
-            other = together.result.moments[estimate][name]
-            assert (moments.batch_size, moments.values_per_batch) == (other.batch_size, other.values_per_batch)
-            for kind in ("batch", "feature"):
-                if getattr(moments, kind) is not None:
-                    assert_close_tensors(vars(getattr(moments, kind)), vars(getattr(other, kind)))
-    assert together.running_loss.mean == pytest.approx(alone.running_loss.mean, rel=TOLERANCE)
-    assert torch.equal(alone.generator.get_state(), together.generator.get_state())
-
-
-def assert_close_tensors(expected, actual):
-    assert expected.keys() == actual.keys()
-    for name, value in expected.items():
-        torch.testing.assert_close(actual[name], value, rtol=TOLERANCE, atol=TOLERANCE, msg=name)
 
 
 def compare(images, arm, options, **common):
@@ -232,14 +152,15 @@ def test_an_epoch_that_failed_can_be_trained_alone(images, monkeypatch):
         assert not isinstance(next(training), PendingEpoch)
         assert isinstance(next(training), PendingEpoch)
     restore = stacked.save_runs()
-    take_step = StackedTraining._take_step
+    read_mini_batches, steps = StackedTraining._read_mini_batches, []
 
-    def fail_in_second_step(self, step, x, y):
-        if step == 1:
+    def fail_in_second_step(self):
+        steps.append(self)
+        if len(steps) == 2:
             raise MemoryError
-        return take_step(self, step, x, y)
+        return read_mini_batches(self)
 
-    monkeypatch.setattr(StackedTraining, "_take_step", fail_in_second_step)
+    monkeypatch.setattr(StackedTraining, "_read_mini_batches", fail_in_second_step)
     with pytest.raises(MemoryError):
         stacked.train_epoch()
     restore()

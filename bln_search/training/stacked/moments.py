@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bln_search.norms.moment_collection import MomentAccumulator
+from bln_search.training.stacked.step_tables import StepTables
 
 
 class LayerRecorder(MomentAccumulator):
@@ -28,65 +29,71 @@ class LayerRecorder(MomentAccumulator):
 
 
 class StackedMoments:
-    """Does for the layers of K networks in an epoch what `MomentAccumulator` does for one layer of one network.
+    """Does for the layers of K networks what `MomentAccumulator` does for one layer of one network.
 
     Args:
-        accumulators: Those of each layer in each network; the networks may have seen different numbers of mini-batches.
+        num_layers: Number of normalization layers of a network.
         decay: Of the moving average; None for the mean over all mini-batches.
-        num_steps: Number of steps of the epoch.
-        device: Of the networks.
+        tables: Of the steps.
+        name: Name of the estimate.
 
     Attributes:
         recorders: One for each layer, which receives its statistics.
     """
 
-    def __init__(
-        self,
-        accumulators: Sequence[Sequence[MomentAccumulator]],
-        decay: float | None,
-        num_steps: int,
-        device: torch.device,
-    ) -> None:
-        self.recorders = [LayerRecorder() for _ in accumulators]
-        self._accumulators, self._device = accumulators, device
-        self._states = [[accumulator.state_tensors() for accumulator in of_layer] for of_layer in accumulators]
+    def __init__(self, num_layers: int, decay: float | None, tables: StepTables, name: str) -> None:
+        self.recorders = [LayerRecorder() for _ in range(num_layers)]
         self._keep, self._add = (1.0, 1.0) if decay is None else (decay, 1.0 - decay)
-        self._num_steps, self._step = num_steps, 0
+        self._tables, self._factors, self._divisors = tables, f"{name} factors", f"{name} divisors"
+        self._accumulators: Sequence[Sequence[MomentAccumulator]] = []
+        self._states: list[list[dict[str, Tensor]]] = []
+        self._weights = torch.empty(0)
+        self._num_steps = 0
+        self._sum: Tensor | None = None
+        self._scatter: Tensor | None = None
+
+    def begin_epoch(self, accumulators: Sequence[Sequence[MomentAccumulator]], num_steps: int) -> None:
+        """Continue what the accumulators of each layer in each network have seen, for a number of steps.
+
+        The networks may have seen different numbers of mini-batches.
+        """
+        self._accumulators, self._num_steps = accumulators, num_steps
+        self._states = [[accumulator.state_tensors() for accumulator in of_layer] for of_layer in accumulators]
         weights = torch.stack([state["weight"] for state in self._states[0]])
-        self._has_earlier = bool((weights > 0).any())
         factors, divisors = [], []
         for _ in range(num_steps):
             old_weights = weights * self._keep
             factors.append((self._add * old_weights / (old_weights + self._add)).sqrt())
             divisors.append(torch.where(weights > 0, weights, 1.0))
             weights = old_weights + self._add
-        self._final_weights = weights
-        self._factors, self._divisors = (torch.stack(rows).unsqueeze(2).to(device) for rows in (factors, divisors))
-        self._sum, self._scatter = torch.empty(0), torch.empty(0)
+        self._weights = weights
+        self._tables.write(self._factors, torch.stack(factors).unsqueeze(2))
+        self._tables.write(self._divisors, torch.stack(divisors).unsqueeze(2))
+        if self._sum is not None and self._scatter is not None:
+            self._sum.copy_(self._stack_earlier("sum", self._sum))
+            self._scatter.copy_(self._stack_earlier("scatter", self._scatter))
 
     def end_step(self) -> None:
         """Accumulate the statistics that the layers passed to their recorders."""
         vectors = torch.cat([recorder.vectors for recorder in self.recorders], 1).double()
-        if self._step == 0:
+        if self._sum is None or self._scatter is None:
             self._sum, self._scatter = (self._stack_earlier(name, vectors) for name in ("sum", "scatter"))
-        if self._step or self._has_earlier:
-            distance = (vectors - self._sum / self._divisors[self._step]) * self._factors[self._step]
-            self._scatter.mul_(self._keep).addcmul_(distance, distance)
+        distance = (vectors - self._sum / self._tables.read(self._divisors)) * self._tables.read(self._factors)
+        self._scatter.mul_(self._keep).addcmul_(distance, distance)
         self._sum.mul_(self._keep).add_(vectors, alpha=self._add)
-        self._step += 1
 
     def _stack_earlier(self, name: str, like: Tensor) -> Tensor:
         """Return the sums (K, S) of earlier epochs; zero where there are none."""
-        if not self._has_earlier:
-            return torch.zeros_like(like)
         parts = []
         for recorder, states in zip(self.recorders, self._states, strict=True):
             zeros = torch.zeros(recorder.vectors.shape[1], dtype=like.dtype, device=like.device)
             parts.append(torch.stack([state.get(name, zeros) for state in states]))
         return torch.cat(parts, 1)
 
-    def copy_to_accumulators(self) -> None:
-        """Give the accumulators of the networks what was accumulated, after the last step of the epoch."""
+    def end_epoch(self) -> None:
+        """Give the accumulators of the networks what was accumulated."""
+        assert self._sum is not None
+        assert self._scatter is not None
         ends = accumulate((recorder.vectors.shape[1] for recorder in self.recorders), initial=0)
         of_layers = zip(self.recorders, self._accumulators, self._states, pairwise(ends), strict=True)
         for recorder, accumulators, states, (start, end) in of_layers:
@@ -96,5 +103,5 @@ class StackedMoments:
                 sizes[:2] = torch.tensor(recorder.sizes)
                 sizes[2:4] += self._num_steps
                 sums = {"sum": self._sum[index, start:end], "scatter": self._scatter[index, start:end]}
-                tensors = {"sizes": sizes, "weight": self._final_weights[index], **shapes, **sums}
-                accumulator.restore_state(tensors, self._device)
+                tensors = {"sizes": sizes, "weight": self._weights[index], **shapes, **sums}
+                accumulator.restore_state(tensors, self._sum.device)
