@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -175,7 +176,12 @@ def _means(losses: dict[str, list[float]]) -> dict[str, float]:
     return {configuration: sum(values) / len(values) for configuration, values in losses.items()}
 
 
-KINDS = {"ours": run_ours, "fused": partial(run_ours, executor="fused"), "tune": run_tune, "optuna": run_optuna}
+KINDS: dict[str, Callable[[int, Path], dict[str, float]]] = {
+    "ours": run_ours,
+    "fused": partial(run_ours, executor="fused"),
+    "tune": run_tune,
+    "optuna": run_optuna,
+}
 
 
 def calibrate_epochs(seconds: float) -> int:

@@ -40,6 +40,7 @@ def make_execution_environment(
         device=choose_device(device or settings.device, elsewhere=elsewhere),
         threads=settings.threads,
         save_seconds=settings.save_seconds,
+        cuda_graphs=settings.cuda_graphs,
     )
 
 
@@ -50,7 +51,7 @@ def check_executor_options(
     if executor is not ExecutorName.RAY and (ray_address or gpus_per_trial is not None):
         raise typer.BadParameter("these options need --executor ray", param_hint="--ray-address, --gpus-per-trial")
     if executor is not ExecutorName.FUSED and trials_per_process is not None:
-        raise typer.BadParameter("this option needs --executor fused", param_hint="--trials-per-process")
+        raise typer.BadParameter("this option needs --executor fused", param_hint="--fused-trials")
 
 
 def make_executor(

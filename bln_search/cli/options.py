@@ -126,14 +126,14 @@ SplitOption = Annotated[
 ExecutorOption = Annotated[
     ExecutorName, typer.Option("--executor", help="Processes on this machine; the same with fused trials; or Ray Tune.")
 ]
-TrialsPerProcessOption = Annotated[
+FusedTrialsOption = Annotated[
     int | None,
     typer.Option(
-        "--trials-per-process",
+        "--fused-trials",
         min=2,
         max=1024,
         metavar="N",
-        help="With fused: number of trials that a process trains together; by default 8 on a CPU, 64 on a GPU.",
+        help="With fused: trials that a process trains together; by default 8 on a CPU, 64 on a GPU.",
     ),
 ]
 RayAddressOption = Annotated[

@@ -286,7 +286,7 @@ class TrainingRun:
         spec = self.spec
         return spec.learning_rate * spec.schedule.factor_at_progress(self.progress_at_step(step), spec.epochs)
 
-    def layer_attribute_at_step(self, name: str, step: int) -> float:
+    def layer_attribute_at_step(self, *, name: str, step: int) -> float:
         """Return the value of a scheduled attribute of the layers at a step, counted from 0."""
         return self.arm.layer_attribute_schedules[name].value_at_progress(self.progress_at_step(step))
 
@@ -294,7 +294,7 @@ class TrainingRun:
         """Set learning rate and scheduled attributes of the layers to their values at a step, counted from 0."""
         set_learning_rate(self.optimizer, self.learning_rate_at_step(step))
         for name in self.arm.layer_attribute_schedules:
-            value = self.layer_attribute_at_step(name, step)
+            value = self.layer_attribute_at_step(name=name, step=step)
             for layer in self.layers.values():
                 setattr(layer, name, value)
 

@@ -23,12 +23,12 @@ from bln_search.cli.options import (
     ExecutorName,
     ExecutorOption,
     FormatOption,
+    FusedTrialsOption,
     GpusOption,
     RayAddressOption,
     ServerOption,
     TokenOption,
     TrialsPerGpuOption,
-    TrialsPerProcessOption,
     WorkersOption,
 )
 from bln_search.cli.output import RecordsFormat, errors
@@ -93,7 +93,7 @@ def worker(
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
     trials_per_gpu: TrialsPerGpuOption = None,
-    trials_per_process: TrialsPerProcessOption = None,
+    trials_per_process: FusedTrialsOption = None,
     once: Annotated[
         bool, typer.Option("--once", help="Exit when the queue is empty and no export is requested.")
     ] = False,

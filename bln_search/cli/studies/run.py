@@ -16,12 +16,12 @@ from bln_search.cli.options import (
     ExecutorName,
     ExecutorOption,
     FormatOption,
+    FusedTrialsOption,
     GpusOption,
     QuietOption,
     RayAddressOption,
     StudyFileArgument,
     TrialsPerGpuOption,
-    TrialsPerProcessOption,
     WorkersOption,
 )
 from bln_search.cli.output import RecordsFormat
@@ -47,7 +47,7 @@ def run(
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
     trials_per_gpu: TrialsPerGpuOption = None,
-    trials_per_process: TrialsPerProcessOption = None,
+    trials_per_process: FusedTrialsOption = None,
     output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
     details: DetailsOption = False,

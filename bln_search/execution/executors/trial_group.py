@@ -149,7 +149,7 @@ class TrialGroup:
             return {}  # the trial trains the epoch itself
         stack, restore_runs = self._stacks.get(runs), None
         try:
-            stack = stack or StackedTraining(runs)
+            stack = stack or StackedTraining(runs, records_steps=self.environment.cuda_graphs)
             restore_runs = stack.save_runs()
             stack.train_epoch()
         except Exception as error:  # noqa: BLE001 - whatever fails together may work alone

@@ -54,7 +54,7 @@ class RecordedStep:
 
     def _take_step_in_other_stream(self) -> None:
         """Take a step as torch's documentation of CUDA graphs describes it for the steps before a recording."""
-        stream = torch.cuda.Stream(self._device)
+        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):
             self._take_step()

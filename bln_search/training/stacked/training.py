@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -92,7 +93,7 @@ class StackedTraining:
         self._tables.write(_ORDER, orders.view(steps, size, -1))
         self._optimizer.begin_epoch(self._tabulate(TrainingRun.learning_rate_at_step))
         for name in self._arm.layer_attribute_schedules:
-            values = self._tabulate(lambda run, step, name=name: run.layer_attribute_at_step(name, step))
+            values = self._tabulate(partial(TrainingRun.layer_attribute_at_step, name=name))
             self._tables.write(name, values.to(self._parameters.values))
         for estimate, moments in self._moments.items():
             moments.begin_epoch([self._list_accumulators(estimate, norm) for norm in self._norms], steps)
@@ -106,11 +107,15 @@ class StackedTraining:
         of_runs = [run.moving if is_moving else run.progress.accumulators for run in self.runs]
         return [accumulators[layer] for accumulators, layer in zip(of_runs, norm.layers, strict=True)]
 
-    def _tabulate(self, value_at_step: Callable[[TrainingRun, int], float]) -> Tensor:
-        """Return the value (steps, K) of each run at each step of the epoch, in float64 on the CPU."""
+    def _tabulate(self, value_at_step: Callable[..., float]) -> Tensor:
+        """Return the value (steps, K) of each run at each step of the epoch, in float64 on the CPU.
+
+        Args:
+            value_at_step: Takes a run, and `step`, counted from the begin of its training.
+        """
         firsts = [len(run.result.epochs) * run.steps for run in self.runs]
         rows = [
-            [value_at_step(run, first + step) for run, first in zip(self.runs, firsts, strict=True)]
+            [value_at_step(run, step=first + step) for run, first in zip(self.runs, firsts, strict=True)]
             for step in range(self.runs[0].steps)
         ]
         return torch.tensor(rows, dtype=torch.float64)
