@@ -41,41 +41,8 @@ from bln_search.training.optimization import make_optimizer, set_learning_rate
 from bln_search.training.result import TrainingResult, collect_training_moments
 from bln_search.training.running_mean import RecencyWeightedMean
 from bln_search.training.step_precision import TrainingForward, use_training_precision
+from bln_search.training.step_schedules import StepSchedules
 from bln_search.training.validation import measure_loss_and_accuracy
-
-
-def train_in_place(
-    network: nn.Module,
-    data: PreparedData,
-    spec: TrainingSpec,
-    arm: ArmSpec,
-    *,
-    seed: int,
-    estimates: tuple[PopulationEstimate, ...] = (),
-    correction: Correction = Correction.BESSEL,
-    on_epoch: Callable[[EpochRecord], None] | None = None,
-    task: Task = CLASSIFICATION,
-) -> TrainingResult:
-    """Train `network` in place on the device of `data`; in the end it has the weights of the kept epoch.
-
-    A loss that is not finite stops training; `diverged` then holds the reason.
-
-    Args:
-        network: with normalization layers.
-        data: prepared data set.
-        spec: hyper-parameters.
-        arm: method and schedules of the normalization layers.
-        seed: of the order of the examples and of augmentation.
-        estimates: population estimates; those of training are collected.
-        correction: of the population variance for the validation of epochs.
-        on_epoch: called after each epoch.
-        task: compares the outputs with the targets.
-    """
-    run = TrainingRun(network, data, spec, arm, seed=seed, estimates=estimates, correction=correction, task=task)
-    for record in run.train_epochs():
-        if on_epoch is not None:
-            on_epoch(record)
-    return run.result
 
 
 @dataclass(frozen=True)
@@ -98,6 +65,7 @@ class TrainingRun:
         result: the result so far.
         moments: population estimates collected in training, after the last epoch.
         epochs: number of epochs to train, those of the specification or its first ones; schedules are those of all.
+        schedules: learning rate and scheduled attributes of the layers, by step.
         running_loss: running mean of the losses of the mini-batches; None unless `measures_running_loss`.
         moving: accumulators of the moving averages, by layer; empty without that estimate.
         progress: how far the present epoch is.
@@ -133,6 +101,7 @@ class TrainingRun:
         if spec.augmentation is not None:
             self.augmentation = Augmentation(spec.augmentation, data.input_shape, self.generator)
         self.steps = len(data.splits[Split.TRAIN][0]) // spec.batch_size
+        self.schedules = StepSchedules(spec, arm, self.steps)
         self.running_loss = RecencyWeightedMean(self.steps) if measures_running_loss else None
         self.result = TrainingResult()
         self.moments: dict[str, dict[str, LayerMoments]] = {}
@@ -277,24 +246,10 @@ class TrainingRun:
         accuracy = progress.num_correct.item() / (self.steps * self.spec.batch_size) if has_accuracy else None
         return progress.total_loss.item() / self.steps, accuracy
 
-    def progress_at_step(self, step: int) -> float:
-        """Return the finished fraction of training before a step, counted from 0."""
-        return step / (self.steps * self.spec.epochs)
-
-    def learning_rate_at_step(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0."""
-        spec = self.spec
-        return spec.learning_rate * spec.schedule.factor_at_progress(self.progress_at_step(step), spec.epochs)
-
-    def layer_attribute_at_step(self, *, name: str, step: int) -> float:
-        """Return the value of a scheduled attribute of the layers at a step, counted from 0."""
-        return self.arm.layer_attribute_schedules[name].value_at_progress(self.progress_at_step(step))
-
     def set_scheduled_values(self, step: int) -> None:
         """Set learning rate and scheduled attributes of the layers to their values at a step, counted from 0."""
-        set_learning_rate(self.optimizer, self.learning_rate_at_step(step))
-        for name in self.arm.layer_attribute_schedules:
-            value = self.layer_attribute_at_step(name=name, step=step)
+        set_learning_rate(self.optimizer, self.schedules.learning_rate(step))
+        for name, value in self.schedules.layer_attributes(step).items():
             for layer in self.layers.values():
                 setattr(layer, name, value)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -91,10 +90,7 @@ class StackedTraining:
         self._tables.begin_epoch()
         orders = torch.stack([run.draw_order_of_epoch()[: steps * size] for run in self.runs], 1)
         self._tables.write(_ORDER, orders.view(steps, size, -1))
-        self._optimizer.begin_epoch(self._tabulate(TrainingRun.learning_rate_at_step))
-        for name in self._arm.layer_attribute_schedules:
-            values = self._tabulate(partial(TrainingRun.layer_attribute_at_step, name=name))
-            self._tables.write(name, values.to(self._parameters.values))
+        self._write_schedules()
         for estimate, moments in self._moments.items():
             moments.begin_epoch([self._list_accumulators(estimate, norm) for norm in self._norms], steps)
         self._total_loss.zero_()
@@ -107,18 +103,17 @@ class StackedTraining:
         of_runs = [run.moving if is_moving else run.progress.accumulators for run in self.runs]
         return [accumulators[layer] for accumulators, layer in zip(of_runs, norm.layers, strict=True)]
 
-    def _tabulate(self, value_at_step: Callable[..., float]) -> Tensor:
-        """Return the value (steps, K) of each run at each step of the epoch, in float64 on the CPU.
-
-        Args:
-            value_at_step: Takes a run, and `step`, counted from the begin of its training.
-        """
+    def _write_schedules(self) -> None:
+        """Write learning rates and scheduled attributes of the layers, of each run at each step of the epoch."""
         firsts = [len(run.result.epochs) * run.steps for run in self.runs]
-        rows = [
-            [value_at_step(run, step=first + step) for run, first in zip(self.runs, firsts, strict=True)]
-            for step in range(self.runs[0].steps)
-        ]
-        return torch.tensor(rows, dtype=torch.float64)
+        numbers = [[first + step for first in firsts] for step in range(self.runs[0].steps)]
+        schedules = [run.schedules for run in self.runs]
+        rates = [[of.learning_rate(step) for of, step in zip(schedules, row, strict=True)] for row in numbers]
+        self._optimizer.begin_epoch(torch.tensor(rates, dtype=torch.float64))
+        attributes = [[of.layer_attributes(step) for of, step in zip(schedules, row, strict=True)] for row in numbers]
+        for name in self._arm.layer_attribute_schedules:
+            values = [[of_run[name] for of_run in row] for row in attributes]
+            self._tables.write(name, torch.tensor(values, dtype=self._parameters.values.dtype))
 
     def _take_step(self) -> None:
         """Make the present step of each run."""
