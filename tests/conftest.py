@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 import torch
@@ -16,6 +20,8 @@ from tests.support.open_connections import record_open_connections
 ROOT = Path(__file__).parents[1]
 settings.register_profile("fast", max_examples=25, deadline=None)
 settings.load_profile("fast")
+
+_numbers = count()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -68,15 +74,48 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@contextmanager
+def unique_path(request, tmp_path_factory):
+    """The path of a folder that no other test has; afterwards the folder is deleted, unless the test failed."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}-{next(_numbers)}"
+    failures = request.session.testsfailed
+    yield path
+    if request.session.testsfailed == failures:
+        rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path_factory):
+    """A new folder.
+
+    pytest's own fixture lists the folders of all earlier tests to number the next one, and deletes those of three
+    runs before at the end of a run.
+    """
+    with unique_path(request, tmp_path_factory) as path:
+        path.mkdir(mode=0o700)
+        yield path
+
+
+@pytest.fixture
+def home_parent(request, tmp_path_factory):
+    """Where the home is: the folder of the test, or a path without a folder if the test does not use one."""
+    if "tmp_path" in request.fixturenames:
+        yield request.getfixturevalue("tmp_path")
+    else:
+        with unique_path(request, tmp_path_factory) as path:
+            yield path
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
+def home(home_parent, monkeypatch):
     """A home of its own for every test; no test sees the user's database or cache."""
     for name in [name for name in os.environ if name.startswith("BLN_SEARCH_")]:
         if name != "BLN_SEARCH_DATA":
             monkeypatch.delenv(name)
-    monkeypatch.setenv("BLN_SEARCH_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("BLN_SEARCH_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "home"
+    monkeypatch.setenv("BLN_SEARCH_HOME", str(home_parent / "home"))
+    monkeypatch.setenv("BLN_SEARCH_CACHE", str(home_parent / "cache"))
+    return home_parent / "home"
 
 
 @pytest.fixture(autouse=True)

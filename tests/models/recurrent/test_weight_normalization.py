@@ -134,7 +134,7 @@ def test_other_layers_from_weights_are_refused(cell, method, part):
 
 STUDY = """
 name: words
-data: {name: imdb, validation: 0.2}
+data: {name: imdb, validation: 10}
 model: {name: CELL, widths: [3], embedding: 3, dense: 4, normalize: NORMALIZE}
 arms: [{method: wn}]
 training: {epochs: 1, batch_size: 10}
@@ -145,7 +145,7 @@ seeds: [0]
 @pytest.mark.filterwarnings("ignore:ill-conditioned")  # h₀ = 0 has no deviation over a mini-batch
 @pytest.mark.parametrize("cell", NORMALIZED_LAYERS)
 def test_a_study_evaluates_nine_configurations(cell, tmp_path):
-    write_lines(tmp_path / "imdb", make_reviews())
+    write_lines(tmp_path / "imdb", make_reviews(per_class=10))
     (trial,) = list_planned_trial_specs(parse_study(STUDY.replace("CELL", cell).replace("NORMALIZE", "cells")))
     environment = ExecutionEnvironment(tmp_path, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     sent = []
