@@ -6,12 +6,15 @@ import gc
 import os
 import re
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
 
 import pytest
 import torch
+import typer.main
+import typer.testing
 from hypothesis import settings
 
 from tests.support import scheduling, templates
@@ -63,6 +66,16 @@ def closed_connections():
     with record_open_connections() as left_open:
         yield
     assert sorted(set(left_open)) == [], "these tests left connections to SQLite open"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_built_once():
+    """Typer builds the whole tree of commands for each call, which takes longer than most calls in this process."""
+    build_once = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", build_once)
+        patch.setattr(typer.testing, "_get_command", build_once)
+        yield
 
 
 @pytest.fixture(autouse=True)
