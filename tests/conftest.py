@@ -38,6 +38,16 @@ def pytest_collection_modifyitems(items):
     items.sort(key=scheduling.rank)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Collect no garbage while modules are loaded and tests are made, which nearly all stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session):
     """Leave modules and tests out of every later garbage collection; see to it that groups are seen."""

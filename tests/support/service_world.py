@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import time
 from contextlib import closing
 from copy import copy
 from functools import cache
@@ -175,6 +176,13 @@ def file_with_tokens():
         return path, create_tokens(ledger)
 
 
+def wait_until_unused(pool, seconds=5):
+    """Wait until threads of ended streams have returned their connections; others would not be closed."""
+    end = time.monotonic() + seconds
+    while pool.checkedout() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 class World:
     """The service in this process, with a token for each account and scope."""
 
@@ -207,4 +215,5 @@ class World:
     def close(self):
         for client in self.clients:
             client.close()
+        wait_until_unused(self.ledger.database.engine.pool)
         self.ledger.close()

@@ -30,13 +30,18 @@ arms: [{method: bn}]
 """,
     TaskName.LANGUAGE_MODEL: """
 data: {name: imdb_next_word, validation: 9}
-model: {name: gru, widths: [6], embedding: 7, dense: 4, normalize: cells}
+model: {name: gru, widths: [6, 5], embedding: 7, dense: 4}
 arms: [{method: bn}]
 """,
     TaskName.DENSITY: """
 data: {name: mnist_binarized, validation: 400, fraction: 0.06, standardization: none}
 model: {name: draw, widths: [6, 5], glimpses: 3, latent: 4, normalize: cells}
 arms: [{method: bln}]
+""",
+    "language model with normalized cells": """
+data: {name: imdb_next_word, validation: 9}
+model: {name: gru, widths: [6, 5], embedding: 7, dense: 4, normalize: cells}
+arms: [{method: bn}]
 """,
     "density of pen tracks": """
 data: {name: mnist_pen_tracks, validation: 0.2, fraction: 0.2, standardization: none}

@@ -132,6 +132,7 @@ def test_other_layers_from_weights_are_refused(cell, method, part):
         make_normalized(cell, method)
 
 
+OTHER_CELLS = [cell for cell in NORMALIZED_LAYERS if cell != "rnn"]
 STUDY = """
 name: words
 data: {name: imdb, validation: 10}
@@ -143,7 +144,7 @@ seeds: [0]
 
 
 @pytest.mark.filterwarnings("ignore:ill-conditioned")  # h₀ = 0 has no deviation over a mini-batch
-@pytest.mark.parametrize("cell", NORMALIZED_LAYERS)
+@pytest.mark.parametrize("cell", ["rnn", *(pytest.param(cell, marks=pytest.mark.slow) for cell in OTHER_CELLS)])
 def test_a_study_evaluates_nine_configurations(cell, tmp_path):
     write_lines(tmp_path / "imdb", make_reviews(per_class=10))
     (trial,) = list_planned_trial_specs(parse_study(STUDY.replace("CELL", cell).replace("NORMALIZE", "cells")))
