@@ -42,7 +42,12 @@ def list_parts(device: str, *, save: bool) -> list[Part]:
         Part("doctor", (doctor, "doctor", "--device", device), 60),
         *(
             Part(name, (python, "-m", f"bench.{name}", *options), seconds)
-            for name, seconds in (("training_step", 100), ("enumerate", 120), ("per_layer", 120))
+            for name, seconds in (
+                ("training_step", 80),
+                ("fused_training", 60),
+                ("enumerate", 100),
+                ("per_layer", 100),
+            )
         ),
     ]
 

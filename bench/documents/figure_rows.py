@@ -167,6 +167,8 @@ def _orchestration() -> list[Row]:
             rows.append(
                 Row(f"{what}: {other}", figure, file, standalone=f"The ranked table of three seeds, over {other}")
             )
+            if (fused := result.get(f"fused_versus_{name}_spread")) is not None:
+                rows.append(Row("the same with `--executor fused`", f"{_spread(fused)} times faster", file))
     if (saved := read_result("search")) is not None:
         result = saved["result"]
         what = (

@@ -40,13 +40,18 @@ def make_execution_environment(
         device=choose_device(device or settings.device, elsewhere=elsewhere),
         threads=settings.threads,
         save_seconds=settings.save_seconds,
+        cuda_graphs=settings.cuda_graphs,
     )
 
 
-def check_ray_options_need_ray(executor: ExecutorName, ray_address: str | None, gpus_per_trial: float | None) -> None:
-    """Raise BadParameter for an option of Ray with another executor: trials would run on the wrong machine."""
+def check_executor_options(
+    executor: ExecutorName, ray_address: str | None, gpus_per_trial: float | None, trials_per_process: int | None
+) -> None:
+    """Raise BadParameter for an option of another executor: trials would run elsewhere, or one by one."""
     if executor is not ExecutorName.RAY and (ray_address or gpus_per_trial is not None):
         raise typer.BadParameter("these options need --executor ray", param_hint="--ray-address, --gpus-per-trial")
+    if executor is not ExecutorName.FUSED and trials_per_process is not None:
+        raise typer.BadParameter("this option needs --executor fused", param_hint="--fused-trials")
 
 
 def make_executor(
@@ -56,6 +61,7 @@ def make_executor(
     ray_address: str | None,
     gpus_per_trial: float | None,
     trials_per_gpu: int | None,
+    trials_per_process: int | None,
 ) -> AbstractContextManager[Executor]:
     """Return the executor; a Ray cluster that does not exist or is too small raises an error on entering.
 
@@ -66,6 +72,8 @@ def make_executor(
         ray_address: Cluster to join, `host:port`; by default a new one is started.
         gpus_per_trial: GPUs, or the fraction of one, for each trial on Ray; by default from `trials_per_gpu`.
         trials_per_gpu: Number of trials at the same time on each GPU; by default that of the settings.
+        trials_per_process: Number of trials that a process of the executor `fused` trains together; by default that
+            for the device.
     """
     trials_per_gpu = trials_per_gpu or load_settings().trials_per_gpu
     if executor is ExecutorName.RAY:
@@ -74,6 +82,10 @@ def make_executor(
         if gpus_per_trial is None and environment.device == "cuda":
             gpus_per_trial = 1 / trials_per_gpu
         return RayExecutor(environment, workers, address=ray_address, gpus_per_trial=gpus_per_trial)
-    from bln_search.execution.executors.local import LocalExecutor
+    from bln_search.execution.executors.local import LocalExecutor, choose_num_fused_trials
 
-    return nullcontext(LocalExecutor(environment, workers, trials_per_gpu=trials_per_gpu))
+    if executor is ExecutorName.FUSED:
+        trials_per_process = trials_per_process or choose_num_fused_trials(environment.device)
+    return nullcontext(
+        LocalExecutor(environment, workers, trials_per_gpu=trials_per_gpu, trials_per_process=trials_per_process or 1)
+    )

@@ -16,6 +16,7 @@ class ExecutorName(StrEnum):
     """Where trials run."""
 
     LOCAL = "local"
+    FUSED = "fused"
     RAY = "ray"
 
 
@@ -122,7 +123,19 @@ TrialsPerGpuOption = Annotated[
 SplitOption = Annotated[
     EvaluatedSplit | None, typer.Option("--split", help="Split that ranks the rows; by default the study's.")
 ]
-ExecutorOption = Annotated[ExecutorName, typer.Option("--executor", help="Processes on this machine, or Ray Tune.")]
+ExecutorOption = Annotated[
+    ExecutorName, typer.Option("--executor", help="Processes on this machine; the same with fused trials; or Ray Tune.")
+]
+FusedTrialsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--fused-trials",
+        min=2,
+        max=1024,
+        metavar="N",
+        help="With fused: trials that a process trains together; by default 8 on a CPU, 64 on a GPU.",
+    ),
+]
 RayAddressOption = Annotated[
     str | None,
     typer.Option(

@@ -168,6 +168,9 @@ class EpochRecord:
         return {name: value for name, value in asdict(self).items() if value is not None or name not in _ON_TEST}
 
 
+FUSED_EPOCHS = "fused_epochs"
+"""Provenance key: number of epochs that were trained as one program with those of other trials; absent without any."""
+
 TRAINING_PEAK_MEMORY = "training_peak_memory"
 """Key of a checkpoint's provenance: largest number of bytes that tensors occupied on the GPU in training."""
 

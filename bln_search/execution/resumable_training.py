@@ -21,6 +21,7 @@ from bln_search.execution.training_fingerprint import make_training_fingerprint
 from bln_search.specs.sections.search import Objective
 from bln_search.training import TrainingRun
 from bln_search.training.generator_states import read_global_generators, restore_global_generators
+from bln_search.training.loop import PendingEpoch
 from bln_search.training.training_state import TrainingState, capture_training_state, restore_training_state
 
 _log = logging.getLogger(__name__)
@@ -73,15 +74,16 @@ class ResumableTraining:
         peaks = (self._earlier_peak_memory, read_peak_memory(self.environment.device))
         return max((peak for peak in peaks if peak is not None), default=None)
 
-    def train_epochs(self) -> Generator[EpochRecord, None, None]:
-        """Train and yield a record after each epoch that is not trained yet.
+    def train_epochs(self) -> Generator[PendingEpoch | EpochRecord, None, None]:
+        """Train and yield before each epoch that is not trained yet, and its record after it.
 
         The state after an epoch is saved when the caller continues: an epoch in a saved state was reported, and the
         pruner has not stopped the trial after it.
         """
-        for record in self.run.train_epochs():
-            yield record
-            self._save_if_due(after_epoch=True)
+        for epoch in self.run.train_announced_epochs():
+            yield epoch
+            if isinstance(epoch, EpochRecord):
+                self._save_if_due(after_epoch=True)
 
     def _make_run(self, network: nn.Module) -> TrainingRun:
         measures_running_loss = Objective.RUNNING_TRAINING_LOSS in self.task.measured

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import closing
 
 from bln_search.core.records import EpochRecord
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
@@ -13,12 +14,23 @@ from bln_search.execution.messages import EvaluationDone, Send, TrialTask
 from bln_search.execution.trial_evaluation import evaluate_trained_network
 from bln_search.execution.trial_probes import measure_trial_probes
 from bln_search.execution.trial_training import train_and_write_checkpoint
+from bln_search.training.loop import PendingEpoch
 from bln_search.training.seeding import reproducible_torch
 
 
 def run_trial_task(
     task: TrialTask, environment: ExecutionEnvironment, send: Send
 ) -> Generator[EpochRecord | None, None, None]:
+    """As `run_announced_trial_task`, without the epochs that are trained next."""
+    with closing(run_announced_trial_task(task, environment, send)) as steps:
+        for step in steps:
+            if not isinstance(step, PendingEpoch):
+                yield step
+
+
+def run_announced_trial_task(
+    task: TrialTask, environment: ExecutionEnvironment, send: Send
+) -> Generator[PendingEpoch | EpochRecord | None, None, None]:
     """Train the task's network unless it has a checkpoint, evaluate it, and send every step as a message.
 
     The network of a search trial is not evaluated.
@@ -29,8 +41,8 @@ def run_trial_task(
         send: Receives every message in order.
 
     Yields:
-        The record of each epoch after it was sent, then None before the evaluation. Closing the generator after an
-        epoch abandons the trial.
+        Each epoch before it is trained, and its record after it was sent; then None before the evaluation. Closing the
+        generator after an epoch abandons the trial.
     """
     trial, memory_limit = task.trial, task.memory_limit or MEMORY_LIMIT
     with reproducible_torch(trial.seed, threads=environment.threads):

@@ -10,6 +10,7 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import (
     DRIFT,
+    FUSED_EPOCHS,
     GEOMETRY,
     TRAINING_PEAK_MEMORY,
     CheckpointRecord,
@@ -43,13 +44,14 @@ from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import TrialSpec
 from bln_search.training import TrainingRun
+from bln_search.training.loop import PendingEpoch
 
 _Provenance = dict[str, str | int | float]
 
 
 def train_and_write_checkpoint(
     task: TrialTask, network: nn.Module, data: PreparedData, environment: ExecutionEnvironment, send: Send
-) -> Generator[EpochRecord, None, LoadedNetwork | None]:
+) -> Generator[PendingEpoch | EpochRecord, None, LoadedNetwork | None]:
     """Train the network and write its snapshots and its checkpoint, with the populations that the trial evaluates.
 
     Training resumes from the state that an earlier attempt saved, if there is one.
@@ -62,7 +64,7 @@ def train_and_write_checkpoint(
         send: Receives every epoch, then the checkpoint or the reason why training diverged.
 
     Yields:
-        The record of each epoch after it was sent.
+        Each epoch before it is trained, and its record after it was sent.
 
     Returns:
         The trained network; None if training diverged.
@@ -76,20 +78,11 @@ def train_and_write_checkpoint(
     run = training.run
     network = run.network
     origin = make_trial_provenance(trial, environment.device)
-    for record in training.train_epochs():
-        if _is_snapshot_epoch(trial, record.epoch):
-            epoch_origin = {**origin, "epoch": record.epoch}
-            written = write_weights_and_populations(
-                trial, network, run.moments, data, environment.checkpoints, epoch_origin
-            )
-            training.snapshots.append(EarlierEpochCheckpoint(record.epoch, written.file, written.sha256))
-        training.geometry += _measure_geometry_if_requested(trial, run, record.epoch)
-        send(EpochDone(record))
-        send(PhaseProgress(TrialPhase.TRAINING, record.epoch, trial.epochs))
-        yield record
+    yield from _train_and_report_epochs(training, origin)
     trained = run.result
     peak_memory = training.peak_memory
     origin |= {} if peak_memory is None else {TRAINING_PEAK_MEMORY: peak_memory}
+    origin |= {FUSED_EPOCHS: run.num_fused_epochs} if run.num_fused_epochs else {}
     if trained.diverged is not None:
         send(TrainingDiverged(trained.diverged))
         return None
@@ -128,6 +121,27 @@ def train_and_write_checkpoint(
     )
     send(TrainingDone(checkpoint))
     return loaded
+
+
+def _train_and_report_epochs(
+    training: ResumableTraining, origin: _Provenance
+) -> Generator[PendingEpoch | EpochRecord, None, None]:
+    """Train epochs, write snapshots, measure the geometry and send messages, as the trial asks for."""
+    trial, run, environment, send = training.task.trial, training.run, training.environment, training.send
+    for record in training.train_epochs():
+        if isinstance(record, PendingEpoch):
+            yield record
+            continue
+        if _is_snapshot_epoch(trial, record.epoch):
+            epoch_origin = {**origin, "epoch": record.epoch}
+            written = write_weights_and_populations(
+                trial, run.network, run.moments, training.data, environment.checkpoints, epoch_origin
+            )
+            training.snapshots.append(EarlierEpochCheckpoint(record.epoch, written.file, written.sha256))
+        training.geometry += _measure_geometry_if_requested(trial, run, record.epoch)
+        send(EpochDone(record))
+        send(PhaseProgress(TrialPhase.TRAINING, record.epoch, trial.epochs))
+        yield record
 
 
 def _is_snapshot_epoch(trial: TrialSpec, epoch: int) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 from torch import Tensor
 
@@ -46,6 +48,10 @@ class InputAxes:
         """Return the shape in which a vector over features broadcasts against an input."""
         return tuple(num_features if axis == self.feature else 1 for axis in range(self.ndim))
 
+    def num_values_per_feature(self, shape: Sequence[int]) -> int:
+        """Return the number of values of one feature in an input of `shape`."""
+        return prod(shape) // shape[self.feature]
+
 
 @dataclass(frozen=True)
 class WholeLayerInputAxes(InputAxes):
@@ -76,6 +82,49 @@ class InstanceNormInputAxes(InputAxes):
         return (0,)
 
 
+@dataclass(frozen=True)
+class StackedInputAxes(InputAxes):
+    """Axes of the inputs of several networks side by side, (N, K, ...): axis 1 holds the networks, which stay apart.
+
+    Attributes:
+        single: axes of the input of one network.
+        num_networks: K.
+    """
+
+    single: InputAxes
+    num_networks: int
+
+    @classmethod
+    def from_single(cls, single: InputAxes, num_networks: int) -> StackedInputAxes:
+        """Return the axes of the inputs of K networks, from those of one."""
+        return cls(
+            single.ndim + 1, _shift_behind_networks(single.feature), single.pools_positions, single, num_networks
+        )
+
+    @property
+    def batch_reduction_axes(self) -> tuple[int, ...]:
+        """The axes of one network, one further back."""
+        return tuple(_shift_behind_networks(axis) for axis in self.single.batch_reduction_axes)
+
+    @property
+    def feature_reduction_axes(self) -> tuple[int, ...]:
+        """The axes of one network, one further back."""
+        return tuple(_shift_behind_networks(axis) for axis in self.single.feature_reduction_axes)
+
+    def broadcast_shape(self, num_features: int) -> tuple[int, ...]:
+        """Return the shape in which K vectors over features (K, d) broadcast against an input."""
+        first, *others = self.single.broadcast_shape(num_features)
+        return (first, self.num_networks, *others)
+
+    def num_values_per_feature(self, shape: Sequence[int]) -> int:
+        """Return the number of values of one feature of one network in an input of `shape`."""
+        return super().num_values_per_feature(shape) // self.num_networks
+
+
+def _shift_behind_networks(axis: int) -> int:
+    return axis + 1 if axis else 0
+
+
 @lru_cache(maxsize=256)
 def determine_input_axes(
     ndim: int,
@@ -83,6 +132,7 @@ def determine_input_axes(
     *,
     pools_positions: bool,
     normalized_axes: NormalizedAxes = NormalizedAxes.POSITION,
+    num_networks: int | None = None,
 ) -> InputAxes:
     """Return the axes of an input: features on axis 1, in (N, T, D) on the last one, unless `feature_axis` is given.
 
@@ -91,10 +141,16 @@ def determine_input_axes(
         feature_axis: the feature axis; None for the usual one.
         pools_positions: mini-batch statistics are averaged over positions too.
         normalized_axes: over which feature statistics are averaged.
+        num_networks: K, where axis 1 holds K networks and the other axes are those of one network; None without it.
 
     Raises:
         ModelError: the input has fewer than 2 dimensions; or more than 5, and `feature_axis` is not given.
     """
+    if num_networks is not None:
+        single = determine_input_axes(
+            ndim - 1, feature_axis, pools_positions=pools_positions, normalized_axes=normalized_axes
+        )
+        return StackedInputAxes.from_single(single, num_networks)
     if ndim < 2 or (ndim > 5 and feature_axis is None):
         raise ModelError(
             "a normalization layer takes inputs (N, D), (N, T, D), (N, C, H, W) or (N, C, D, H, W), not one of "

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import sqrt
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import torch
 from torch import Tensor
@@ -40,6 +41,7 @@ class BRN(Normalization):
 
     method = Method.BRN
     has_history = True
+    history_buffers: ClassVar[Mapping[str, int]] = {"moving": 1}
     has_fused_kernels = True
     formula_variants = {  # noqa: RUF012
         semantics: replace(variant, averages_deviation=True) for semantics, variant in BN_VARIANTS.items()

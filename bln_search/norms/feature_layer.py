@@ -88,7 +88,7 @@ class FeatureStatisticsLayer(Normalization):
 
     def broadcast_parameter_shape(self, ndim: int) -> tuple[int, ...]:
         """Return the shape in which γ and β broadcast against an input of `ndim` dimensions."""
-        return super().broadcast_parameter_shape(ndim) if self.weight.ndim == 1 else (1, *self.weight.shape)
+        return (1, *self.weight.shape) if self.has_parameters_of_units else super().broadcast_parameter_shape(ndim)
 
     def check_input(self, x: Tensor) -> None:
         """Raise ModelError unless the layer can normalize `x` (N, ...)."""
@@ -98,7 +98,7 @@ class FeatureStatisticsLayer(Normalization):
                 f"this layer has affine `unit` and does not know the positions of its input of shape {tuple(x.shape)}: "
                 "give it positions, such as (height, width)"
             )
-        if self.weight.ndim > 1 and x.shape[1:] != self.weight.shape:
+        if self.has_parameters_of_units and x.shape[1:] != self.weight.shape:
             raise ModelError(
                 f"this layer has one γ for each unit of examples of shape {tuple(self.weight.shape)}, its input has "
                 f"the shape {tuple(x.shape)}: use inputs of one size, or affine `channel`"

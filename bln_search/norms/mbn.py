@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Unpack
 
 import torch
 from torch import Tensor
@@ -60,6 +60,7 @@ class MBN(Normalization):
 
     method = Method.MBN
     has_history = True
+    history_buffers: ClassVar[Mapping[str, int]] = {"memory": 2}
     has_fused_kernels = True
     formula_variants = BN_VARIANTS
     stored_buffers = (*Normalization.stored_buffers, "prior_mean")
@@ -101,8 +102,8 @@ class MBN(Normalization):
         self, x: Tensor, mean: Tensor, centred: Tensor, variance: Tensor, deviation: Tensor, weight: float
     ) -> Tensor:
         """Return (x − μ̂)/σ̂, Eq. 6-7, by the law of total variance over the mini-batch and the memory."""
-        share = self._memory_share(x.numel() // self.num_features)
-        if share == 0:
+        share = self._memory_share(self.input_axes(x.ndim).num_values_per_feature(x.shape))
+        if self.memory is None or (isinstance(share, float) and share == 0):
             return super().normalize_branch_in_training(x, mean, centred, variance, deviation, weight)
         memory_mean, memory_variance = self._cached_memory_mean_and_variance()
         shift = mean - memory_mean

@@ -101,7 +101,7 @@ class Normalization(NormalizationBase):
         """Return how the fused kernels read the input of a training step; None where they are not used."""
         if not (self.training and self.uses_fused_kernels and self.has_fused_kernels):
             return None
-        if self.training_configuration is not None or self.weight.ndim > 1 or x.dtype is not self.weight.dtype:
+        if self.training_configuration is not None or self.has_parameters_of_units or x.dtype is not self.weight.dtype:
             return None
         return make_fused_layout(x.shape, axes)
 
@@ -177,7 +177,7 @@ class Normalization(NormalizationBase):
         """Return how a statistic of `source` is computed, and the share of the stored value for the mini-batch `x`."""
         mixture = self.find_mixture(source, self.blend, self.stored_memory_weight)
         assert mixture is not None
-        return mixture, mixture.stored_share(x.shape[0], x.numel() // self.num_features)
+        return mixture, mixture.stored_share(x.shape[0], self.input_axes(x.ndim).num_values_per_feature(x.shape))
 
     def _mixed_deviation(
         self, source: StatisticSource, x: Tensor, mean: Tensor, batch: Tensor, stored: Tensor
@@ -216,7 +216,7 @@ class Normalization(NormalizationBase):
     def _record_statistics(self, statistics: list[Tensor], x: Tensor) -> None:
         """Pass the statistics to the accumulators and, in training, to the layer's history."""
         is_recorded = self.training and self.records_history
-        values_per_batch = x.numel() // self.num_features
+        values_per_batch = self.input_axes(x.ndim).num_values_per_feature(x.shape)
         for accumulator in self.accumulators:
             if is_recorded or accumulator.in_evaluation:
                 accumulator.update(statistics, x.shape[0], values_per_batch)

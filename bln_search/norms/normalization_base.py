@@ -36,6 +36,8 @@ class NormalizationBase(LayerState):
     formula_variants: ClassVar[Mapping[Semantics, FormulaVariant]]
     has_history: ClassVar[bool] = False
     """Whether `update_history` records the statistics of training steps."""
+    history_buffers: ClassVar[Mapping[str, int]] = {}
+    """Buffers that `update_history` changes, with the number of their axes before those of a statistic."""
     has_fused_kernels: ClassVar[bool] = False
     """Whether training steps of this method can be computed with the kernels of `fused`."""
     requires_layer_estimate: ClassVar[bool] = True
@@ -61,6 +63,8 @@ class NormalizationBase(LayerState):
         self.feature_axis = feature_axis
         self.batch_size = batch_size
         self.normalized_axes = NormalizedAxes.POSITION
+        self.num_networks: int | None = None
+        """K, in the layer that stands for those of K networks: inputs (N, K, ...), γ and β (K, ...); None for one."""
         self.weight = nn.Parameter(torch.ones(num_features))
         self.bias = nn.Parameter(torch.zeros(num_features))
         self.configuration = training_configuration_of(self.method)
@@ -111,7 +115,13 @@ class NormalizationBase(LayerState):
             self.feature_axis,
             pools_positions=self.formula_variant.pools_positions,
             normalized_axes=self.normalized_axes,
+            num_networks=self.num_networks,
         )
+
+    @property
+    def has_parameters_of_units(self) -> bool:
+        """Whether there is one γ and one β for each channel at each position, not only for each channel."""
+        return self.weight.ndim > (1 if self.num_networks is None else 2)
 
     def broadcast_parameter_shape(self, ndim: int) -> tuple[int, ...]:
         """Return the shape in which γ and β broadcast against an input of `ndim` dimensions."""

@@ -39,6 +39,20 @@ class EpochProgress:
         """The first step begins now, or the first one after an interruption."""
         self._started_at = time.perf_counter()
 
+    def end_epoch(self, steps: int, total_loss: Tensor, num_correct: Tensor, seconds: float) -> None:
+        """All steps were made elsewhere: see `StackedTraining`.
+
+        Args:
+            steps: Number of steps of the epoch.
+            total_loss: Sum of the losses of the mini-batches, a scalar.
+            num_correct: Number of correct predictions, a scalar.
+            seconds: Duration.
+        """
+        self.total_loss.copy_(total_loss)
+        self.num_correct.copy_(num_correct)
+        self.step = self.first_step = steps
+        self.earlier_seconds = seconds
+
     @property
     def seconds(self) -> float:
         """Seconds of the epoch so far, without interruptions."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -39,41 +41,19 @@ from bln_search.training.optimization import make_optimizer, set_learning_rate
 from bln_search.training.result import TrainingResult, collect_training_moments
 from bln_search.training.running_mean import RecencyWeightedMean
 from bln_search.training.step_precision import TrainingForward, use_training_precision
+from bln_search.training.step_schedules import StepSchedules
 from bln_search.training.validation import measure_loss_and_accuracy
 
 
-def train_in_place(
-    network: nn.Module,
-    data: PreparedData,
-    spec: TrainingSpec,
-    arm: ArmSpec,
-    *,
-    seed: int,
-    estimates: tuple[PopulationEstimate, ...] = (),
-    correction: Correction = Correction.BESSEL,
-    on_epoch: Callable[[EpochRecord], None] | None = None,
-    task: Task = CLASSIFICATION,
-) -> TrainingResult:
-    """Train `network` in place on the device of `data`; in the end it has the weights of the kept epoch.
+@dataclass(frozen=True)
+class PendingEpoch:
+    """The epoch that a run trains next. Who receives it may train its steps, see `training.stacked`.
 
-    A loss that is not finite stops training; `diverged` then holds the reason.
-
-    Args:
-        network: with normalization layers.
-        data: prepared data set.
-        spec: hyper-parameters.
-        arm: method and schedules of the normalization layers.
-        seed: of the order of the examples and of augmentation.
-        estimates: population estimates; those of training are collected.
-        correction: of the population variance for the validation of epochs.
-        on_epoch: called after each epoch.
-        task: compares the outputs with the targets.
+    Attributes:
+        run: The run.
     """
-    run = TrainingRun(network, data, spec, arm, seed=seed, estimates=estimates, correction=correction, task=task)
-    for record in run.train_epochs():
-        if on_epoch is not None:
-            on_epoch(record)
-    return run.result
+
+    run: TrainingRun
 
 
 class TrainingRun:
@@ -85,10 +65,12 @@ class TrainingRun:
         result: the result so far.
         moments: population estimates collected in training, after the last epoch.
         epochs: number of epochs to train, those of the specification or its first ones; schedules are those of all.
+        schedules: learning rate and scheduled attributes of the layers, by step.
         running_loss: running mean of the losses of the mini-batches; None unless `measures_running_loss`.
         moving: accumulators of the moving averages, by layer; empty without that estimate.
         progress: how far the present epoch is.
         after_step: called after each step; it may save the state of the run.
+        num_fused_epochs: number of epochs that were trained together with other runs.
     """
 
     def __init__(
@@ -119,12 +101,14 @@ class TrainingRun:
         if spec.augmentation is not None:
             self.augmentation = Augmentation(spec.augmentation, data.input_shape, self.generator)
         self.steps = len(data.splits[Split.TRAIN][0]) // spec.batch_size
+        self.schedules = StepSchedules(spec, arm, self.steps)
         self.running_loss = RecencyWeightedMean(self.steps) if measures_running_loss else None
         self.result = TrainingResult()
         self.moments: dict[str, dict[str, LayerMoments]] = {}
         self.moving = self._make_accumulators(PopulationEstimate.MOVING, arm.momentum)
         self.progress = self._begin_epoch()
         self.after_step: Callable[[], None] = lambda: None
+        self.num_fused_epochs = 0
         self._fixed_order = None
         if spec.order is BatchOrder.FIXED:
             self._fixed_order = self._on_device(torch.randperm(self._num_examples, generator=self.generator))
@@ -164,17 +148,31 @@ class TrainingRun:
         After the last epoch the network has the weights of the kept epoch. A run whose state was restored continues
         with the step after it, and yields no record of earlier epochs.
         """
+        with closing(self.train_announced_epochs()) as epochs:
+            for epoch in epochs:
+                if isinstance(epoch, EpochRecord):
+                    yield epoch
+
+    def train_announced_epochs(self) -> Generator[PendingEpoch | EpochRecord, None, None]:
+        """As `train_epochs`, and yield before each epoch that it is trained next."""
         inputs, targets = self.data.splits[Split.TRAIN]
         if self._fixed_order is not None:
             inputs, targets = select_examples(inputs, self._fixed_order), targets[self._fixed_order]
         with attach_accumulators(self.moving):
             for epoch in range(len(self.result.epochs) + 1, self.epochs + 1):
+                yield PendingEpoch(self)
                 record = self._train_epoch(epoch, inputs, targets)
                 if record is None:
                     return
                 self.progress = self._begin_epoch()
                 yield record
         load_weights(self.network, self.result.weights)
+
+    def draw_order_of_epoch(self) -> Tensor:
+        """Return the numbers of the examples of the present epoch, in the order in which it reads them."""
+        if self._fixed_order is not None:
+            return self._fixed_order
+        return self._on_device(self.progress.draw_order(self._num_examples, self.generator))
 
     @property
     def _num_examples(self) -> int:
@@ -250,13 +248,8 @@ class TrainingRun:
 
     def set_scheduled_values(self, step: int) -> None:
         """Set learning rate and scheduled attributes of the layers to their values at a step, counted from 0."""
-        progress = step / (self.steps * self.spec.epochs)
-        set_learning_rate(self.optimizer, self.spec, progress)
-        self._apply_schedules(progress)
-
-    def _apply_schedules(self, progress: float) -> None:
-        for name, schedule in self.arm.layer_attribute_schedules.items():
-            value = schedule.value_at_progress(progress)
+        set_learning_rate(self.optimizer, self.schedules.learning_rate(step))
+        for name, value in self.schedules.layer_attributes(step).items():
             for layer in self.layers.values():
                 setattr(layer, name, value)
 

@@ -27,8 +27,7 @@ def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimi
     )
 
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, spec: TrainingSpec, progress: float) -> None:
-    """Set the learning rate after `progress`, the finished fraction of training."""
-    rate = spec.learning_rate * spec.schedule.factor_at_progress(progress, spec.epochs)
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate of all parameters."""
     for group in optimizer.param_groups:
         group["lr"] = rate

@@ -15,6 +15,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.training.loop import TrainingRun
+from bln_search.training.step_schedules import StepSchedules
 
 WARM_UP = 2
 """Largest number of first durations that are not counted: memory is allocated and kernels are chosen in them."""
@@ -94,6 +95,7 @@ class TimedTraining(TrainingRun):
     ) -> None:
         super().__init__(*arguments, **options)
         self.spec = self.spec.model_copy(update={"learning_rate": _LEARNING_RATE, "epochs": _EPOCHS})
+        self.schedules = StepSchedules(self.spec, self.arm, self.steps)
         self._stopwatch, self._budgets = stopwatch, (step_seconds, validation_seconds)
         self._steps, self._validations = stopwatch.time_repetitions(0), stopwatch.time_repetitions(0)
 

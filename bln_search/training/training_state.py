@@ -80,6 +80,7 @@ def capture_training_state(run: TrainingRun) -> TrainingState:
         "step": progress.step,
         "seconds": progress.seconds if progress.step else 0.0,
         "running_steps": running_steps,
+        "fused_epochs": run.num_fused_epochs,
     }
     return TrainingState(tensors, numbers)
 
@@ -106,6 +107,7 @@ def restore_training_state(run: TrainingRun, state: TrainingState) -> None:
     if run.running_loss is not None:
         running = state.tensors.get("running loss")
         run.running_loss.state = numbers["running_steps"], None if running is None else running.to(device, copy=True)
+    run.num_fused_epochs = numbers["fused_epochs"]
     steps = len(run.result.epochs) * run.steps + step
     if steps:
         run.set_scheduled_values(steps - 1)

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 def test_all_parts_end_within_ten_minutes():
     parts = list_parts("cuda", save=True)
     assert sum(part.seconds for part in parts) <= 600
-    assert [part.name for part in parts if "--save" in part.command] == ["training_step", "enumerate", "per_layer"]
+    saved = [part.name for part in parts if "--save" in part.command]
+    assert saved == ["training_step", "fused_training", "enumerate", "per_layer"]
 
 
 def test_every_test_for_gpus_is_run():

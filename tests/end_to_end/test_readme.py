@@ -16,6 +16,7 @@ from bench.documents import (
     curves_command,
     driver_table,
     figures,
+    fused_table,
     geometry_page,
     growing,
     layer_page,
@@ -147,6 +148,11 @@ def test_every_figure_about_growth_comes_from_its_file():
 def test_figures_of_the_driver_come_from_their_file():
     shown = read_block(driver_table.PAGE, driver_table.BLOCK)
     assert shown == driver_table.block(), "run python -m bench.documents.driver_table --write"
+
+
+def test_figures_of_fused_trials_come_from_their_file():
+    shown = read_block(fused_table.PAGE, fused_table.BLOCK)
+    assert shown == fused_table.block(), "run python -m bench.documents.fused_table --write"
 
 
 def test_figures_of_library_networks_come_from_their_file():

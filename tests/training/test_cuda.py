@@ -15,6 +15,7 @@ from bln_search.norms.fused.operators import is_triton_installed
 from bln_search.norms.fused.terms import FusedTerms, History, HistoryTerm
 from bln_search.training import TrainingRun
 from bln_search.training.seeding import reproducible_torch
+from bln_search.training.stacked.training import StackedTraining
 from tests.training.test_synchronization import make_trial
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -88,3 +89,30 @@ def compute(x, grad, weight, bias, values, layout, terms):
     output, feature = operators.normalize(x, weight, bias, batch, *numbers)
     sums = operators.gradient_sums(grad, x, weight, batch, feature, *numbers)
     return batch, output, sums, operators.input_gradient(grad, x, weight, batch, feature, sums, *numbers)
+
+
+def train_together(device, *, records_steps):
+    """The validation losses of three runs after two epochs as one program."""
+    trial = make_trial("bln", "")
+    with reproducible_torch(0, threads=1):
+        data = make_synthetic_data(trial.data, 400, device)
+        runs = [TrainingRun.of_trial(build_initialized_network(trial, data).to(device), data, trial) for _ in range(3)]
+        trainings = [run.train_announced_epochs() for run in runs]
+        stacked = StackedTraining(runs, records_steps=records_steps)
+        for _ in range(2):
+            for training in trainings:
+                next(training)
+            stacked.train_epoch()
+            for training in trainings:
+                next(training)
+        return [record.validation_loss for run in runs for record in run.result.epochs]
+
+
+@pytest.mark.parametrize("records_steps", [False, True])
+def test_runs_trained_as_one_program_end_where_they_do_on_cpu(records_steps):
+    on_gpu = train_together("cuda", records_steps=records_steps)
+    assert on_gpu == pytest.approx(train_together("cpu", records_steps=False), rel=1e-2)
+
+
+def test_a_recorded_step_gives_what_the_step_gives():
+    assert train_together("cuda", records_steps=True) == train_together("cuda", records_steps=False)

@@ -25,7 +25,7 @@ from bln_search.specs.sections.task import TaskSpec
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.tasks.task import make_task
 from bln_search.tasks.task_metrics import DataScale, make_metrics
-from bln_search.training.loop import train_in_place
+from bln_search.training import train_in_place
 
 
 def make_data_set(**changes):

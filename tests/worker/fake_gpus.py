@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bln_search.core.records import CheckpointRecord, EpochRecord
 from bln_search.core.states import FailureClass
-from bln_search.execution.executors import local
+from bln_search.execution.executors import worker_process
 from bln_search.execution.messages import EpochDone, EvaluationDone, TaskFailed, TrainingDone
 
 NUM_GPUS = 8
@@ -28,7 +28,8 @@ def works(connection, environment):
 def cannot_be_used(connection, environment):
     """The same; the process on one GPU cannot use it."""
     if environment.device == BROKEN:
-        connection.send(local._device_failed_from_error(BROKEN, RuntimeError("CUDA error: unknown error")))
+        error = RuntimeError("CUDA error: unknown error")
+        connection.send((None, worker_process.device_failed_from_error(BROKEN, error)))
     else:
         works(connection, environment)
 
@@ -39,11 +40,11 @@ def fails_in_trials(connection, environment):
         works(connection, environment)
         return
     failure = TaskFailed(FailureClass.INFRASTRUCTURE, "CUDA error: an illegal memory access", process_unusable=True)
-    _serve(connection, environment, lambda _: connection.send(failure))
+    _serve(connection, environment, lambda task: connection.send((task.token, failure)))
 
 
 def _serve(connection, _environment, run):
-    threading.Thread(target=local._exit_when_parent_ends, daemon=True).start()
+    threading.Thread(target=worker_process.exit_when_parent_ends, daemon=True).start()
     connection.send(None)
     with suppress(EOFError):
         while True:
@@ -54,15 +55,14 @@ def _carry_out(task, environment, connection):
     start = time.monotonic()
     for epoch in range(1, task.trial.epochs + 1):
         time.sleep(task.trial.training.learning_rate / task.trial.epochs)
-        connection.send(EpochDone(EpochRecord(epoch, 1.0, 0.5, 1.0, 0.5, 0.1)))
+        connection.send((task.token, EpochDone(EpochRecord(epoch, 1.0, 0.5, 1.0, 0.5, 0.1))))
     provenance = {"device": environment.device, "hardware": "fake", "training_peak_memory": 5}
-    connection.send(
-        TrainingDone(CheckpointRecord(task.trial.key, "0" * 64, task.trial.epochs, "FFFF", 1.0, provenance))
-    )
+    checkpoint = CheckpointRecord(task.trial.key, "0" * 64, task.trial.epochs, "FFFF", 1.0, provenance)
+    connection.send((task.token, TrainingDone(checkpoint)))
     line = f"{environment.device} {start} {time.monotonic()} {task.trial.key}\n"
     with Path(environment.cache, "log").open("a", encoding="utf-8") as log:
         log.write(line)
-    connection.send(EvaluationDone((), peak_memory=7))
+    connection.send((task.token, EvaluationDone((), peak_memory=7)))
 
 
 def read_log(environment):

@@ -67,7 +67,7 @@ def test_eight_gpus_are_busy_with_trials_of_uneven_length(ledger, gpus, monkeypa
 
 
 def test_device_and_memory_of_every_trial_are_recorded(ledger, gpus, monkeypatch):
-    monkeypatch.setattr(local, "_worker_main", fake_gpus.works)
+    monkeypatch.setattr(local, "run_worker", fake_gpus.works)
     study_id = ledger.studies.store_study_once(study([0.1], seeds=16))
     run_study(ledger, study_id, LocalExecutor(gpus), RecordingWatcher())
     provenance = [trial.checkpoint.provenance for trial in ledger.trials.list_trials(study_id)]
@@ -77,7 +77,7 @@ def test_device_and_memory_of_every_trial_are_recorded(ledger, gpus, monkeypatch
 
 @pytest.mark.parametrize("main", [fake_gpus.cannot_be_used, fake_gpus.fails_in_trials])
 def test_broken_gpu_costs_no_trial(ledger, gpus, monkeypatch, main):
-    monkeypatch.setattr(local, "_worker_main", main)
+    monkeypatch.setattr(local, "run_worker", main)
     study_id = ledger.studies.store_study_once(study([0.05, 0.1], seeds=15))
     executor = LocalExecutor(gpus)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
@@ -88,7 +88,7 @@ def test_broken_gpu_costs_no_trial(ledger, gpus, monkeypatch, main):
 
 @pytest.mark.parametrize(("device", "workers", "expected"), [("cuda:0,2", None, {"cuda:0", "cuda:2"})])
 def test_only_named_gpus_are_used(ledger, gpus, monkeypatch, device, workers, expected):
-    monkeypatch.setattr(local, "_worker_main", fake_gpus.works)
+    monkeypatch.setattr(local, "run_worker", fake_gpus.works)
     study_id = ledger.studies.store_study_once(study([0.1], seeds=8))
     executor = LocalExecutor(replace(gpus, device=device), workers, trials_per_gpu=2)
     run_study(ledger, study_id, executor, RecordingWatcher())
@@ -97,7 +97,7 @@ def test_only_named_gpus_are_used(ledger, gpus, monkeypatch, device, workers, ex
 
 
 def test_second_run_finishes_the_trials_that_the_first_one_left(ledger, gpus, monkeypatch):
-    monkeypatch.setattr(local, "_worker_main", fake_gpus.works)
+    monkeypatch.setattr(local, "run_worker", fake_gpus.works)
     study_id = ledger.studies.store_study_once(study([0.05, 0.2], seeds=12))
 
     def stop():

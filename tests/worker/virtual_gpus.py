@@ -56,11 +56,14 @@ class VirtualConnection:
         device = self.environment.device
         for epoch in range(1, task.trial.epochs + 1):
             at = start + 0.8 * seconds * epoch / task.trial.epochs
-            self.messages.append((at, EpochDone(EpochRecord(epoch, 1.0, 0.5, 1.0, 0.5, 0.1))))
+            self._answer(at, task, EpochDone(EpochRecord(epoch, 1.0, 0.5, 1.0, 0.5, 0.1)))
         checkpoint = CheckpointRecord(task.trial.key, "0" * 64, task.trial.epochs, "FFFF", 1.0, {"device": device})
-        self.messages.append((start + 0.8 * seconds, TrainingDone(checkpoint)))
-        self.messages.append((start + seconds, EvaluationDone(())))
+        self._answer(start + 0.8 * seconds, task, TrainingDone(checkpoint))
+        self._answer(start + seconds, task, EvaluationDone(()))
         self.machine.trials.append((device, start, start + seconds))
+
+    def _answer(self, at, task, message):
+        self.messages.append((at, (task.token, message)))
 
     def poll(self):
         return bool(self.messages) and self.messages[0][0] <= self.machine.now

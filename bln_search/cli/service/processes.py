@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.environment import check_ray_options_need_ray, make_execution_environment, make_executor
+from bln_search.cli.environment import check_executor_options, make_execution_environment, make_executor
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.extras import find_missing_training_package_error
 from bln_search.cli.options import (
@@ -23,6 +23,7 @@ from bln_search.cli.options import (
     ExecutorName,
     ExecutorOption,
     FormatOption,
+    FusedTrialsOption,
     GpusOption,
     RayAddressOption,
     ServerOption,
@@ -92,6 +93,7 @@ def worker(
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
     trials_per_gpu: TrialsPerGpuOption = None,
+    trials_per_process: FusedTrialsOption = None,
     once: Annotated[
         bool, typer.Option("--once", help="Exit when the queue is empty and no export is requested.")
     ] = False,
@@ -101,7 +103,7 @@ def worker(
 
     On SIGTERM the worker releases the running study and keeps its finished trials; a second SIGTERM ends it at once.
     """
-    check_ray_options_need_ray(executor, ray_address, gpus_per_trial)
+    check_executor_options(executor, ray_address, gpus_per_trial, trials_per_process)
     settings = load_settings()
     _configure_process_logs(settings, role="worker")
     from bln_search.worker.exports.builder import ArchiveLimits, ExportBuilder
@@ -112,7 +114,9 @@ def worker(
         threading.Thread(target=_stop_when_parent_ends, daemon=True, name="parent").start()
     with ExitStack() as stack:
         trial_executor = stack.enter_context(
-            make_executor(executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu)
+            make_executor(
+                executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu, trials_per_process
+            )
         )
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
 

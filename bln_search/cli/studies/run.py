@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 
 import typer
 
-from bln_search.cli.environment import check_ray_options_need_ray, make_execution_environment, make_executor
+from bln_search.cli.environment import check_executor_options, make_execution_environment, make_executor
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
     DatabaseOption,
@@ -16,6 +16,7 @@ from bln_search.cli.options import (
     ExecutorName,
     ExecutorOption,
     FormatOption,
+    FusedTrialsOption,
     GpusOption,
     QuietOption,
     RayAddressOption,
@@ -46,6 +47,7 @@ def run(
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
     trials_per_gpu: TrialsPerGpuOption = None,
+    trials_per_process: FusedTrialsOption = None,
     output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
     details: DetailsOption = False,
@@ -54,9 +56,9 @@ def run(
 
     After an interruption the same command resumes, and finished trials are kept.
     """
-    check_ray_options_need_ray(executor, ray_address, gpus_per_trial)
+    check_executor_options(executor, ray_address, gpus_per_trial, trials_per_process)
     study = load_study(file)
-    if executor is ExecutorName.LOCAL:
+    if executor is not ExecutorName.RAY:
         start_process_server()  # it loads torch while this process does
     settings = load_settings()
     from bln_search.search.preflight import run_preflight_checks
@@ -67,7 +69,9 @@ def run(
     print_data_set_remarks(run_preflight_checks(study, environment))
     with ExitStack() as stack:
         trial_executor = stack.enter_context(
-            make_executor(executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu)
+            make_executor(
+                executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu, trials_per_process
+            )
         )
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
         study_id = ledger.studies.store_study_once(study)

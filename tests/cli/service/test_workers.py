@@ -61,11 +61,21 @@ def test_workers_are_records(ledger):
     assert datetime.fromisoformat(record["heartbeat_at"]).tzinfo is not None
 
 
-@pytest.mark.parametrize("option", [("--ray-address", "127.0.0.1:1"), ("--gpus-per-trial", "1")])
-def test_ray_options_need_the_ray_executor(option):
+@pytest.mark.parametrize(
+    ("executor", "option"),
+    [
+        ("ray", ("--ray-address", "127.0.0.1:1")),
+        ("ray", ("--gpus-per-trial", "1")),
+        ("fused", ("--fused-trials", "4")),
+        ("fused", ("--fused-trials", "4", "--executor", "ray")),
+    ],
+)
+def test_an_option_of_an_executor_needs_it(executor, option):
     result = CliRunner().invoke(app, ["worker", "--once", *option])
     assert result.exit_code == 2
-    assert "these options need --executor ray" in " ".join(re.sub(r"\x1b\[[0-9;]*m|│", " ", result.stderr).split())
+    assert f"need{'' if executor == 'ray' else 's'} --executor {executor}" in " ".join(
+        re.sub(r"\x1b\[[0-9;]*m|│", " ", result.stderr).split()
+    )
 
 
 def test_workers_of_a_service_are_listed(world, records, service, monkeypatch):

@@ -17,7 +17,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import TrialProcessLostError
 from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors import local, lost_processes, process_server
+from bln_search.execution.executors import local, lost_processes, process_server, worker_process
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import PruneDecision, TaskFailed, TrainingDiverged, TrialTask
 
@@ -27,7 +27,8 @@ def fails(connection, environment):
     while True:
         task = connection.recv()
         unusable = task.token % 2 == 1
-        connection.send(TaskFailed(FailureClass.INFRASTRUCTURE, str(os.getpid()), process_unusable=unusable))
+        failure = TaskFailed(FailureClass.INFRASTRUCTURE, str(os.getpid()), process_unusable=unusable)
+        connection.send((task.token, failure))
         time.sleep(0.05)
 
 
@@ -38,7 +39,7 @@ def environment(tmp_path):
 
 @pytest.mark.slow
 def test_process_with_accelerator_error_gets_no_further_trial(environment, monkeypatch):
-    monkeypatch.setattr(local, "_worker_main", fails)
+    monkeypatch.setattr(local, "run_worker", fails)
     tasks = iter([TrialTask(token, None) for token in (2, 4, 1, 3, 6)])
     processes = []
 
@@ -63,14 +64,14 @@ def test_trials_with_several_threads_share_the_cores(environment, monkeypatch):
 def names_its_device(connection, environment):
     """A worker process whose every trial fails with the device that it was to use, once all have begun."""
     while True:
-        connection.recv()
+        task = connection.recv()
         time.sleep(0.5)
-        connection.send(TaskFailed(FailureClass.USER_ERROR, environment.device))
+        connection.send((task.token, TaskFailed(FailureClass.USER_ERROR, environment.device)))
 
 
 @pytest.mark.slow
 def test_processes_are_spread_over_all_gpus(environment, monkeypatch):
-    monkeypatch.setattr(local, "_worker_main", names_its_device)
+    monkeypatch.setattr(local, "run_worker", names_its_device)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     for workers, expected in ((None, 3 * [1]), (6, 3 * [2]), (2, [1, 1])):
         devices = []
@@ -90,13 +91,13 @@ def instantly(connection, _environment):
     """A worker process whose every trial diverges at once."""
     with suppress(EOFError):
         while True:
-            connection.recv()
-            connection.send(TrainingDiverged("scripted"))
+            task = connection.recv()
+            connection.send((task.token, TrainingDiverged("scripted")))
 
 
 def never(connection, _environment):
     """A worker process that says nothing of its trial."""
-    threading.Thread(target=local._exit_when_parent_ends, daemon=True).start()
+    threading.Thread(target=worker_process.exit_when_parent_ends, daemon=True).start()
     connection.send(None)
     connection.recv()
     time.sleep(600)
@@ -134,7 +135,7 @@ def short_pauses(monkeypatch):
 
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError(11, "fork"), MemoryError()])
 def test_failed_process_start_costs_no_attempt(environment, monkeypatch, short_pauses, error):
-    monkeypatch.setattr(local, "_worker_main", instantly)
+    monkeypatch.setattr(local, "run_worker", instantly)
     start, failing = local.CONTEXT.Process.start, iter([error, error])
 
     def start_sometimes(process):
@@ -173,7 +174,7 @@ def forkserver_replaced():
 @pytest.mark.skipif(not process_server.HAS_SERVER, reason="processes are not started by a forkserver here")
 class TestForkserver:
     def test_killed_forkserver_is_replaced_at_the_next_start(self, environment, monkeypatch, short_pauses):
-        monkeypatch.setattr(local, "_worker_main", instantly)
+        monkeypatch.setattr(local, "run_worker", instantly)
         served = set()
         for _ in range(3):
             trials = Trials(1)
@@ -186,14 +187,14 @@ class TestForkserver:
 
     def test_forkserver_killed_during_a_trial_costs_no_attempt(self, environment, monkeypatch, short_pauses):
         """No process is left behind."""
-        monkeypatch.setattr(local, "_worker_main", never)
+        monkeypatch.setattr(local, "run_worker", never)
         trials, orphans = Trials(1), []
 
         def kill_once(_tokens):
             helper = psutil.Process(forkserver_pid())
             if not orphans and helper.children():
                 orphans.extend(helper.children())
-                monkeypatch.setattr(local, "_worker_main", instantly)
+                monkeypatch.setattr(local, "run_worker", instantly)
                 helper.kill()
 
         LocalExecutor(environment, 1).run(trials.next_task, trials.report, kill_once)
@@ -209,10 +210,10 @@ def test_process_is_lost_before_it_is_ready_and_fails_after(environment, monkeyp
     deaths = iter([dies_at_once, dies_in_its_trial, instantly])
 
     def die_next(task, message):
-        monkeypatch.setattr(local, "_worker_main", next(deaths, instantly))
+        monkeypatch.setattr(local, "run_worker", next(deaths, instantly))
         return trials.report(task, message)
 
-    monkeypatch.setattr(local, "_worker_main", next(deaths, instantly))
+    monkeypatch.setattr(local, "run_worker", next(deaths, instantly))
     LocalExecutor(environment, 1).run(trials.next_task, die_next, lambda _tokens: None)
     assert [getattr(message, "process_lost", None) for message in trials.messages] == [True, False, None]
 
@@ -231,12 +232,12 @@ def tells_its_process(connection, _environment):
     """A worker process that says who it is, until its line is closed."""
     with suppress(EOFError):
         while True:
-            connection.recv()
-            connection.send(TaskFailed(FailureClass.USER_ERROR, str(os.getpid())))
+            task = connection.recv()
+            connection.send((task.token, TaskFailed(FailureClass.USER_ERROR, str(os.getpid()))))
 
 
 def test_idle_processes_end_before_a_trial_runs_alone(environment, monkeypatch):
-    monkeypatch.setattr(local, "_worker_main", tells_its_process)
+    monkeypatch.setattr(local, "run_worker", tells_its_process)
     waiting = [TrialTask(1, None), TrialTask(2, None)]
     under_way, messages, before = {1, 2}, [], []
 

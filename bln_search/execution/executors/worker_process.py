@@ -1,0 +1,133 @@
+"""The process that runs trials for the local executor."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+
+from bln_search.core.states import FailureClass
+from bln_search.evaluation.chunking import release_freed_memory
+from bln_search.execution.device_process import use_device_in_this_process
+from bln_search.execution.devices import is_gpu
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.executors.base import task_failed_from_error
+from bln_search.execution.executors.trial_group import TrialGroup
+from bln_search.execution.gpu_memory import limit_gpu_memory
+from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrainingPruned, TrialTask
+from bln_search.execution.trial import run_trial_task
+from bln_search.training.seeding import reproducible_torch
+
+READY = None
+"""First object that a process sends; from then on its end is a failure of its trials."""
+
+ToWorker = TrialTask | tuple[int, PruneDecision]
+"""A trial, or the token of one with the decision that it waits for."""
+
+FromWorker = tuple[int | None, Message]
+"""Token of a trial and its message; None for a message about the process, which ends all of its trials."""
+
+
+def run_worker(connection: Connection, environment: ExecutionEnvironment) -> None:
+    """Receive tasks, run them one by one and send their messages, until the connection is closed."""
+    _serve(connection, environment, _run_trials_one_by_one)
+
+
+def run_group_worker(connection: Connection, environment: ExecutionEnvironment) -> None:
+    """Receive tasks, run them side by side and send their messages, until the connection is closed."""
+    _serve(connection, environment, _run_trials_together)
+
+
+def _serve(
+    connection: Connection,
+    environment: ExecutionEnvironment,
+    run_trials: Callable[[Connection, ExecutionEnvironment, str], None],
+) -> None:
+    """Prepare this process and its device, then run trials."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the driver handles it
+    threading.Thread(target=exit_when_parent_ends, daemon=True).start()
+    device = environment.device
+    try:
+        environment = replace(environment, device=use_device_in_this_process(device))
+    except Exception as error:  # noqa: BLE001 - whatever the driver of the GPU reports
+        with suppress(OSError):
+            connection.send((None, device_failed_from_error(device, error)))
+        return
+    with suppress(OSError):  # the driver has just ended; recv() raises EOFError
+        connection.send(READY)
+    with suppress(EOFError):
+        run_trials(connection, environment, device)
+
+
+def _run_trials_one_by_one(connection: Connection, environment: ExecutionEnvironment, device: str) -> None:
+    while True:
+        task: TrialTask = connection.recv()
+        try:
+            limit_gpu_memory(environment.gpu_fraction, alone=task.alone)
+            _run_task_and_send_messages(task, environment, connection)
+        except Exception as error:  # noqa: BLE001 - every failure becomes a message
+            connection.send((task.token, _name_gpu(task_failed_from_error(error), device)))
+        release_freed_memory()
+
+
+def _run_task_and_send_messages(task: TrialTask, environment: ExecutionEnvironment, connection: Connection) -> None:
+    """Run one task; a prunable one waits for a PruneDecision after each epoch."""
+    steps = run_trial_task(task, environment, lambda message: connection.send((task.token, message)))
+    for record in steps:
+        if record is not None and task.prunable and _receive_decision(connection) is PruneDecision.STOP:
+            steps.close()
+            connection.send((task.token, TrainingPruned(record.epoch)))
+            return
+
+
+def _receive_decision(connection: Connection) -> PruneDecision:
+    _, decision = connection.recv()
+    assert isinstance(decision, PruneDecision)
+    return decision
+
+
+def _run_trials_together(connection: Connection, environment: ExecutionEnvironment, device: str) -> None:
+    """Run trials side by side; what the driver sends is read between their epochs."""
+
+    def send(task: TrialTask, message: Message) -> None:
+        named = _name_gpu(message, device) if isinstance(message, TaskFailed) else message
+        connection.send((task.token, named))
+
+    with reproducible_torch(0, threads=environment.threads):  # trials that end one by one leave this mode as it is
+        group = TrialGroup(environment, send)
+        while True:
+            while not len(group) or group.is_waiting or connection.poll():
+                received: ToWorker = connection.recv()
+                if isinstance(received, TrialTask):
+                    limit_gpu_memory(environment.gpu_fraction, alone=received.alone)
+                    group.add(received)
+                else:
+                    group.decide(*received)
+                group.advance()
+            group.train_pending_epochs()
+            group.advance()
+
+
+def _name_gpu(failure: TaskFailed, device: str) -> TaskFailed:
+    """The failure with the GPU in its reason."""
+    return replace(failure, reason=f"on {device}: {failure.reason}") if is_gpu(device) else failure
+
+
+def device_failed_from_error(device: str, error: Exception) -> TaskFailed:
+    """The failure of a process that cannot use its device; another process may only have occupied all its memory."""
+    is_out_of_memory = task_failed_from_error(error).failure is FailureClass.OUT_OF_MEMORY
+    reason = f"{device} cannot be used: {type(error).__name__}: {error}"
+    return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=True, device_unusable=not is_out_of_memory)
+
+
+def exit_when_parent_ends() -> None:
+    """End this process when its parent ends."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

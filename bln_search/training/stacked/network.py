@@ -1,0 +1,85 @@
+"""Several networks of one structure as one network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+
+from torch import nn
+
+from bln_search.models.activations import MaxOut, SlopedReLU
+from bln_search.models.all_convolutional import AllConvolutionalNetwork
+from bln_search.models.lenet import LeNet
+from bln_search.models.mlp import MLP
+from bln_search.models.plain_convolutional import VGG16
+from bln_search.models.pooling import AveragePool2
+from bln_search.models.residual import ResidualBlock, ResNet
+from bln_search.norms import Normalization
+from bln_search.norms.brn import BRN
+from bln_search.norms.mbn import MBN
+from bln_search.norms.methods import BLN, BN, LN
+from bln_search.norms.no_normalization import NoNormalization
+from bln_search.training.stacked.layers import StackedConv2d, StackedLinear, StackedNormalization, StackedResidualBlock
+from bln_search.training.stacked.parameters import StackedParameters
+
+_WITHOUT_PARAMETERS = (
+    nn.AvgPool2d,
+    nn.Flatten,
+    nn.Identity,
+    nn.MaxPool2d,
+    nn.ReLU,
+    nn.Sigmoid,
+    nn.Tanh,
+    AveragePool2,
+    MaxOut,
+    SlopedReLU,
+)
+"""Layers that take the channels of several networks as they take those of one."""
+
+_CONTAINERS = (nn.Sequential, AllConvolutionalNetwork, LeNet, MLP, ResNet, ResidualBlock, VGG16)
+"""Modules whose forward pass only applies their layers, and functions that treat channels alike."""
+
+_METHODS = (BN, LN, BLN, MBN, BRN, NoNormalization)
+"""Normalization layers whose statistics come from mini-batches, and the layer without any."""
+
+
+def is_stackable(network: nn.Module) -> bool:
+    """Return whether `stack_networks` takes networks of this structure."""
+    return all(_is_stackable_module(module) for module in network.modules())
+
+
+def _is_stackable_module(module: nn.Module) -> bool:
+    if type(module) is nn.Conv2d:
+        return module.padding_mode == "zeros" and not isinstance(module.padding, str)
+    return type(module) in (nn.Linear, *_METHODS, *_WITHOUT_PARAMETERS, *_CONTAINERS)
+
+
+def stack_networks(networks: Sequence[nn.Module], parameters: StackedParameters) -> nn.Module:
+    """Return a network that stands for K networks of one structure: inputs (N, K·C, ...), outputs (N, K·classes).
+
+    Args:
+        networks: `is_stackable`, and equal but for their parameters, schedules and histories.
+        parameters: Of the networks.
+    """
+    return _stack(networks, parameters)
+
+
+def _stack(modules: Sequence[nn.Module], parameters: StackedParameters) -> nn.Module:
+    first = modules[0]
+    if isinstance(first, nn.Linear):
+        return StackedLinear(first, parameters)
+    if isinstance(first, nn.Conv2d):
+        return StackedConv2d(first, parameters)
+    if isinstance(first, Normalization):
+        layers = [module for module in modules if isinstance(module, Normalization)]
+        return StackedNormalization(layers, parameters)
+    if isinstance(first, _WITHOUT_PARAMETERS):
+        return first
+    stacked = copy(first)
+    if isinstance(first, ResidualBlock):
+        stacked = StackedResidualBlock.from_block(first, len(modules))
+    stacked._modules = {
+        name: _stack([module.get_submodule(name) for module in modules], parameters)
+        for name, _ in first.named_children()
+    }
+    return stacked

@@ -1,0 +1,34 @@
+"""The executor of each name, and how many trials it runs at the same time."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.cli.environment import make_executor
+from bln_search.cli.options import ExecutorName
+from bln_search.core.checkpoints import FolderStore
+from bln_search.execution.environment import ExecutionEnvironment
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "trials_per_process", "expected"),
+    [
+        (ExecutorName.LOCAL, "cpu", None, 3),
+        (ExecutorName.FUSED, "cpu", None, 24),
+        (ExecutorName.FUSED, "cuda:0", None, 192),
+        (ExecutorName.FUSED, "cpu", 5, 15),
+    ],
+)
+def test_three_processes_run_so_many_trials(tmp_path, name, device, trials_per_process, expected):
+    environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), device=device)
+    with make_executor(name, environment, 3, None, None, None, trials_per_process) as executor:
+        assert executor.num_parallel_trials(1000) == expected
+
+
+def test_fused_trials_get_no_additional_process(tmp_path, monkeypatch):
+    """Three single trials on two cores have three processes; a program needs its trials in one."""
+    monkeypatch.setattr("bln_search.execution.executors.local.num_available_cores", lambda: 2)
+    environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path))
+    with make_executor(ExecutorName.FUSED, environment, None, None, None, None, 4) as executor:
+        assert executor.num_parallel_trials(3) == 8
+        assert executor.num_parallel_trials(1) == 4

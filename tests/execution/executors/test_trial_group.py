@@ -1,0 +1,215 @@
+"""Trials that run side by side in one process give what they give alone, and end, fail and are pruned alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bln_search.core.checkpoints import FolderStore
+from bln_search.core.records import FUSED_EPOCHS
+from bln_search.core.states import FailureClass
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.executors import trial_group
+from bln_search.execution.executors.trial_group import TrialGroup
+from bln_search.execution.messages import (
+    EpochDone,
+    EvaluationDone,
+    PruneDecision,
+    TaskFailed,
+    TrainingDiverged,
+    TrainingDone,
+    TrainingPruned,
+    TrialTask,
+)
+from bln_search.execution.trial import run_trial_task
+from bln_search.specs import list_planned_trial_specs, parse_study
+from bln_search.training.stacked.training import StackedTraining
+
+TOLERANCE = 1e-4
+"""Of losses after three epochs in single precision, relative."""
+
+
+def make_trials(arms=("bln",), seeds=(0, 1, 2), **training):
+    return list_planned_trial_specs(
+        parse_study(
+            json.dumps(
+                {
+                    "name": "group",
+                    "data": {"name": "digits", "fraction": 0.2, "validation": 200},
+                    "model": {"name": "mlp", "widths": [8]},
+                    "arms": [{"method": method} for method in arms],
+                    "training": {"epochs": 3, **training},
+                    "seeds": list(seeds),
+                }
+            )
+        )
+    )
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"))
+
+
+class Group:
+    """A group with the messages of each trial, by token."""
+
+    def __init__(self, environment, trials, **options):
+        self.messages = {token: [] for token in range(len(trials))}
+        self.group = TrialGroup(environment, lambda task, message: self.messages[task.token].append(message))
+        self.tasks = [TrialTask(token, trial, **options) for token, trial in enumerate(trials)]
+
+    def add(self, *tokens):
+        for token in tokens:
+            self.group.add(self.tasks[token])
+        self.group.advance()
+
+    def run(self):
+        while len(self.group):
+            self.group.train_pending_epochs()
+            self.group.advance()
+
+    def last(self, token):
+        return self.messages[token][-1]
+
+    def fused_epochs(self, token):
+        (done,) = (message for message in self.messages[token] if isinstance(message, TrainingDone))
+        return done.checkpoint.provenance.get(FUSED_EPOCHS, 0)
+
+    def epochs(self, token):
+        return [message.record.epoch for message in self.messages[token] if isinstance(message, EpochDone)]
+
+
+def run_alone(environment, trial):
+    sent = []
+    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+        pass
+    return sent
+
+
+def losses(messages):
+    return [evaluation.loss for evaluation in messages[-1].evaluations]
+
+
+def test_each_trial_gives_what_it_gives_alone(environment):
+    """Two arms and three seeds: two programs of three trials."""
+    trials = make_trials(arms=("bln", "mbn"))
+    group = Group(environment, trials)
+    group.add(*range(len(trials)))
+    group.run()
+    for token, trial in enumerate(trials):
+        alone = run_alone(environment, trial)
+        assert [type(message) for message in group.messages[token]] == [type(message) for message in alone]
+        assert losses(group.messages[token]) == pytest.approx(losses(alone), rel=TOLERANCE)
+        assert group.fused_epochs(token) == 3
+
+
+def test_a_trial_without_company_is_bit_for_bit_what_it_is_alone(environment):
+    trials = make_trials(seeds=(0,)) + make_trials(seeds=(0,), fused_norms=True)
+    group = Group(environment, trials)
+    group.add(0, 1)
+    group.run()
+    for token, trial in enumerate(trials):
+        assert losses(group.messages[token]) == losses(run_alone(environment, trial))
+        assert group.fused_epochs(token) == 0
+
+
+def test_a_trial_joins_those_that_run(environment):
+    group = Group(environment, make_trials())
+    group.add(0, 1)
+    group.group.train_pending_epochs()
+    group.group.advance()
+    group.add(2)
+    group.run()
+    assert [group.fused_epochs(token) for token in range(3)] == [3, 3, 2]
+    assert all(group.epochs(token) == [1, 2, 3] for token in range(3))
+
+
+def test_the_pruner_stops_one_trial_of_several(environment):
+    group = Group(environment, make_trials(), prunable=True)
+    group.add(0, 1, 2)
+    while len(group.group):
+        group.group.train_pending_epochs()
+        group.group.advance()
+        assert group.group.is_waiting
+        for token in range(3):
+            if group.epochs(token) and not isinstance(group.last(token), TrainingPruned):
+                decision = PruneDecision.STOP if token == 1 else PruneDecision.CONTINUE
+                group.group.decide(token, decision)
+        group.group.advance()
+    assert group.last(1) == TrainingPruned(1)
+    assert isinstance(group.last(0), EvaluationDone)
+    assert group.epochs(2) == [1, 2, 3]
+
+
+def test_a_diverged_trial_ends_alone(environment):
+    (diverging,) = make_trials(seeds=(1,), learning_rate=1e38)
+    group = Group(environment, [*make_trials(seeds=(0, 2)), diverging])
+    group.add(0, 1, 2)
+    group.run()
+    assert isinstance(group.last(2), TrainingDiverged)
+    assert [group.fused_epochs(token) for token in (0, 1)] == [3, 3]
+
+
+def test_a_trial_that_cannot_be_built_fails_alone(environment):
+    (broken,) = make_trials(seeds=(3,))
+    broken = broken.model_copy(update={"data": broken.data.model_copy(update={"name": "mnist"})})
+    group = Group(environment, [*make_trials(seeds=(0, 1)), broken])
+    group.add(2, 0, 1)
+    group.run()
+    assert isinstance(group.last(2), TaskFailed)
+    assert [group.fused_epochs(token) for token in (0, 1)] == [3, 3]
+
+
+@pytest.fixture
+def limited_stacks(monkeypatch):
+    """Memory for two trials in one program. The sizes of the programs that trained an epoch."""
+    begin_epoch, sizes = StackedTraining._begin_epoch, []
+
+    def begin(self):
+        if len(self.runs) > 2:
+            raise MemoryError("made for the test")
+        sizes.append(len(self.runs))
+        begin_epoch(self)
+
+    monkeypatch.setattr(StackedTraining, "_begin_epoch", begin)
+    return sizes
+
+
+def test_trials_that_do_not_fit_into_memory_train_in_halves(environment, limited_stacks):
+    trials = make_trials(seeds=range(5))
+    group = Group(environment, trials)
+    group.add(*range(5))
+    group.run()
+    assert limited_stacks == [2, 2] * 3  # the fifth trial trains alone
+    for token, trial in enumerate(trials):
+        assert losses(group.messages[token]) == pytest.approx(losses(run_alone(environment, trial)), rel=TOLERANCE)
+
+
+def test_trials_that_fail_together_train_alone(environment, monkeypatch):
+    def fail(_self):
+        raise ValueError("made for the test")
+
+    monkeypatch.setattr(StackedTraining, "_begin_epoch", fail)
+    trials = make_trials()
+    group = Group(environment, trials)
+    group.add(0, 1, 2)
+    group.run()
+    for token, trial in enumerate(trials):
+        assert losses(group.messages[token]) == pytest.approx(losses(run_alone(environment, trial)), rel=TOLERANCE)
+        assert group.fused_epochs(token) == 0
+
+
+def test_an_error_of_the_accelerator_fails_every_trial_of_the_program(environment, monkeypatch):
+    failure = TaskFailed(FailureClass.INFRASTRUCTURE, "made for the test", process_unusable=True)
+    monkeypatch.setattr(trial_group, "task_failed_from_error", lambda _error: failure)
+
+    def fail(_self):
+        raise RuntimeError("made for the test")
+
+    monkeypatch.setattr(StackedTraining, "_begin_epoch", fail)
+    group = Group(environment, make_trials())
+    group.add(0, 1, 2)
+    group.run()
+    assert [group.last(token) for token in range(3)] == [failure] * 3

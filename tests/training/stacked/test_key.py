@@ -1,0 +1,97 @@
+"""Which runs are trained as one program."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+import torch
+
+from bln_search.models import build_model
+from bln_search.norms import make_norm
+from bln_search.specs import list_planned_trial_specs, parse_study
+from bln_search.training import TrainingRun
+from bln_search.training.stacked.key import make_stacking_key
+
+STUDY = {
+    "name": "keys",
+    "data": {"name": "digits", "fraction": 0.3, "validation": 300},
+    "model": {"name": "mlp", "widths": [8]},
+    "arms": [{"method": "bln"}],
+    "training": {"epochs": 2},
+    "seeds": [0],
+}
+
+
+def make_trial(**changes):
+    study = {**STUDY, **changes, "training": {**STUDY["training"], **changes.get("training", {})}}
+    (trial,) = list_planned_trial_specs(parse_study(json.dumps(study)))
+    return trial
+
+
+def make_run(data, trial, network=None):
+    norm = partial(make_norm, trial.arm.method, **trial.arm.norm_layer_options)
+    options = {"widths": (8,)} if trial.model.name == "mlp" else {}
+    network = network or build_model(trial.model.name, (8, 8), 10, norm, seed=trial.seed, options=options)
+    return TrainingRun.of_trial(network, data, trial)
+
+
+def key_of(data, trial):
+    return make_stacking_key(make_run(data, trial), trial)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seeds": [7]},
+        {"training": {"learning_rate": 0.1, "weight_decay": 0.1, "epsilon": 1e-4}},
+        {"training": {"epochs": 9, "schedule": {"kind": "cosine"}, "checkpoint": "last", "order": "fixed"}},
+        {"arms": [{"method": "bln", "name": "other", "judged_under": "FFFF"}]},
+        {"evaluation": {"batch_sizes": [1, 5]}},
+    ],
+    ids=str,
+)
+def test_runs_may_differ_in_what_has_a_value_for_each(data, changes):
+    assert key_of(data, make_trial()) == key_of(data, make_trial(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"arms": [{"method": "bn"}]},
+        {"arms": [{"method": "bln", "semantics": "reference"}]},
+        {"arms": [{"method": "bln", "epsilon": 0.01}]},
+        {"training": {"batch_size": 5}},
+        {"training": {"optimizer": "sgd"}},
+        {"evaluation": {"population": ["moving"]}},
+    ],
+    ids=str,
+)
+def test_runs_of_other_programs_have_other_keys(data, changes):
+    first, second = key_of(data, make_trial()), key_of(data, make_trial(**changes))
+    assert first is not None
+    assert second is not None
+    assert first != second
+
+
+@pytest.mark.parametrize("training", [{"fused_norms": True}, {"precision": "bf16"}], ids=str)
+def test_other_ways_of_computing_a_step_train_alone(data, training):
+    assert key_of(data, make_trial(training=training)) is None
+
+
+def test_a_network_with_a_layer_that_cannot_be_stacked_trains_alone(data):
+    trial = make_trial()
+    network = make_run(data, trial).network
+    network.layers.append(torch.nn.Dropout(0.5))
+    assert make_stacking_key(make_run(data, trial, network), trial) is None
+
+
+def test_runs_of_different_numbers_of_steps_have_different_histories(data):
+    """The moving averages of BRN count the steps, so the averages of a younger run have other weights."""
+    trial = make_trial(arms=[{"method": "brn"}])
+    young, old = make_run(data, trial), make_run(data, trial)
+    epochs = old.train_announced_epochs()
+    for _ in range(3):
+        next(epochs)
+    assert make_stacking_key(young, trial) != make_stacking_key(old, trial)
