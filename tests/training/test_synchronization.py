@@ -67,7 +67,7 @@ def test_no_step_waits_for_the_device(method, training):
 
 @pytest.mark.parametrize("method", ["wn", "normprop", "ap2"])
 def test_no_step_with_statistics_from_weights_waits_for_the_device(method):
-    run = train(make_trial(method, "", "allconv"), ObservedTraining, examples=50)
+    run = train(make_trial(method, "", "allconv"), ObservedTraining, examples=25)
     assert run.launches
 
 
