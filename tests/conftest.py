@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 import torch
+import typer.main
+import typer.testing
 from hypothesis import settings
 
 from tests.support import scheduling, templates
@@ -16,6 +23,8 @@ from tests.support.open_connections import record_open_connections
 ROOT = Path(__file__).parents[1]
 settings.register_profile("fast", max_examples=25, deadline=None)
 settings.load_profile("fast")
+
+_numbers = count()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -27,6 +36,16 @@ def pytest_xdist_make_scheduler(config, log):
 def pytest_collection_modifyitems(items):
     """What takes longest comes first, so that no test process ends with it alone."""
     items.sort(key=scheduling.rank)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Collect no garbage while modules are loaded and tests are made, which nearly all stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -59,6 +78,16 @@ def closed_connections():
     assert sorted(set(left_open)) == [], "these tests left connections to SQLite open"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def commands_built_once():
+    """Typer builds the whole tree of commands for each call, which takes longer than most calls in this process."""
+    build_once = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", build_once)
+        patch.setattr(typer.testing, "_get_command", build_once)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def one_thread():
     """Every test computes with one thread, so that parallel test processes do not fight over cores."""
@@ -68,15 +97,48 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@contextmanager
+def unique_path(request, tmp_path_factory):
+    """The path of a folder that no other test has; afterwards the folder is deleted, unless the test failed."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}-{next(_numbers)}"
+    failures = request.session.testsfailed
+    yield path
+    if request.session.testsfailed == failures:
+        rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path_factory):
+    """A new folder.
+
+    pytest's own fixture lists the folders of all earlier tests to number the next one, and deletes those of three
+    runs before at the end of a run.
+    """
+    with unique_path(request, tmp_path_factory) as path:
+        path.mkdir(mode=0o700)
+        yield path
+
+
+@pytest.fixture
+def home_parent(request, tmp_path_factory):
+    """Where the home is: the folder of the test, or a path without a folder if the test does not use one."""
+    if "tmp_path" in request.fixturenames:
+        yield request.getfixturevalue("tmp_path")
+    else:
+        with unique_path(request, tmp_path_factory) as path:
+            yield path
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
+def home(home_parent, monkeypatch):
     """A home of its own for every test; no test sees the user's database or cache."""
     for name in [name for name in os.environ if name.startswith("BLN_SEARCH_")]:
         if name != "BLN_SEARCH_DATA":
             monkeypatch.delenv(name)
-    monkeypatch.setenv("BLN_SEARCH_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("BLN_SEARCH_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "home"
+    monkeypatch.setenv("BLN_SEARCH_HOME", str(home_parent / "home"))
+    monkeypatch.setenv("BLN_SEARCH_CACHE", str(home_parent / "cache"))
+    return home_parent / "home"
 
 
 @pytest.fixture(autouse=True)

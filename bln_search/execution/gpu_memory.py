@@ -18,12 +18,12 @@ def limit_gpu_memory(fraction: float, *, alone: bool) -> None:
         torch.cuda.set_per_process_memory_fraction(1.0 if alone else fraction)
 
 
-def reset_peak_memory(device: str) -> None:
-    """Count the peak of allocated memory from now on."""
-    if is_gpu(device):
+def reset_peak_memory(device: str | None) -> None:
+    """Count the peak of allocated memory from now on; None for no device."""
+    if device is not None and is_gpu(device):
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def read_peak_memory(device: str) -> int | None:
+def read_peak_memory(device: str | None) -> int | None:
     """Largest number of bytes that tensors occupied on a GPU since `reset_peak_memory`; None for another device."""
-    return torch.cuda.max_memory_allocated(device) if is_gpu(device) else None
+    return torch.cuda.max_memory_allocated(device) if device is not None and is_gpu(device) else None

@@ -71,7 +71,7 @@ class ResumableTraining:
     @property
     def peak_memory(self) -> int | None:
         """Largest number of bytes that tensors occupied on the GPU, in earlier attempts too; None without a GPU."""
-        peaks = (self._earlier_peak_memory, read_peak_memory(self.environment.device))
+        peaks = (self._earlier_peak_memory, read_peak_memory(self.environment.measured_device))
         return max((peak for peak in peaks if peak is not None), default=None)
 
     def train_epochs(self) -> Generator[PendingEpoch | EpochRecord, None, None]:

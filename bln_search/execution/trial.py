@@ -47,7 +47,7 @@ def run_announced_trial_task(
     trial, memory_limit = task.trial, task.memory_limit or MEMORY_LIMIT
     with reproducible_torch(trial.seed, threads=environment.threads):
         data = load_prepared_data(trial.data, environment.data, environment.cache, environment.device)
-        reset_peak_memory(environment.device)
+        reset_peak_memory(environment.measured_device)
         network = build_initialized_network(trial, data).to(environment.device)
         loaded = load_network_if_readable(trial, task.checkpoint, network, data, environment)
         if loaded is None:
@@ -56,10 +56,10 @@ def run_announced_trial_task(
         if loaded is not None and trial.is_search_trial:
             send(EvaluationDone(()))
         elif loaded is not None:
-            reset_peak_memory(environment.device)
+            reset_peak_memory(environment.measured_device)
             evaluations = evaluate_trained_network(loaded, send, memory_limit=memory_limit)
             probes = (
                 () if trial.probes is None else measure_trial_probes(loaded, trial.probes, environment, memory_limit)
             )
-            send(EvaluationDone(evaluations, probes, read_peak_memory(environment.device)))
+            send(EvaluationDone(evaluations, probes, read_peak_memory(environment.measured_device)))
     release_freed_memory()

@@ -15,7 +15,7 @@ from bln_search.core.enums import CheckpointRule, Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EpochRecord
 from bln_search.data.inputs import Inputs
-from bln_search.data.lazy_images import Examples, select_examples
+from bln_search.data.lazy_images import Examples
 from bln_search.data.prepared import PreparedData
 from bln_search.data.transfer import copy_to_device
 from bln_search.norms import Normalization
@@ -156,8 +156,6 @@ class TrainingRun:
     def train_announced_epochs(self) -> Generator[PendingEpoch | EpochRecord, None, None]:
         """As `train_epochs`, and yield before each epoch that it is trained next."""
         inputs, targets = self.data.splits[Split.TRAIN]
-        if self._fixed_order is not None:
-            inputs, targets = select_examples(inputs, self._fixed_order), targets[self._fixed_order]
         with attach_accumulators(self.moving):
             for epoch in range(len(self.result.epochs) + 1, self.epochs + 1):
                 yield PendingEpoch(self)
@@ -271,19 +269,15 @@ class TrainingRun:
 
     def _iter_mini_batches(self, inputs: Examples, targets: Tensor) -> Iterator[tuple[Inputs, Tensor]]:
         """Yield the mini-batches of an epoch, augmented if configured."""
-        for index in self._iter_batch_indices(len(inputs)):
+        for index in self._iter_batch_indices():
             x = inputs[index] if self.augmentation is None else self.augmentation.read_augmented_images(inputs, index)
             yield x, targets[index]
 
-    def _iter_batch_indices(self, n: int) -> Iterator[slice | Tensor]:
+    def _iter_batch_indices(self) -> Iterator[Tensor]:
         """Yield the examples of each mini-batch of an epoch, or of the rest of it."""
-        size = self.spec.batch_size
-        order = None
-        if self._fixed_order is None:
-            order = self._on_device(self.progress.draw_order(n, self.generator))
+        size, order = self.spec.batch_size, self.draw_order_of_epoch()
         for start in range(self.progress.first_step * size, self.steps * size, size):
-            batch = slice(start, start + size)
-            yield batch if order is None else order[batch]
+            yield order[start : start + size]
 
     def _measure_loss_and_accuracy(self, moments: MomentsByEstimate, split: Split) -> tuple[float, float | None]:
         """Return loss and accuracy on a split in the configuration that compares epochs."""

@@ -111,10 +111,10 @@ class TimedTraining(TrainingRun):
             raise ModelError(f"no duration can be measured: {self.result.diverged}")
         return self._steps.counted_seconds, self._validations.counted_seconds
 
-    def _iter_batch_indices(self, n: int) -> Iterator[slice | Tensor]:
+    def _iter_batch_indices(self) -> Iterator[Tensor]:
         self._steps = self._stopwatch.time_repetitions(self._budgets[0])
         while True:
-            for index in super()._iter_batch_indices(n):
+            for index in super()._iter_batch_indices():
                 if not self._steps.begin_repetition():
                     return
                 yield index

@@ -65,7 +65,7 @@ class NotYet(Other):
 @contextmanager
 def serving(handler):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))  # seconds until it sees that it shall stop
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

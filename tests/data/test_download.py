@@ -30,7 +30,9 @@ def server(tmp_path):
     folder.mkdir()
     (folder / "images.gz").write_bytes(gzip.compress(CONTENT))
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=folder)) as http_server:
-        thread = threading.Thread(target=http_server.serve_forever)
+        thread = threading.Thread(
+            target=http_server.serve_forever, args=(0.01,)
+        )  # seconds until it sees that it shall stop
         thread.start()
         yield f"http://127.0.0.1:{http_server.server_port}"
         http_server.shutdown()

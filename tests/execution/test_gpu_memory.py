@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from bln_search.core.checkpoints import FolderStore
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.gpu_memory import limit_gpu_memory, read_peak_memory, reset_peak_memory
 
 
@@ -25,6 +29,13 @@ def test_peak_is_that_of_the_own_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: {"cuda:1": 7}[device])
     reset_peak_memory("cuda:1")
     reset_peak_memory("cpu")
+    reset_peak_memory(None)
     assert reset == ["cuda:1"]
     assert read_peak_memory("cuda:1") == 7
     assert read_peak_memory("cpu") is None
+
+
+def test_peak_of_a_process_with_several_trials_is_not_that_of_a_trial(tmp_path):
+    environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), device="cuda:1")
+    assert environment.measured_device == "cuda:1"
+    assert read_peak_memory(replace(environment, runs_one_trial=False).measured_device) is None

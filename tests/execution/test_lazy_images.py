@@ -21,7 +21,7 @@ from tests.specs.minimal_study import problems
 STUDY = """
 name: folders
 data: {name: imagenet, standardization: channel, validation: 4}
-model: {name: lenet}
+model: {name: mlp, widths: [4]}
 arms: [{method: bn}]
 training: {epochs: 1, batch_size: 2, order: ORDER, augmentation: {resized_crop: true, flip: true}}
 seeds: [0]

@@ -23,7 +23,7 @@ from tests.data.reviews import make_reviews, write_lines
 
 STUDY = """
 name: longer
-data: {name: imdb, validation: 20}
+data: {name: imdb, validation: 10}
 model: {name: rnn, widths: [3], embedding: 4, dense: 3, normalize: cells, MODEL}
 arms: [{method: METHOD}]
 training: {epochs: 1, batch_size: 10}
@@ -38,7 +38,7 @@ def trial_of(method, model):
 
 
 def run(tmp_path, trial):
-    write_lines(tmp_path / "imdb", make_reviews())
+    write_lines(tmp_path / "imdb", make_reviews(per_class=10))
     environment = ExecutionEnvironment(tmp_path, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     messages = []
     for _ in run_trial_task(TrialTask(1, trial), environment, messages.append):

@@ -46,6 +46,19 @@ LONGEST = (
 """Groups and modules that take longest, in the order of their times; the others follow as they are collected."""
 
 
+EXPORTS = (
+    "tests/api/export/",
+    "tests/api/test_analytic_conversion.py",
+    "tests/api/test_docstrings.py",
+    "tests/api/test_encoders.py",
+    "tests/api/test_values_from_weights.py",
+    "tests/cli/studies/test_tasks.py",
+    "tests/models/recurrent/test_padding.py",
+    "tests/norms/test_unbiased.py",
+)
+"""Modules with exports, which are one group: the first export to ONNX in a process takes 4 s longer than others."""
+
+
 class ModuleScheduling(LoadGroupScheduling):
     """Hands out groups (`xdist_group`) and, of tests without a group, whole modules, in the order of collection.
 
@@ -57,11 +70,13 @@ class ModuleScheduling(LoadGroupScheduling):
         super().__init__(config, log)
 
     def _split_scope(self, nodeid):
-        return super()._split_scope(nodeid).split("::", 1)[0]
+        return "export" if nodeid.startswith(EXPORTS) else super()._split_scope(nodeid).split("::", 1)[0]
 
 
 def group_of(item):
     """The unit of work that a test belongs to: the name of its group, or its module."""
+    if item.nodeid.startswith(EXPORTS):
+        return "export"
     mark = item.get_closest_marker("xdist_group")
     return mark.args[0] if mark else item.nodeid.split("::", 1)[0]
 

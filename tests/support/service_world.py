@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import time
+from contextlib import closing
 from copy import copy
 from functools import cache
 from itertools import product
+from pathlib import Path
+from shutil import copyfile, rmtree
+from tempfile import mkdtemp
 
 import numpy as np
 from fastapi.testclient import TestClient
@@ -146,26 +152,53 @@ class ClientOfLists:
         return self.world.client().get(path, params=params).json()["items"]
 
 
+TOKENS = (
+    ("ada", Scope.READ),
+    ("ada", Scope.WRITE),
+    ("bob", Scope.READ),
+    ("bob", Scope.WRITE),
+    ("root", Scope.ADMIN),
+)
+
+
+def create_tokens(ledger):
+    """The secret of each account and scope."""
+    return {(account, scope): ledger.tokens.create_token(account, scope)[0] for account, scope in TOKENS}
+
+
+@cache
+def file_with_tokens():
+    """A SQLite ledger with the tokens and no studies, and their secrets; made once in a process."""
+    folder = Path(mkdtemp(prefix="bln-search-tokens-"))
+    atexit.register(rmtree, folder, ignore_errors=True)
+    path = folder / "ledger.sqlite3"
+    with closing(open_and_upgrade_ledger(f"sqlite:///{path}")) as ledger:
+        return path, create_tokens(ledger)
+
+
+def wait_until_unused(pool, seconds=5):
+    """Wait until threads of ended streams have returned their connections; others would not be closed."""
+    end = time.monotonic() + seconds
+    while pool.checkedout() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 class World:
     """The service in this process, with a token for each account and scope."""
 
     def __init__(self, home, database=None):
         self.home = home
         self.settings = Settings(home=home, hosts=("testserver",), free_bytes=0, database=database)
+        path = Path(home) / "ledger.sqlite3"
+        is_copy = database is None and not path.exists()
+        if is_copy:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            copyfile(file_with_tokens()[0], path)
         self.ledger = open_and_upgrade_ledger(self.settings.database_url)
         self.queue = self.ledger.queue
         self.context = make_app_context(self.settings, self.ledger)
         self.app = application_of(self.context)
-        self.secrets = {
-            (account, scope): self.ledger.tokens.create_token(account, scope)[0]
-            for account, scope in (
-                ("ada", Scope.READ),
-                ("ada", Scope.WRITE),
-                ("bob", Scope.READ),
-                ("bob", Scope.WRITE),
-                ("root", Scope.ADMIN),
-            )
-        }
+        self.secrets = file_with_tokens()[1] if is_copy else create_tokens(self.ledger)
         self.clients = []
 
     def client(self, account="ada", scope=Scope.WRITE, **extra_headers):
@@ -182,4 +215,5 @@ class World:
     def close(self):
         for client in self.clients:
             client.close()
+        wait_until_unused(self.ledger.database.engine.pool)
         self.ledger.close()

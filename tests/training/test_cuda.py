@@ -25,8 +25,8 @@ needs_triton = pytest.mark.skipif(not is_triton_installed(), reason="needs Trito
 class RefusingWaits(TrainingRun):
     """Training in which a step that waits for the GPU is an error."""
 
-    def _iter_batch_indices(self, n):
-        for index in super()._iter_batch_indices(n):
+    def _iter_batch_indices(self):
+        for index in super()._iter_batch_indices():
             torch.cuda.set_sync_debug_mode("error")
             try:
                 yield index

@@ -18,8 +18,8 @@ from bln_search.training.seeding import reproducible_torch
 class ObservedTraining(TrainingRun):
     """Training whose steps must not wait for the device; `launches` are those of the last step."""
 
-    def _iter_batch_indices(self, n):
-        for index in super()._iter_batch_indices(n):
+    def _iter_batch_indices(self):
+        for index in super()._iter_batch_indices():
             with CountLaunches(refuses_waits=True) as counter, RefuseHostReads():
                 yield index
             self.launches = counter.launches
@@ -67,7 +67,7 @@ def test_no_step_waits_for_the_device(method, training):
 
 @pytest.mark.parametrize("method", ["wn", "normprop", "ap2"])
 def test_no_step_with_statistics_from_weights_waits_for_the_device(method):
-    run = train(make_trial(method, "", "allconv"), ObservedTraining, examples=50)
+    run = train(make_trial(method, "", "allconv"), ObservedTraining, examples=25)
     assert run.launches
 
 

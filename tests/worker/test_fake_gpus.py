@@ -11,6 +11,7 @@ import torch
 from bln_search.core.states import StudyState, TrialState
 from bln_search.execution.executors import local
 from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.messages import TaskFailed
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
 from tests.support.watchers import RecordingWatcher
@@ -84,6 +85,19 @@ def test_broken_gpu_costs_no_trial(ledger, gpus, monkeypatch, main):
     assert trials_by_state(ledger, study_id) == {TrialState.FINISHED: 30}
     assert executor.health.usable_devices == [gpu for gpu in GPUS if gpu != BROKEN]
     assert {device for device, *_ in fake_gpus.read_log(gpus)} == set(executor.health.usable_devices)
+
+
+def test_broken_gpu_gets_no_trial_that_is_trained_with_others(ledger, gpus, monkeypatch):
+    monkeypatch.setattr(local, "run_group_worker", fake_gpus.cannot_be_used)
+    study_id = ledger.studies.store_study_once(study([0.05, 0.1], seeds=15))
+    executor = LocalExecutor(gpus, trials_per_process=3)
+    watcher = RecordingWatcher()
+    assert run_study(ledger, study_id, executor, watcher) is StudyState.COMPLETE
+    assert trials_by_state(ledger, study_id) == {TrialState.FINISHED: 30}
+    assert {device for device, *_ in fake_gpus.read_log(gpus)} == {gpu for gpu in GPUS if gpu != BROKEN}
+    failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
+    assert 1 <= len(failures) <= 3
+    assert all(failure.process_lost and failure.device_unusable for failure in failures)
 
 
 @pytest.mark.parametrize(("device", "workers", "expected"), [("cuda:0,2", None, {"cuda:0", "cuda:2"})])

@@ -102,3 +102,21 @@ def test_pruned_trials_leave_the_program(ledger, environment):
     assert states[TrialState.PRUNED] >= 1
     assert sum(states.values()) == 8
     assert max(fused_epochs(ledger, study_id)) > 0
+
+
+def test_many_short_trials_do_not_block_driver_and_process(ledger, environment):
+    """More trials end between two readings than a pipe holds messages and tasks."""
+    many = study("many", arms=[{"method": "bn"}], seeds=list(range(130)), training={"epochs": 1})
+    study_id = ledger.studies.store_study_once(many)
+    executor = LocalExecutor(environment, 1, trials_per_process=64)
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
+    assert ledger.studies.get(study_id).trials == {TrialState.FINISHED: 130}
+
+
+def test_a_finished_study_runs_no_trial(ledger, environment):
+    study_id = ledger.studies.store_study_once(study("finished", seeds=[0], training={"epochs": 1}))
+    executor, watcher = LocalExecutor(environment, trials_per_process=2), RecordingWatcher()
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
+    executor.run(lambda: None, None, lambda _: None, trials=0)
+    assert run_study(ledger, study_id, executor, watcher) is StudyState.COMPLETE
+    assert watcher.messages == []

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench.documents.marked_block import write_block
@@ -120,14 +121,14 @@ def _prediction(comparison: Comparison) -> str:
     return f"within ± {comparison.margin:.2g}" if comparison.expected is Expected.SMALL else str(comparison.expected)
 
 
-def blocks() -> Sequence[tuple[Path, str, str]]:
-    """Return each generated block: its page, its name and its text."""
-    return [
-        (INDEX, MARKS, index_block()),
-        (PAPERS[0].page, PUBLISHED, "\n".join([*bln_claims.published_lines(), ""])),
-        *((paper.page, MARKS, marks_block(paper)) for paper in PAPERS),
-        *((paper.page, EVIDENCE, evidence_block(paper)) for paper in PAPERS),
-    ]
+def block_builders() -> Mapping[tuple[Path, str], Callable[[], str]]:
+    """Return a function for the text of each generated block, by page and name of the block."""
+    return {
+        (INDEX, MARKS): index_block,
+        (PAPERS[0].page, PUBLISHED): lambda: "\n".join([*bln_claims.published_lines(), ""]),
+        **{(paper.page, MARKS): partial(marks_block, paper) for paper in PAPERS},
+        **{(paper.page, EVIDENCE): partial(evidence_block, paper) for paper in PAPERS},
+    }
 
 
 def main() -> None:
@@ -135,11 +136,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the blocks into the pages")
     options = parser.parse_args()
-    for page, name, text in blocks():
+    for (page, name), build in block_builders().items():
         if options.write:
-            write_block(page, name, text)
+            write_block(page, name, build())
         else:
-            print(f"{page.name}, {name}\n\n{text}")
+            print(f"{page.name}, {name}\n\n{build()}")
 
 
 if __name__ == "__main__":

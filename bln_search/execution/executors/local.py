@@ -24,6 +24,7 @@ _FORKSERVER_LOST_EXIT_CODE = 255
 """Exit code that multiprocessing reports for a process whose forkserver ended before it."""
 
 _FUSED_TRIALS_ON_CPU, _FUSED_TRIALS_ON_GPU = 8, 64
+"""Trials of a process that are trained as one program. On a CPU more are hardly faster; no GPU was measured."""
 
 _TICK_SECONDS = 0.5
 """Largest interval between two calls of `on_tick`."""
@@ -125,7 +126,7 @@ class LocalExecutor:
             return len(list_devices(device)) * self.trials_per_gpu
         side_by_side = max(1, num_available_cores() // self.environment.threads)
         if self.trials_per_process > 1:  # an additional process would take trials from those that train several
-            return min(side_by_side, trials)
+            return max(1, min(side_by_side, trials))
         return choose_num_processes_per_device(device, trials, side_by_side)
 
     def _assign_tasks_to_idle_workers(
@@ -157,7 +158,13 @@ class LocalExecutor:
 
     def _find_free_worker(self, live: list[_WorkerProcess]) -> _WorkerProcess | None:
         """The process with the fewest trials; None where every process has as many as it may run."""
-        free = [worker for worker in live if len(worker.tasks) < self._max_trials]
+        free = [
+            worker
+            for worker in live
+            if len(worker.tasks) < self._max_trials
+            and worker.device in self.health.usable_devices
+            and worker.process.is_alive()
+        ]
         return min(free, key=lambda worker: len(worker.tasks), default=None)
 
     def _choose_or_start_worker(self, live: list[_WorkerProcess]) -> _WorkerProcess:
@@ -210,26 +217,31 @@ class LocalExecutor:
             if received is None:
                 return
             token, message = received
-            if token is None:  # the process has ended
-                if worker.ready and len(worker.tasks) > 1:
-                    self._max_trials = 1
-                token = next(iter(worker.tasks))
-            task = worker.tasks[token]
-            if isinstance(message, TERMINAL_MESSAGES):
-                del worker.tasks[token]
-                self._record_health(worker.device, message)
-            if isinstance(message, TaskFailed) and message.process_unusable:
-                worker.process.kill()
-                worker.process.join()  # so that _remove_ended_workers sees it before the next trial
-            if isinstance(message, TaskFailed) and message.process_lost:
-                self._report_lost_process(task, message, on_message)
-                continue
-            if isinstance(message, TERMINAL_MESSAGES):
-                self.losses.reset_after_completed_trial()
-            decision = on_message(task, message)
-            if isinstance(message, EpochDone) and task.prunable:
-                with suppress(OSError):  # the process has just ended; the next iteration reports it
-                    worker.connection.send((token, decision))
+            ends_process = token is None or (isinstance(message, TaskFailed) and message.process_unusable)
+            if ends_process and worker.ready and len(worker.tasks) > 1:
+                self._max_trials = 1
+            for task in [worker.tasks[token]] if token is not None else list(worker.tasks.values()):
+                self._receive_message(worker, task, message, on_message)
+
+    def _receive_message(
+        self, worker: _WorkerProcess, task: TrialTask, message: Message, on_message: OnMessage
+    ) -> None:
+        """Report a message of a trial, and what follows from it."""
+        if isinstance(message, TERMINAL_MESSAGES):
+            del worker.tasks[task.token]
+            self._record_health(worker.device, message)
+        if isinstance(message, TaskFailed) and message.process_unusable:
+            worker.process.kill()
+            worker.process.join()  # so that _remove_ended_workers sees it before the next trial
+        if isinstance(message, TaskFailed) and message.process_lost:
+            self._report_lost_process(task, message, on_message)
+            return
+        if isinstance(message, TERMINAL_MESSAGES):
+            self.losses.reset_after_completed_trial()
+        decision = on_message(task, message)
+        if isinstance(message, EpochDone) and task.prunable:
+            with suppress(OSError):  # the process has just ended; the next iteration reports it
+                worker.connection.send((task.token, decision))
 
     def _record_health(self, device: str, message: Message) -> None:
         """Record what the end of a trial tells about its device."""
@@ -247,7 +259,7 @@ def choose_num_fused_trials(device: str) -> int:
 
 
 def _find_next_message(worker: _WorkerProcess) -> FromWorker | None:
-    """The next message of a worker, None if there is none; one that ended yields a TaskFailed for each of its trials.
+    """The next message of a worker, None if there is none; one that ended yields a TaskFailed for all of its trials.
 
     A process that ended before it was ready, or that runs on without the forkserver that reports its end, is lost.
     """

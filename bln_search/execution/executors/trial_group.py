@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 _ENDED: Any = object()
 
+_Programs = dict[tuple[TrainingRun, ...], StackedTraining]
+
 SendOfTrial = Callable[[TrialTask, Message], None]
 
 
@@ -37,7 +39,8 @@ class _Trial:
     Attributes:
         steps: Runs it.
         generators: States of the global random number generators, which each trial has to itself.
-        pending: Its run before an epoch; None if it can go on.
+        run: Its training run; None before it trains.
+        is_pending: The run is before an epoch.
         asked_after: Epoch after which it waits for a decision of the pruner.
         trains_alone: Its epochs are not trained with those of other trials.
     """
@@ -45,7 +48,8 @@ class _Trial:
     task: TrialTask
     steps: Generator[PendingEpoch | EpochRecord | None, None, None]
     generators: dict[str, Tensor] | None = None
-    pending: TrainingRun | None = None
+    run: TrainingRun | None = None
+    is_pending: bool = False
     asked_after: int | None = None
     trains_alone: bool = False
 
@@ -65,8 +69,8 @@ class TrialGroup:
     environment: ExecutionEnvironment
     send: SendOfTrial
     _trials: list[_Trial] = field(default_factory=list)
-    _stacks: dict[tuple[TrainingRun, ...], StackedTraining] = field(default_factory=dict)
-    _largest_stack: dict[Hashable, int] = field(default_factory=dict)
+    _programs: _Programs = field(default_factory=dict)
+    _largest_program: dict[Hashable, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """The number of trials that have not ended."""
@@ -89,31 +93,31 @@ class TrialGroup:
         assert epoch is not None
         if decision is PruneDecision.STOP:
             trial.steps.close()
-            self._trials.remove(trial)
+            self._remove(trial)
             self.send(trial.task, TrainingPruned(epoch))
 
     def advance(self) -> None:
         """Run each trial until its next epoch, a question to the pruner, or its end."""
         for trial in list(self._trials):
-            while trial.pending is None and trial.asked_after is None and trial in self._trials:
+            while not trial.is_pending and trial.asked_after is None and trial in self._trials:
                 self._take_step(trial)
 
     def train_pending_epochs(self) -> None:
         """Train the next epoch of every trial; those that fit together as one program."""
         by_key: dict[Hashable, list[_Trial]] = {}
         for trial in self._trials:
-            if trial.pending is None:
+            if trial.run is None or not trial.is_pending:
                 continue
-            key = None if trial.trains_alone else make_stacking_key(trial.pending, trial.task.trial)
+            key = None if trial.trains_alone else make_stacking_key(trial.run, trial.task.trial)
             by_key.setdefault(trial if key is None else key, []).append(trial)
-        stacks = {}
+        programs: _Programs = {}
         for key, trials in by_key.items():
-            size = self._largest_stack.get(key, len(trials))
+            size = self._largest_program.get(key, len(trials))
             for start in range(0, len(trials), size):
-                stacks.update(self._train_together(key, trials[start : start + size]))
-        self._stacks = stacks
+                programs.update(self._train_together(key, trials[start : start + size]))
+        self._programs = programs
         for trial in self._trials:
-            trial.pending = None
+            trial.is_pending = False
 
     def _take_step(self, trial: _Trial) -> None:
         device = torch.device(self.environment.device)
@@ -126,56 +130,77 @@ class TrialGroup:
             return
         trial.generators = read_global_generators(device)
         if step is _ENDED:
-            self._trials.remove(trial)
+            self._remove(trial)
         elif isinstance(step, PendingEpoch):
-            trial.pending = step.run
+            trial.run, trial.is_pending = step.run, True
+        elif step is None:
+            self._drop_programs_of(trial)  # the trial is evaluated now
         elif isinstance(step, EpochRecord) and trial.task.prunable:
             trial.asked_after = step.epoch
 
     def _fail(self, trial: _Trial, failure: TaskFailed) -> None:
-        self._trials.remove(trial)
+        self._remove(trial)
         self.send(trial.task, failure)
 
-    def _train_together(
-        self, key: Hashable, trials: Sequence[_Trial]
-    ) -> dict[tuple[TrainingRun, ...], StackedTraining]:
+    def _remove(self, trial: _Trial) -> None:
+        self._trials.remove(trial)
+        self._drop_programs_of(trial)
+
+    def _drop_programs_of(self, trial: _Trial) -> None:
+        """Free the memory of the program that trained the last epoch of a trial, which does not train on."""
+        self._programs = {runs: program for runs, program in self._programs.items() if trial.run not in runs}
+
+    def _train_together(self, key: Hashable, trials: Sequence[_Trial]) -> _Programs:
         """Train the next epoch of trials as one program; in halves if memory runs out, alone after any other error.
 
         Returns:
             What trained them, by their runs.
         """
-        runs = tuple(trial.pending for trial in trials if trial.pending is not None)
+        runs = tuple(trial.run for trial in trials if trial.run is not None)
         if len(runs) < 2:
             return {}  # the trial trains the epoch itself
-        stack, restore_runs = self._stacks.get(runs), None
+        program = self._take_steps_together(runs)
+        if isinstance(program, TaskFailed):
+            return self._train_otherwise(key, trials, program)
         try:
-            stack = stack or StackedTraining(runs, records_steps=self.environment.cuda_graphs)
-            restore_runs = stack.save_runs()
-            stack.train_epoch()
+            program.end_epoch()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the state of the runs is unknown
+            self._fail_all(trials, task_failed_from_error(error))
+            return {}
+        return {runs: program}
+
+    def _take_steps_together(self, runs: tuple[TrainingRun, ...]) -> StackedTraining | TaskFailed:
+        """Return the program that took the steps of an epoch, or the failure after which the runs are as before."""
+        program, restore_runs = self._programs.pop(runs, None), None
+        try:
+            program = program or StackedTraining(runs, records_steps=self.environment.cuda_graphs)
+            restore_runs = program.save_runs()
+            program.take_steps()
         except Exception as error:  # noqa: BLE001 - whatever fails together may work alone
             if restore_runs is not None:
                 restore_runs()
-            failure = task_failed_from_error(error)
-            if failure.process_unusable:
-                for trial in trials:
-                    self._fail(trial, failure)
-                return {}
-            return self._train_in_parts(key, trials, failure)
-        return {runs: stack}
+            return task_failed_from_error(error)
+        return program
 
-    def _train_in_parts(
-        self, key: Hashable, trials: Sequence[_Trial], failure: TaskFailed
-    ) -> dict[tuple[TrainingRun, ...], StackedTraining]:
+    def _train_otherwise(self, key: Hashable, trials: Sequence[_Trial], failure: TaskFailed) -> _Programs:
         """Train the next epoch of trials that failed together."""
+        if failure.process_unusable:
+            self._fail_all(trials, failure)
+            return {}
         if failure.failure is not FailureClass.OUT_OF_MEMORY:
             _log.warning("%d trials cannot be trained as one program and train alone: %s", len(trials), failure.reason)
             for trial in trials:
                 trial.trains_alone = True
             return {}
-        size = self._largest_stack[key] = (len(trials) + 1) // 2
+        size = self._largest_program[key] = (len(trials) + 1) // 2
         _log.info("memory does not suffice for %d trials as one program: at most %d now", len(trials), size)
         release_freed_memory()
-        stacks: dict[tuple[TrainingRun, ...], StackedTraining] = {}
+        programs: _Programs = {}
         for part in (trials[:size], trials[size:]):
-            stacks |= self._train_together(key, part)
-        return stacks
+            programs |= self._train_together(key, part)
+        return programs
+
+    def _fail_all(self, trials: Sequence[_Trial], failure: TaskFailed) -> None:
+        for trial in trials:
+            trial.steps.close()
+            self._fail(trial, failure)

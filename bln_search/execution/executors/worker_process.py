@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 
 from bln_search.core.states import FailureClass
 from bln_search.evaluation.chunking import release_freed_memory
@@ -98,11 +99,13 @@ def _run_trials_together(connection: Connection, environment: ExecutionEnvironme
         named = _name_gpu(message, device) if isinstance(message, TaskFailed) else message
         connection.send((task.token, named))
 
+    environment = replace(environment, runs_one_trial=False)
+    inbox = _Inbox(connection)
     with reproducible_torch(0, threads=environment.threads):  # trials that end one by one leave this mode as it is
         group = TrialGroup(environment, send)
         while True:
-            while not len(group) or group.is_waiting or connection.poll():
-                received: ToWorker = connection.recv()
+            while not len(group) or group.is_waiting or not inbox.is_empty:
+                received = inbox.receive()
                 if isinstance(received, TrialTask):
                     limit_gpu_memory(environment.gpu_fraction, alone=received.alone)
                     group.add(received)
@@ -111,6 +114,36 @@ def _run_trials_together(connection: Connection, environment: ExecutionEnvironme
                 group.advance()
             group.train_pending_epochs()
             group.advance()
+
+
+class _Inbox:
+    """Receives what the driver sends in a thread, so that the driver never waits for this process to read.
+
+    Args:
+        connection: To the driver.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._received: SimpleQueue[ToWorker | None] = SimpleQueue()
+        threading.Thread(target=self._read_until_closed, args=(connection,), daemon=True).start()
+
+    @property
+    def is_empty(self) -> bool:
+        """Is there nothing to receive now?"""
+        return self._received.empty()
+
+    def receive(self) -> ToWorker:
+        """Wait for the next object. Raises EOFError where the connection is closed."""
+        received = self._received.get()
+        if received is None:
+            raise EOFError
+        return received
+
+    def _read_until_closed(self, connection: Connection) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                self._received.put(connection.recv())
+        self._received.put(None)
 
 
 def _name_gpu(failure: TaskFailed, device: str) -> TaskFailed:

@@ -81,9 +81,15 @@ def wilcoxon_p_values(table: OutcomeTable) -> Floats:
 
 
 def _exact_wilcoxon_p_values(differences: NDArray[np.float32]) -> Floats:
-    return np.array(
-        [float(stats.wilcoxon(line.astype(np.float64)).pvalue) if np.any(line) else 1.0 for line in differences]
-    )
+    """p value of each line of differences (P, N); SciPy chooses another method for lines with ties or zeros."""
+    lines = differences.astype(np.float64)
+    has_ties_or_zeros = (np.diff(np.sort(np.abs(lines), axis=1), axis=1, prepend=0) <= 0).any(axis=1)
+    p: Floats = np.ones(len(lines))
+    if not has_ties_or_zeros.all():
+        p[~has_ties_or_zeros] = stats.wilcoxon(lines[~has_ties_or_zeros], axis=1).pvalue
+    for index in np.flatnonzero(has_ties_or_zeros & lines.any(axis=1)):
+        p[index] = stats.wilcoxon(lines[index]).pvalue
+    return p
 
 
 def _approximate_wilcoxon_p_values(differences: NDArray[np.float32]) -> Floats:

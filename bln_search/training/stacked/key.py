@@ -14,7 +14,7 @@ from bln_search.tasks.task import CLASSIFICATION
 from bln_search.training.loop import TrainingRun
 from bln_search.training.stacked.network import is_stackable
 
-_MAY_DIFFER: Any = {
+_MAY_DIFFER: dict[str, Any] = {
     "seed": True,
     "parameters": True,
     "horizon": True,

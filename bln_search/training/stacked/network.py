@@ -39,16 +39,26 @@ _WITHOUT_PARAMETERS = (
 _CONTAINERS = (nn.Sequential, AllConvolutionalNetwork, LeNet, MLP, ResNet, ResidualBlock, VGG16)
 """Modules whose forward pass only applies their layers, and functions that treat channels alike."""
 
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
 _METHODS = (BN, LN, BLN, MBN, BRN, NoNormalization)
 """Normalization layers whose statistics come from mini-batches, and the layer without any."""
 
 
 def is_stackable(network: nn.Module) -> bool:
     """Return whether `stack_networks` takes networks of this structure."""
-    return all(_is_stackable_module(module) for module in network.modules())
+    children = [child for module in network.modules() for child in module._modules.values() if child is not None]
+    with_state = [child for child in children if not isinstance(child, _WITHOUT_PARAMETERS)]
+    return (
+        all(_is_stackable_module(module) for module in network.modules())
+        and all(parameter.requires_grad for parameter in network.parameters())
+        and len(set(with_state)) == len(with_state)  # a layer that is used twice would record twice
+    )
 
 
 def _is_stackable_module(module: nn.Module) -> bool:
+    if any(getattr(module, name) for name in _HOOKS):
+        return False
     if type(module) is nn.Conv2d:
         return module.padding_mode == "zeros" and not isinstance(module.padding, str)
     return type(module) in (nn.Linear, *_METHODS, *_WITHOUT_PARAMETERS, *_CONTAINERS)
@@ -79,7 +89,7 @@ def _stack(modules: Sequence[nn.Module], parameters: StackedParameters) -> nn.Mo
     if isinstance(first, ResidualBlock):
         stacked = StackedResidualBlock.from_block(first, len(modules))
     stacked._modules = {
-        name: _stack([module.get_submodule(name) for module in modules], parameters)
-        for name, _ in first.named_children()
+        name: None if child is None else _stack([module.get_submodule(name) for module in modules], parameters)
+        for name, child in first._modules.items()
     }
     return stacked

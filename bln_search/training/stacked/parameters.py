@@ -24,15 +24,15 @@ class StackedParameters:
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         self._parameters = [list(network.parameters()) for network in networks]
         self.values = torch.stack(
-            [torch.cat([parameter.detach().flatten() for parameter in of_one]) for of_one in self._parameters]
+            [torch.cat([parameter.detach().flatten() for parameter in parameters]) for parameters in self._parameters]
         )
         self._stacked: dict[Tensor, nn.Parameter] = {}
         ends = list(accumulate(parameter.numel() for parameter in self._parameters[0]))
         for index, (end, first) in enumerate(zip(ends, self._parameters[0], strict=True)):
             columns = slice(end - first.numel(), end)
             stacked = self._stacked[first] = nn.Parameter(self.values[:, columns].view(-1, *first.shape))
-            for row, of_one in zip(stacked.detach(), self._parameters, strict=True):
-                of_one[index].data = row
+            for row, parameters in zip(stacked.detach(), self._parameters, strict=True):
+                parameters[index].data = row
 
     @property
     def num_networks(self) -> int:

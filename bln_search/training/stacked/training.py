@@ -20,7 +20,7 @@ from bln_search.training.stacked.moments import StackedMoments
 from bln_search.training.stacked.network import stack_networks
 from bln_search.training.stacked.optimizers import stack_optimizers
 from bln_search.training.stacked.parameters import StackedParameters
-from bln_search.training.stacked.repeated_step import repeat_step
+from bln_search.training.stacked.repeated_step import RecordedStep, RepeatedStep
 from bln_search.training.stacked.step_tables import StepTables
 from bln_search.training.step_precision import use_training_precision
 
@@ -49,28 +49,35 @@ class StackedTraining:
         self._optimizer = stack_optimizers([run.optimizer for run in self.runs], self._parameters, self._tables)
         self._network = stack_networks(networks, self._parameters)
         self._norms = [module for module in self._network.modules() if isinstance(module, StackedNormalization)]
+        has_statistics = any(norm.layer.method.statistics for norm in self._norms)
         self._moments = {
             estimate: StackedMoments(len(self._norms), decay, self._tables, estimate)
             for estimate, decay in ((PopulationEstimate.MOVING, self._arm.momentum), (PopulationEstimate.EPOCH, None))
-            if estimate in first.estimates
+            if has_statistics and estimate in first.estimates
         }
         for index, norm in enumerate(self._norms):
             norm.layer.accumulators = [moments.recorders[index] for moments in self._moments.values()]
+        self._started_at = 0.0
         self._total_loss, self._num_correct = (torch.zeros(len(self.runs), device=self._device) for _ in range(2))
         self._running_loss = None if first.running_loss is None else RecencyWeightedMean(first.steps)
         has_history = any(norm.layer.has_history for norm in self._norms)
-        self._repeat_step = repeat_step(self._take_step, self._device, records=records_steps and not has_history)
+        is_recorded = records_steps and not has_history and self._device.type == "cuda"
+        self._step = RecordedStep(self._device) if is_recorded else RepeatedStep()
 
     def train_epoch(self) -> None:
         """Train all steps of the present epoch of each run. The runs then go on with the end of this epoch."""
-        start = time.perf_counter()
+        self.take_steps()
+        self.end_epoch()
+
+    def take_steps(self) -> None:
+        """Take all steps of the present epoch; `end_epoch` follows."""
+        self._started_at = time.perf_counter()
         self._begin_epoch()
         with use_training_precision(self._spec.precision):
-            self._repeat_step(self.runs[0].steps)
-        self._end_epoch(start)
+            self._step.repeat(self._take_step, self.runs[0].steps)
 
     def save_runs(self) -> Callable[[], None]:
-        """Return a function that undoes a `train_epoch` that raised an error; the runs can then train it otherwise."""
+        """Return a function that undoes `take_steps` after an error; the runs can then train the epoch otherwise."""
         values = self._parameters.values.clone()
         optimizer_state = self._optimizer.copy_state()
         generators = [run.generator.get_state() for run in self.runs]
@@ -143,15 +150,15 @@ class StackedTraining:
         x = inputs.index_select(0, index.flatten())
         return x.reshape(len(index), -1, *x.shape[2:]), targets.index_select(0, index.flatten()).view_as(index)
 
-    def _end_epoch(self, start: float) -> None:
-        """Give the runs what the steps computed. start: Time of the first step."""
+    def end_epoch(self) -> None:
+        """Give the runs what the steps computed. After an error they are unusable."""
         for moments in self._moments.values():
             moments.end_epoch()
         self._optimizer.end_epoch()
         for norm in self._norms:
             copy_history_to_layers(norm.layer, norm.layers)
         self._copy_running_losses()
-        seconds = time.perf_counter() - start
+        seconds = time.perf_counter() - self._started_at
         for run, loss, number in zip(self.runs, self._total_loss, self._num_correct, strict=True):
             run.set_scheduled_values((len(run.result.epochs) + 1) * run.steps - 1)
             run.progress.end_epoch(run.steps, loss, number, seconds)

@@ -178,7 +178,7 @@ def listening():
     """A server whose answer the test sets; its port."""
     handler = type("Handler", (_Answer,), {})
     server = HTTPServer(("127.0.0.1", 0), handler)
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield handler, server.server_address[1]
     server.shutdown()
@@ -208,7 +208,9 @@ def test_clock_skew(tmp_path, ahead):
         assert [finding.name for finding in findings if finding.state is FindingState.FAULT] == ["clock skew"]
 
 
-def test_small_trial_repeats_bit_by_bit_on_the_cpu(invoke, free_port):
+def test_small_trial_repeats_bit_by_bit_on_the_cpu(invoke, free_port, monkeypatch):
+    monkeypatch.setattr(self_test, "_EXAMPLES", 50)
+    monkeypatch.setattr(self_test, "_STEP_SECONDS", 0.1)
     done = invoke("doctor", "--device", "cpu", "--json", "--port", free_port)
     findings = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert faults(findings) == []

@@ -92,7 +92,9 @@ class Quiet(SimpleHTTPRequestHandler):
 @contextmanager
 def serving(folder):
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(
+            target=running.serve_forever, args=(0.01,)
+        )  # seconds until it sees that it shall stop
         thread.start()
         yield f"http://127.0.0.1:{running.server_port}"
         running.shutdown()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import pytest
 
 from bln_search.core.errors import ModelError
+from bln_search.execution.time_estimate import estimate as estimate_module
+from bln_search.execution.time_estimate.process_start import measure_process_start_seconds
 from bln_search.specs import list_planned_rows, list_planned_trial_specs, parse_study
 
 STUDY = """
@@ -17,7 +20,14 @@ arms: [{method: bln}, {method: bn}]
 seeds: [0, 1, 2]
 evaluation: {batch_sizes: [1, 25]}
 """
+measure_once = cache(measure_process_start_seconds)
 SAMPLED = "space: {training.learning_rate: {kind: float, low: 1e-4, high: 0.1}}\nsearch: {sampler: random, trials: 2}\n"
+
+
+@pytest.fixture(autouse=True)
+def process_start(monkeypatch):
+    """The start of a process for trials is measured once."""
+    monkeypatch.setattr(estimate_module, "measure_process_start_seconds", measure_once)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 
 import pytest
 
@@ -163,28 +164,67 @@ def test_a_trial_that_cannot_be_built_fails_alone(environment):
 
 
 @pytest.fixture
-def limited_stacks(monkeypatch):
-    """Memory for two trials in one program. The sizes of the programs that trained an epoch."""
-    begin_epoch, sizes = StackedTraining._begin_epoch, []
+def limited_programs(monkeypatch):
+    """Memory for two trials in one program, missing in the first step; the memory of a failed program is free then.
+
+    The sizes of the programs that trained an epoch.
+    """
+    take_step, begin_epoch, sizes, failed = StackedTraining._read_mini_batches, StackedTraining._begin_epoch, [], []
 
     def begin(self):
-        if len(self.runs) > 2:
-            raise MemoryError("made for the test")
-        sizes.append(len(self.runs))
+        assert [program for program in failed if program() is not None] == []
+        if len(self.runs) <= 2:
+            sizes.append(len(self.runs))
         begin_epoch(self)
 
+    def read(self):
+        if len(self.runs) > 2:
+            failed.append(weakref.ref(self))
+            raise MemoryError("made for the test")
+        return take_step(self)
+
     monkeypatch.setattr(StackedTraining, "_begin_epoch", begin)
+    monkeypatch.setattr(StackedTraining, "_read_mini_batches", read)
     return sizes
 
 
-def test_trials_that_do_not_fit_into_memory_train_in_halves(environment, limited_stacks):
+def test_trials_that_do_not_fit_into_memory_train_in_halves(environment, limited_programs):
     trials = make_trials(seeds=range(5))
     group = Group(environment, trials)
     group.add(*range(5))
     group.run()
-    assert limited_stacks == [2, 2] * 3  # the fifth trial trains alone
+    assert limited_programs == [2, 2] * 3  # the fifth trial trains alone
     for token, trial in enumerate(trials):
         assert losses(group.messages[token]) == pytest.approx(losses(run_alone(environment, trial)), rel=TOLERANCE)
+
+
+def test_an_error_at_the_end_of_an_epoch_fails_its_trials(environment, monkeypatch):
+    """They cannot go on, because some of them have what the epoch computed and others do not."""
+    end_epoch = trial_group.StackedTraining.end_epoch
+
+    def fail(self):
+        end_epoch(self)
+        raise MemoryError("made for the test")
+
+    monkeypatch.setattr(StackedTraining, "end_epoch", fail)
+    group = Group(environment, make_trials())
+    group.add(0, 1, 2)
+    group.run()
+    assert [group.last(token).failure for token in range(3)] == [FailureClass.OUT_OF_MEMORY] * 3
+
+
+def test_a_program_is_freed_when_one_of_its_trials_has_ended(environment, monkeypatch):
+    programs, init = [], StackedTraining.__init__
+
+    def remember(self, *arguments, **options):
+        programs.append(weakref.ref(self))
+        init(self, *arguments, **options)
+
+    monkeypatch.setattr(StackedTraining, "__init__", remember)
+    group = Group(environment, make_trials())
+    group.add(0, 1, 2)
+    group.run()
+    assert [program() for program in programs] == [None]
 
 
 def test_trials_that_fail_together_train_alone(environment, monkeypatch):

@@ -36,8 +36,6 @@ def make_run(data, arm, seed, model="mlp", estimates=ESTIMATES, **training):
     spec = TrainingSpec(**{"epochs": 3, "batch_size": 10, **training})
     norm = partial(make_norm, arm.method, semantics=arm.semantics, batch_size=10, **arm.norm_layer_options)
     network = build_model(model, (2, IMAGE_SIZE, IMAGE_SIZE), 4, norm, seed=seed, options=MODELS[model])
-    if arm.method == "none":
-        estimates = ()
     return TrainingRun(network.double(), data, spec, arm, seed=seed, estimates=estimates, measures_running_loss=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -75,16 +76,46 @@ def test_runs_of_other_programs_have_other_keys(data, changes):
     assert first != second
 
 
-@pytest.mark.parametrize("training", [{"fused_norms": True}, {"precision": "bf16"}], ids=str)
+@pytest.mark.parametrize(
+    "training",
+    [{"fused_norms": True}, {"precision": "bf16"}, {"compile": True}, {"augmentation": {"noise": 0.1}}],
+    ids=str,
+)
 def test_other_ways_of_computing_a_step_train_alone(data, training):
     assert key_of(data, make_trial(training=training)) is None
 
 
-def test_a_network_with_a_layer_that_cannot_be_stacked_trains_alone(data):
+def test_an_interrupted_epoch_is_trained_alone(data):
+    trial = make_trial()
+    run = make_run(data, trial)
+    run.progress.first_step = 1
+    assert make_stacking_key(run, trial) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda network: network.layers.append(torch.nn.Dropout(0.5)),
+        lambda network: network.layers[1].weight.requires_grad_(requires_grad=False),
+        lambda network: network.layers[1].register_forward_hook(lambda *_: None),
+        lambda network: network.layers.append(network.layers[3]),
+    ],
+    ids=["dropout", "frozen", "hook", "layer used twice"],
+)
+def test_a_network_that_cannot_be_stacked_trains_alone(data, change):
     trial = make_trial()
     network = make_run(data, trial).network
-    network.layers.append(torch.nn.Dropout(0.5))
+    change(network)
     assert make_stacking_key(make_run(data, trial, network), trial) is None
+
+
+def test_programs_have_one_data_set_dtype_and_kind_of_running_loss(data):
+    trial = make_trial()
+    key = key_of(data, trial)
+    assert key != key_of(replace(data), trial)
+    assert key != make_stacking_key(make_run(data, trial, make_run(data, trial).network.double()), trial)
+    run = TrainingRun.of_trial(make_run(data, trial).network, data, trial, measures_running_loss=True)
+    assert key != make_stacking_key(run, trial)
 
 
 def test_runs_of_different_numbers_of_steps_have_different_histories(data):

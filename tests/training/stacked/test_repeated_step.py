@@ -7,7 +7,7 @@ import torch
 
 from bln_search.specs import ArmSpec
 from bln_search.training.loop import PendingEpoch
-from bln_search.training.stacked.repeated_step import RecordedStep, repeat_step
+from bln_search.training.stacked.repeated_step import RecordedStep, RepeatedStep
 from bln_search.training.stacked.training import StackedTraining
 from tests.support.replay import RecordOperations
 from tests.training.stacked.builders import DIFFERENCES, make_run
@@ -19,13 +19,13 @@ EPOCHS = 3
 class ReplayedStep(RecordedStep):
     """A step that is recorded without a GPU. Unlike there, the recording takes a step."""
 
-    def repeat(self, steps):
+    def repeat(self, take_step, steps):
         for _ in range(steps):
             if self._graph is not None:
                 self._graph.replay()
             else:
                 with RecordOperations() as self._graph:
-                    self._take_step()
+                    take_step()
 
 
 def train(images, method, *, is_recorded, **options):
@@ -35,7 +35,7 @@ def train(images, method, *, is_recorded, **options):
     trainings = [run.train_announced_epochs() for run in runs]
     stacked = StackedTraining(runs)
     if is_recorded:
-        stacked._repeat_step = ReplayedStep(stacked._take_step, CPU).repeat
+        stacked._step = ReplayedStep(CPU)
     for _ in range(EPOCHS):
         for training in trainings:
             assert isinstance(next(training), PendingEpoch)
@@ -62,14 +62,13 @@ class CountedStep(RecordedStep):
     """Counts what a GPU would do."""
 
     def __init__(self):
-        super().__init__(lambda: None, CPU)
+        super().__init__(CPU)
         self.counts = {"taken": 0, "recorded": 0, "replayed": 0}
 
-    def _take_step_in_other_stream(self):
+    def _take_step_in_other_stream(self, _take_step):
         self.counts["taken"] += 1
-        self._num_taken += 1
 
-    def _record(self):
+    def _record(self, _take_step):
         self.counts["recorded"] += 1
         return self
 
@@ -80,11 +79,10 @@ class CountedStep(RecordedStep):
 def test_a_step_is_recorded_once_after_three_steps():
     step = CountedStep()
     for steps, expected in ((2, (2, 0, 0)), (4, (3, 1, 3)), (5, (3, 1, 8))):
-        step.repeat(steps)
+        step.repeat(lambda: None, steps)
         assert tuple(step.counts.values()) == expected
 
 
-def test_steps_on_a_cpu_are_taken_by_python():
-    taken = []
-    repeat_step(lambda: taken.append(1), CPU, records=True)(4)
-    assert len(taken) == 4
+def test_steps_on_a_cpu_are_taken_by_python(images):
+    runs = [make_run(images, ArmSpec(method="bn"), seed) for seed in range(2)]
+    assert type(StackedTraining(runs, records_steps=True)._step) is RepeatedStep

@@ -6,6 +6,7 @@ import pytest
 
 from bln_search.specs import ArmSpec
 from bln_search.training.loop import PendingEpoch
+from bln_search.training.stacked.network import is_stackable
 from bln_search.training.stacked.training import StackedTraining
 from bln_search.training.training_state import capture_training_state, restore_training_state
 from tests.training.stacked.builders import (
@@ -77,6 +78,20 @@ def test_each_run_has_its_own_schedule(images, arms):
         train_alone(run)
     train_together(together)
     for expected, actual in zip(alone, together, strict=True):
+        assert_equal_runs(expected, actual)
+
+
+def test_an_activation_without_parameters_may_be_used_twice(images):
+    runs = [[make_run(images, ArmSpec(method="bln"), seed) for seed in range(2)] for _ in range(2)]
+    for run in (run for of_kind in runs for run in of_kind):
+        layers = run.network.layers
+        layers[5] = layers[2]
+    alone, together = runs
+    for run in alone:
+        train_alone(run)
+    train_together(together)
+    for expected, actual in zip(alone, together, strict=True):
+        assert is_stackable(expected.network)
         assert_equal_runs(expected, actual)
 
 
