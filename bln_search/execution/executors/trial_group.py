@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from bln_search.execution.trial import run_announced_trial_task
 from bln_search.training import TrainingRun
 from bln_search.training.generator_states import read_global_generators, restore_global_generators
 from bln_search.training.loop import PendingEpoch
+from bln_search.training.seeding import reproducible_torch
 from bln_search.training.stacked.key import make_stacking_key
 from bln_search.training.stacked.training import StackedTraining
 
@@ -56,7 +58,7 @@ class _Trial:
 
 @dataclass
 class TrialGroup:
-    """Runs trials epoch by epoch, side by side.
+    """Runs trials epoch by epoch, in parallel; a context in which torch computes reproducibly.
 
     A trial gives what it gives alone, up to rounding where its epochs were trained with those of others; it ends, is
     pruned and fails alone. Trials may be added between two epochs.
@@ -71,6 +73,20 @@ class TrialGroup:
     _trials: list[_Trial] = field(default_factory=list)
     _programs: _Programs = field(default_factory=dict)
     _largest_program: dict[Hashable, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._mode = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Begin the mode that each trial sets and restores, so that it does not end with the first trial that ends."""
+        self._mode.enter_context(reproducible_torch(0, threads=self.environment.threads))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the trials that have not ended, and the mode."""
+        for trial in self._trials:
+            trial.steps.close()
+        self._mode.close()
 
     def __len__(self) -> int:
         """The number of trials that have not ended."""

@@ -22,7 +22,6 @@ from bln_search.execution.executors.trial_group import TrialGroup
 from bln_search.execution.gpu_memory import limit_gpu_memory
 from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrainingPruned, TrialTask
 from bln_search.execution.trial import run_trial_task
-from bln_search.training.seeding import reproducible_torch
 
 READY = None
 """First object that a process sends; from then on its end is a failure of its trials."""
@@ -101,8 +100,7 @@ def _run_trials_together(connection: Connection, environment: ExecutionEnvironme
 
     environment = replace(environment, runs_one_trial=False)
     inbox = _Inbox(connection)
-    with reproducible_torch(0, threads=environment.threads):  # trials that end one by one leave this mode as it is
-        group = TrialGroup(environment, send)
+    with TrialGroup(environment, send) as group:
         while True:
             while not len(group) or group.is_waiting or not inbox.is_empty:
                 received = inbox.receive()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import weakref
+from contextlib import ExitStack
 
 import pytest
+import torch
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.records import FUSED_EPOCHS
@@ -24,6 +26,7 @@ from bln_search.execution.messages import (
     TrialTask,
 )
 from bln_search.execution.trial import run_trial_task
+from bln_search.norms.precision import read_precision_flags
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.training.stacked.training import StackedTraining
 
@@ -51,6 +54,19 @@ def make_trials(arms=("bln",), seeds=(0, 1, 2), **training):
 @pytest.fixture
 def environment(tmp_path):
     return ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"))
+
+
+@pytest.fixture
+def make_group(environment):
+    """Makes a group; it ends with the test."""
+    with ExitStack() as stack:
+
+        def make(trials, **options):
+            group = Group(environment, trials, **options)
+            stack.enter_context(group.group)
+            return group
+
+        yield make
 
 
 class Group:
@@ -93,10 +109,10 @@ def losses(messages):
     return [evaluation.loss for evaluation in messages[-1].evaluations]
 
 
-def test_each_trial_gives_what_it_gives_alone(environment):
+def test_each_trial_gives_what_it_gives_alone(environment, make_group):
     """Two arms and three seeds: two programs of three trials."""
     trials = make_trials(arms=("bln", "mbn"))
-    group = Group(environment, trials)
+    group = make_group(trials)
     group.add(*range(len(trials)))
     group.run()
     for token, trial in enumerate(trials):
@@ -106,9 +122,9 @@ def test_each_trial_gives_what_it_gives_alone(environment):
         assert group.fused_epochs(token) == 3
 
 
-def test_a_trial_without_company_is_bit_for_bit_what_it_is_alone(environment):
+def test_a_trial_without_company_is_bit_for_bit_what_it_is_alone(environment, make_group):
     trials = make_trials(seeds=(0,)) + make_trials(seeds=(0,), fused_norms=True)
-    group = Group(environment, trials)
+    group = make_group(trials)
     group.add(0, 1)
     group.run()
     for token, trial in enumerate(trials):
@@ -116,8 +132,8 @@ def test_a_trial_without_company_is_bit_for_bit_what_it_is_alone(environment):
         assert group.fused_epochs(token) == 0
 
 
-def test_a_trial_joins_those_that_run(environment):
-    group = Group(environment, make_trials())
+def test_a_trial_joins_those_that_run(make_group):
+    group = make_group(make_trials())
     group.add(0, 1)
     group.group.train_pending_epochs()
     group.group.advance()
@@ -127,8 +143,8 @@ def test_a_trial_joins_those_that_run(environment):
     assert all(group.epochs(token) == [1, 2, 3] for token in range(3))
 
 
-def test_the_pruner_stops_one_trial_of_several(environment):
-    group = Group(environment, make_trials(), prunable=True)
+def test_the_pruner_stops_one_trial_of_several(make_group):
+    group = make_group(make_trials(), prunable=True)
     group.add(0, 1, 2)
     while len(group.group):
         group.group.train_pending_epochs()
@@ -144,19 +160,19 @@ def test_the_pruner_stops_one_trial_of_several(environment):
     assert group.epochs(2) == [1, 2, 3]
 
 
-def test_a_diverged_trial_ends_alone(environment):
+def test_a_diverged_trial_ends_alone(make_group):
     (diverging,) = make_trials(seeds=(1,), learning_rate=1e38)
-    group = Group(environment, [*make_trials(seeds=(0, 2)), diverging])
+    group = make_group([*make_trials(seeds=(0, 2)), diverging])
     group.add(0, 1, 2)
     group.run()
     assert isinstance(group.last(2), TrainingDiverged)
     assert [group.fused_epochs(token) for token in (0, 1)] == [3, 3]
 
 
-def test_a_trial_that_cannot_be_built_fails_alone(environment):
+def test_a_trial_that_cannot_be_built_fails_alone(make_group):
     (broken,) = make_trials(seeds=(3,))
     broken = broken.model_copy(update={"data": broken.data.model_copy(update={"name": "mnist"})})
-    group = Group(environment, [*make_trials(seeds=(0, 1)), broken])
+    group = make_group([*make_trials(seeds=(0, 1)), broken])
     group.add(2, 0, 1)
     group.run()
     assert isinstance(group.last(2), TaskFailed)
@@ -188,9 +204,9 @@ def limited_programs(monkeypatch):
     return sizes
 
 
-def test_trials_that_do_not_fit_into_memory_train_in_halves(environment, limited_programs):
+def test_trials_that_do_not_fit_into_memory_train_in_halves(environment, make_group, limited_programs):
     trials = make_trials(seeds=range(5))
-    group = Group(environment, trials)
+    group = make_group(trials)
     group.add(*range(5))
     group.run()
     assert limited_programs == [2, 2] * 3  # the fifth trial trains alone
@@ -198,7 +214,7 @@ def test_trials_that_do_not_fit_into_memory_train_in_halves(environment, limited
         assert losses(group.messages[token]) == pytest.approx(losses(run_alone(environment, trial)), rel=TOLERANCE)
 
 
-def test_an_error_at_the_end_of_an_epoch_fails_its_trials(environment, monkeypatch):
+def test_an_error_at_the_end_of_an_epoch_fails_its_trials(make_group, monkeypatch):
     """They cannot go on, because some of them have what the epoch computed and others do not."""
     end_epoch = trial_group.StackedTraining.end_epoch
 
@@ -207,13 +223,13 @@ def test_an_error_at_the_end_of_an_epoch_fails_its_trials(environment, monkeypat
         raise MemoryError("made for the test")
 
     monkeypatch.setattr(StackedTraining, "end_epoch", fail)
-    group = Group(environment, make_trials())
+    group = make_group(make_trials())
     group.add(0, 1, 2)
     group.run()
     assert [group.last(token).failure for token in range(3)] == [FailureClass.OUT_OF_MEMORY] * 3
 
 
-def test_a_program_is_freed_when_one_of_its_trials_has_ended(environment, monkeypatch):
+def test_a_program_is_freed_when_one_of_its_trials_has_ended(make_group, monkeypatch):
     programs, init = [], StackedTraining.__init__
 
     def remember(self, *arguments, **options):
@@ -221,19 +237,19 @@ def test_a_program_is_freed_when_one_of_its_trials_has_ended(environment, monkey
         init(self, *arguments, **options)
 
     monkeypatch.setattr(StackedTraining, "__init__", remember)
-    group = Group(environment, make_trials())
+    group = make_group(make_trials())
     group.add(0, 1, 2)
     group.run()
     assert [program() for program in programs] == [None]
 
 
-def test_trials_that_fail_together_train_alone(environment, monkeypatch):
+def test_trials_that_fail_together_train_alone(environment, make_group, monkeypatch):
     def fail(_self):
         raise ValueError("made for the test")
 
     monkeypatch.setattr(StackedTraining, "_begin_epoch", fail)
     trials = make_trials()
-    group = Group(environment, trials)
+    group = make_group(trials)
     group.add(0, 1, 2)
     group.run()
     for token, trial in enumerate(trials):
@@ -241,7 +257,7 @@ def test_trials_that_fail_together_train_alone(environment, monkeypatch):
         assert group.fused_epochs(token) == 0
 
 
-def test_an_error_of_the_accelerator_fails_every_trial_of_the_program(environment, monkeypatch):
+def test_an_error_of_the_accelerator_fails_every_trial_of_the_program(make_group, monkeypatch):
     failure = TaskFailed(FailureClass.INFRASTRUCTURE, "made for the test", process_unusable=True)
     monkeypatch.setattr(trial_group, "task_failed_from_error", lambda _error: failure)
 
@@ -249,7 +265,20 @@ def test_an_error_of_the_accelerator_fails_every_trial_of_the_program(environmen
         raise RuntimeError("made for the test")
 
     monkeypatch.setattr(StackedTraining, "_begin_epoch", fail)
-    group = Group(environment, make_trials())
+    group = make_group(make_trials())
     group.add(0, 1, 2)
     group.run()
     assert [group.last(token) for token in range(3)] == [failure] * 3
+
+
+def test_a_group_leaves_the_flags_of_torch_as_they_were(environment):
+    """Its trials set and restore them in any order."""
+    flags, threads = read_precision_flags(), torch.get_num_threads()
+    group = Group(environment, make_trials(seeds=(0, 1)) + make_trials(seeds=(2,), epochs=1))
+    with group.group:
+        group.add(0, 1, 2)
+        group.run()
+        assert torch.get_deterministic_debug_mode() == 2
+    assert (read_precision_flags(), torch.get_num_threads()) == (flags, threads)
+    assert torch.get_deterministic_debug_mode() == 0
+    assert isinstance(torch.backends.cudnn.allow_tf32, bool)
