@@ -82,7 +82,7 @@ def killable_processes(driver: psutil.Process) -> dict[str, list[psutil.Process]
     for child in driver.children(recursive=True):
         with suppress(psutil.Error):
             line = " ".join(child.cmdline())
-            if child.name().startswith("ray::Sequential") or ("forkserver" in line and child.ppid() != driver.pid):
+            if child.name().startswith("ray::TaskTrain") or ("forkserver" in line and child.ppid() != driver.pid):
                 processes.setdefault("worker", []).append(child)
             elif child.name() == "raylet":
                 processes.setdefault("raylet", []).append(child)

@@ -50,8 +50,8 @@ def check_executor_options(
     """Raise BadParameter for an option of another executor: trials would run elsewhere, or one by one."""
     if executor is not ExecutorName.RAY and (ray_address or gpus_per_trial is not None):
         raise typer.BadParameter("these options need --executor ray", param_hint="--ray-address, --gpus-per-trial")
-    if executor is not ExecutorName.FUSED and trials_per_process is not None:
-        raise typer.BadParameter("this option needs --executor fused", param_hint="--fused-trials")
+    if executor is ExecutorName.LOCAL and trials_per_process is not None:
+        raise typer.BadParameter("this option needs --executor fused or ray", param_hint="--fused-trials")
 
 
 def make_executor(
@@ -72,8 +72,8 @@ def make_executor(
         ray_address: Cluster to join, `host:port`; by default a new one is started.
         gpus_per_trial: GPUs, or the fraction of one, for each trial on Ray; by default from `trials_per_gpu`.
         trials_per_gpu: Number of trials at the same time on each GPU; by default that of the settings.
-        trials_per_process: Number of trials that a process of the executor `fused` trains together; by default that
-            for the device.
+        trials_per_process: Number of trials that a process trains together; by default that for the device with
+            `fused`, 1 with `ray`.
     """
     trials_per_gpu = trials_per_gpu or load_settings().trials_per_gpu
     if executor is ExecutorName.RAY:
@@ -81,7 +81,13 @@ def make_executor(
 
         if gpus_per_trial is None and environment.device == "cuda":
             gpus_per_trial = 1 / trials_per_gpu
-        return RayExecutor(environment, workers, address=ray_address, gpus_per_trial=gpus_per_trial)
+        return RayExecutor(
+            environment,
+            workers,
+            address=ray_address,
+            gpus_per_trial=gpus_per_trial,
+            trials_per_process=trials_per_process or 1,
+        )
     from bln_search.execution.executors.local import LocalExecutor, choose_num_fused_trials
 
     if executor is ExecutorName.FUSED:

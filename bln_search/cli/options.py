@@ -133,7 +133,7 @@ FusedTrialsOption = Annotated[
         min=2,
         max=1024,
         metavar="N",
-        help="With fused: trials that a process trains together; by default 8 on a CPU, 64 on a GPU.",
+        help="With fused, ray: trials that a process trains together; with fused by default 8, on a GPU 64.",
     ),
 ]
 RayAddressOption = Annotated[

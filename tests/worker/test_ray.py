@@ -13,6 +13,7 @@ import pytest
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ClusterError, DataUnavailableError
+from bln_search.core.records import FUSED_EPOCHS
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.executors.ray.executor import RayExecutor
@@ -46,7 +47,7 @@ def executor(tmp_path_factory):
 
 def workers():
     process = psutil.Process()
-    return [one for one in process.children(recursive=True) if one.name().startswith("ray::Sequential")]
+    return [one for one in process.children(recursive=True) if one.name().startswith("ray::TaskTrain")]
 
 
 def figures(opened, study_id):
@@ -71,6 +72,19 @@ def test_evaluations_equal_those_of_the_local_executor(executor, ledger, environ
     run_study(other, other_id, LocalExecutor(environment, 2), RecordingWatcher())
     assert figures(ledger, study_id) == figures(other, other_id)
     other.close()
+
+
+def test_several_tasks_of_a_process_are_trained_as_one_program(ledger, environment):
+    spec = parse_study(SMALL_STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3, 4]"))
+    alone, together = (ledger.studies.store_study_once(spec.model_copy(update={"name": name})) for name in ("a", "b"))
+    run_study(ledger, alone, LocalExecutor(environment, 1), RecordingWatcher())
+    with RayExecutor(environment, 1, trials_per_process=3) as fused:
+        assert run_study(ledger, together, fused, RecordingWatcher()) is StudyState.COMPLETE
+    epochs = [trial.checkpoint.provenance[FUSED_EPOCHS] for trial in ledger.trials.list_trials(together)]
+    assert epochs == [2] * 5  # three trials, then two
+    assert [figure[-1] for figure in figures(ledger, together)] == pytest.approx(
+        [figure[-1] for figure in figures(ledger, alone)], rel=1e-4
+    )
 
 
 def test_search_prunes_and_samples_all_its_points(executor, ledger):

@@ -44,3 +44,12 @@ def test_trial_on_the_cpu_must_not_reserve_a_gpu(tmp_path):
         RayExecutor(environment, gpus_per_trial=0.5)._check_cluster_capacity(with_gpus)
     RayExecutor(environment, gpus_per_trial=0.0)._check_cluster_capacity(with_gpus)
     RayExecutor(environment)._check_cluster_capacity(with_gpus)
+
+
+def test_several_trials_of_a_program_share_a_whole_gpu(tmp_path):
+    environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), device="cuda")
+    with pytest.raises(ClusterError, match=r"share a whole GPU, not 0\.5 of it"):
+        RayExecutor(environment, gpus_per_trial=0.5, trials_per_process=4)
+    executor = RayExecutor(environment, 3, trials_per_process=4)
+    executor._cluster = Cluster(list_nodes=list)
+    assert executor.num_parallel_trials(100) == 12

@@ -5,16 +5,25 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.states import FailureClass
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.ray import trainable as trainable_module
-from bln_search.execution.messages import PhaseProgress, TrialPhase, TrialTask
+from bln_search.execution.messages import (
+    EvaluationDone,
+    PhaseProgress,
+    TaskFailed,
+    TrainingDiverged,
+    TrialPhase,
+    TrialTask,
+)
 
 PROGRESS = PhaseProgress(TrialPhase.TRAINING, 1, 2)
 
 
 def make_trainable(**config):
-    trainable = object.__new__(trainable_module.SequentialTaskTrainable)
-    trainable._set_task({"task": TrialTask(1, None), "environment": None, **config})
+    trainable = object.__new__(trainable_module.TaskTrainable)
+    trainable._set_tasks({"tasks": (TrialTask(1, None),), "environment": None, **config})
     return trainable
 
 
@@ -41,7 +50,7 @@ def failing_run_task(messages, error):
 def test_gpu_fraction_limits_memory_unless_trial_runs_alone(monkeypatch, gpus, alone, fractions):
     set_fractions = []
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", set_fractions.append)
-    make_trainable(task=TrialTask(1, None, alone=alone), gpus=gpus)
+    make_trainable(tasks=(TrialTask(1, None, alone=alone),), gpus=gpus)
     assert set_fractions == fractions
 
 
@@ -50,7 +59,7 @@ def test_accelerator_error_is_raised_after_earlier_messages(trainable, monkeypat
     monkeypatch.setattr(
         trainable_module, "run_trial_task", failing_run_task([PROGRESS], torch.AcceleratorError("CUDA error"))
     )
-    assert trainable.step() == {"messages": [PROGRESS], "done": False}
+    assert trainable.step() == {"messages": [(1, PROGRESS)], "done": False}
     with pytest.raises(torch.AcceleratorError):
         trainable.step()
 
@@ -64,6 +73,59 @@ def test_accelerator_error_without_messages_is_raised_at_once(trainable, monkeyp
 def test_any_other_failure_is_a_message(trainable, monkeypatch):
     monkeypatch.setattr(trainable_module, "run_trial_task", failing_run_task([PROGRESS], TypeError("missing argument")))
     result = trainable.step()
-    assert [type(message).__name__ for message in result["messages"]] == ["PhaseProgress", "TaskFailed"]
-    assert result["messages"][1].failure is FailureClass.USER_ERROR
+    assert [type(message).__name__ for _, message in result["messages"]] == ["PhaseProgress", "TaskFailed"]
+    assert result["messages"][1][1].failure is FailureClass.USER_ERROR
     assert result["done"]
+
+
+class FakeGroup:
+    """In place of a group: each task ends in one epoch, with an outcome of its own."""
+
+    def __init__(self, _environment, send):
+        self.send, self.tasks = send, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def __len__(self):
+        return len(self.tasks)
+
+    def add(self, task):
+        self.tasks.append(task)
+
+    def advance(self):
+        pass
+
+    def train_pending_epochs(self):
+        for task in self.tasks:
+            self.send(task, OUTCOMES[task.token])
+        self.tasks = []
+
+
+UNUSABLE = TaskFailed(FailureClass.INFRASTRUCTURE, "CUDA error", process_unusable=True)
+OUTCOMES = {1: EvaluationDone(()), 2: TrainingDiverged("x"), 3: UNUSABLE}
+
+
+@pytest.fixture
+def make_group_trainable(monkeypatch, tmp_path):
+    monkeypatch.setattr(trainable_module, "TrialGroup", FakeGroup)
+    environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path))
+    return lambda *tokens: make_trainable(
+        tasks=tuple(TrialTask(token, None) for token in tokens), environment=environment
+    )
+
+
+def test_several_tasks_report_with_their_tokens(make_group_trainable):
+    result = make_group_trainable(1, 2).step()
+    assert result == {"messages": [(1, OUTCOMES[1]), (2, OUTCOMES[2])], "done": True}
+
+
+def test_an_accelerator_error_of_one_of_several_tasks_ends_the_process(make_group_trainable):
+    """What the others reported comes first; their process then ends, and with it those that have not ended."""
+    trainable = make_group_trainable(1, 3)
+    assert trainable.step() == {"messages": [(1, OUTCOMES[1])], "done": False}
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        trainable.step()

@@ -53,6 +53,8 @@ class RayExecutor:
             that join or leave during a study.
         address: host:port of a cluster to join; None starts one on this machine and stops it afterwards.
         gpus_per_trial: GPUs of one trial; 1 by default on CUDA. 0.25 runs four trials on one GPU.
+        trials_per_process: Largest number of trials that one process trains as one program, with whole GPUs. Trials
+            that a pruner may stop run one by one.
 
     Raises:
         ClusterError: The cluster cannot be reached, or lacks the resources of a trial.
@@ -65,8 +67,10 @@ class RayExecutor:
         *,
         address: str | None = None,
         gpus_per_trial: float | None = None,
+        trials_per_process: int = 1,
     ) -> None:
         self.environment, self.max_workers, self.address = environment, workers, address
+        self.trials_per_process = trials_per_process
         on_gpu = environment.device.startswith("cuda")
         self.gpus = (1.0 if on_gpu else 0.0) if gpus_per_trial is None else gpus_per_trial
         if environment.device.startswith("cuda:"):
@@ -75,6 +79,11 @@ class RayExecutor:
             )
         if self.gpus > 1 and self.gpus != int(self.gpus):
             raise ClusterError(f"a trial uses a part of one GPU or whole GPUs, not {self.gpus:g}")
+        if trials_per_process > 1 and 0 < self.gpus < 1:
+            raise ClusterError(
+                f"{trials_per_process} trials as one program share a whole GPU, not {self.gpus:g} of it: leave "
+                "--gpus-per-trial or --fused-trials out"
+            )
         self._stack = ExitStack()
         self._cluster: Cluster | None = None
 
@@ -102,7 +111,7 @@ class RayExecutor:
         assert self._cluster is not None
         self._cluster.check_cluster_is_alive()
         self._check_cluster_capacity(self._cluster)
-        _TuneRun(self, self._cluster, next_task, on_message, on_tick).run(self.num_parallel_trials(trials))
+        _TuneRun(self, self._cluster, next_task, on_message, on_tick).run(self._num_processes(trials))
 
     def _check_cluster_capacity(self, cluster: Cluster) -> None:
         cluster.check_trial_fits_a_node(min(float(self.threads_per_trial), cluster.cpus), self.gpus)
@@ -119,12 +128,18 @@ class RayExecutor:
 
     def num_parallel_trials(self, trials: int) -> int:
         """Number of parallel trials for this number of trials."""
+        return self._num_processes(trials) * self.trials_per_process
+
+    def _num_processes(self, trials: int) -> int:
         assert self._cluster is not None
         if self.max_workers is not None:
             return self.max_workers
         if self.gpus:
             return max(1, int(self._cluster.gpus / self.gpus))
-        return choose_num_processes_per_device("cpu", trials, max(1, int(self._cluster.cpus) // self.threads_per_trial))
+        side_by_side = max(1, int(self._cluster.cpus) // self.threads_per_trial)
+        if self.trials_per_process > 1:
+            return max(1, min(side_by_side, trials))
+        return choose_num_processes_per_device("cpu", trials, side_by_side)
 
 
 def reserved_cpus_per_trial(cpus: float, workers: int, most: int = 1) -> float:
@@ -150,6 +165,10 @@ class _TuneRun:
         self.executor, self.cluster = executor, cluster
         self.next_task, self.on_message, self.on_tick = next_task, on_message, on_tick
         self.live: dict[int, TrialTask] = {}
+        self.process_of: dict[int, int] = {}
+        """Number of the process of each live task, by token; the numbers count from 0."""
+        self.num_processes = 0
+        self.trials_per_process = executor.trials_per_process
         self.actors: dict[str, Any] = {}
         self.error: BaseException | None = None
         self.cpus_per_trial = 1.0
@@ -160,7 +179,7 @@ class _TuneRun:
         storage = tempfile.mkdtemp(prefix="tune", dir=make_ray_temporary_folder())
         tuner = make_tuner(
             TaskFeedingSearcher(
-                self.executor.environment, self._next_task, self._may_get_more_tasks, self.executor.gpus
+                self.executor.environment, self._next_tasks, self._may_get_more_tasks, self.executor.gpus
             ),
             InOrderTaskScheduler(self._report_messages_of_result),
             DriverReportingCallback(
@@ -186,15 +205,20 @@ class _TuneRun:
         if self.error is not None:
             raise self.error
 
-    def _next_task(self) -> TrialTask | None:
+    def _next_tasks(self) -> tuple[TrialTask, ...]:
+        """The tasks of the next process; none if there is none now."""
         self._on_tune_tick()
+        tasks: list[TrialTask] = []
         with self._keep_exception_and_abort_tune():
-            if len(self.live) >= self._max_live_tune_trials() or not self.cluster.is_responding():
-                return None
-            task = self.next_task()
-        if task is not None:
-            self.live[task.token] = task
-        return task
+            if len(set(self.process_of.values())) >= self._max_live_tune_trials() or not self.cluster.is_responding():
+                return ()
+            while len(tasks) < self.trials_per_process and (task := self.next_task()) is not None:
+                tasks.append(task)
+                self.live[task.token], self.process_of[task.token] = task, self.num_processes
+                if task.prunable or task.alone:
+                    break
+        self.num_processes += 1
+        return tuple(tasks)
 
     def _may_get_more_tasks(self) -> bool:
         """Can a task follow although there is none now?"""
@@ -207,34 +231,42 @@ class _TuneRun:
 
     def _report_messages_of_result(self, trial: Any, result: dict[str, Any]) -> bool:
         """Report the messages of a result, each once; returns whether the trial must stop."""
-        pending: list[Message] = result.get("messages") or []
+        pending: list[tuple[int, Message]] = result.get("messages") or []
         messages, pending[:] = list(pending), []
-        task: TrialTask = trial.config["task"]
+        tasks: dict[int, TrialTask] = {task.token: task for task in trial.config["tasks"]}
         stop = False
         with self._keep_exception_and_abort_tune():
-            for message in messages:
+            for token, message in messages:
+                task = tasks[token]
                 if isinstance(message, TERMINAL_MESSAGES):
-                    self.live.pop(task.token, None)
+                    self._forget_task(token)
                     process = (task.trial.label, result.get("pid"), result.get("hostname"))
                     _log.info("%s: run by process %s on %s", *process, extra={"trial": task.trial.key})
                 decision = self.on_message(task, message)
                 if isinstance(message, EpochDone) and task.prunable and decision is PruneDecision.STOP:
                     stop = True
-            if stop and task.token in self.live:
-                self.live.pop(task.token)
-                epoch = max(message.record.epoch for message in messages if isinstance(message, EpochDone))
+            if stop and self._forget_task(task.token):
+                epoch = max(message.record.epoch for _, message in messages if isinstance(message, EpochDone))
                 self.on_message(task, TrainingPruned(epoch))
         return stop
+
+    def _forget_task(self, token: int) -> bool:
+        """A task has ended; returns whether it was live."""
+        self.process_of.pop(token, None)
+        return self.live.pop(token, None) is not None
 
     def _record_actor(self, trial: Any) -> None:
         self.actors[trial.trial_id] = trial.temporary_state.ray_actor
 
     def _report_lost_process(self, trial: Any, reason: str) -> None:
         self._abort_if_cluster_is_gone()
-        task: TrialTask = trial.config["task"]
-        if self.live.pop(task.token, None) is not None:
-            with self._keep_exception_and_abort_tune():
-                self.on_message(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason))
+        tasks: tuple[TrialTask, ...] = trial.config["tasks"]
+        if len(tasks) > 1:
+            self.trials_per_process = 1  # one of them may be the reason
+        for task in tasks:
+            if self._forget_task(task.token):
+                with self._keep_exception_and_abort_tune():
+                    self.on_message(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason))
 
     def _on_tune_tick(self) -> None:
         self._abort_if_cluster_is_gone()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from bln_search.core.records import EpochRecord
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import task_failed_from_error
 from bln_search.execution.executors.ray.environment import set_ray_environment_variables
+from bln_search.execution.executors.trial_group import TrialGroup
 from bln_search.execution.gpu_memory import limit_gpu_memory
-from bln_search.execution.messages import TERMINAL_MESSAGES, Message, TrialTask
+from bln_search.execution.messages import TERMINAL_MESSAGES, Message, TaskFailed, TrialTask
 from bln_search.execution.trial import run_trial_task
 
 set_ray_environment_variables()
@@ -29,46 +30,61 @@ def _freeze_garbage_collection() -> None:
     gc.freeze()
 
 
-Steps = Generator[EpochRecord | None, None, None]
+Steps = Generator[object, None, None]
+"""Runs tasks: yields None before the evaluation of a single task, and something else after each epoch."""
 
 
-class SequentialTaskTrainable(tune.Trainable):
-    """A worker process that runs one task after another.
+def _run_together(
+    tasks: Sequence[TrialTask], environment: ExecutionEnvironment, send: Callable[[TrialTask, Message], None]
+) -> Steps:
+    with TrialGroup(replace(environment, runs_one_trial=False), send) as group:
+        for task in tasks:
+            group.add(task)
+        group.advance()
+        while len(group):
+            group.train_pending_epochs()
+            group.advance()
+            yield group
 
-    A step of a prunable task is one epoch. A step of any other task ends at the first epoch that is at least
-    _RESULT_INTERVAL after the start of the step. A step also ends before the evaluation, so that the driver receives
-    the checkpoint, unless training took less than that interval.
+
+class TaskTrainable(tune.Trainable):
+    """A worker process that runs one task after another, or several tasks as one program.
+
+    A step of a prunable task is one epoch. Any other step ends at the first epoch that is at least _RESULT_INTERVAL
+    after its start. The step of a single task also ends before the evaluation, so that the driver receives the
+    checkpoint, unless training took less than that interval.
     """
 
-    task: TrialTask
+    tasks: tuple[TrialTask, ...]
     environment: ExecutionEnvironment
     steps: Steps | None
-    messages: list[Message]
+    messages: list[tuple[int, Message]]
     started_at: float
     task_count = 0
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Set the first task."""
-        self._set_task(config)
+        """Set the first tasks."""
+        self._set_tasks(config)
 
-    def _set_task(self, config: dict[str, Any]) -> None:
+    def _set_tasks(self, config: dict[str, Any]) -> None:
         if self.task_count < 2:  # the first task imports the modules that later tasks use
             _freeze_garbage_collection()
         self.task_count += 1
-        self.task, self.environment = config["task"], config["environment"]
+        self.tasks, self.environment = config["tasks"], config["environment"]
         self.steps, self.messages = None, []
+        self.live_tokens = {task.token for task in self.tasks}
         self.process_error: Exception | None = None
-        limit_gpu_memory(config.get("gpus", 0), alone=self.task.alone)
+        limit_gpu_memory(config.get("gpus", 0), alone=self.tasks[0].alone)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Set the next task of the same process."""
+        """Set the next tasks of the same process."""
         if self.steps is not None:
             self.steps.close()
-        self._set_task(new_config)
+        self._set_tasks(new_config)
         return True
 
     def step(self) -> dict[str, Any]:
-        """Run until the step ends; returns the messages.
+        """Run until the step ends; returns the messages, each with the token of its task.
 
         Raises an error that makes this process unusable after all earlier messages were returned: Tune then ends the
         process.
@@ -78,22 +94,44 @@ class SequentialTaskTrainable(tune.Trainable):
         step_started_at = time.monotonic()
         if self.steps is None:
             self.started_at = step_started_at
-            self.steps = run_trial_task(self.task, self.environment, self.messages.append)
+            self.steps = self._start_tasks()
         try:
             for record in self.steps:
                 since = self.started_at if record is None else step_started_at
-                if self.task.prunable or time.monotonic() - since > _RESULT_INTERVAL:
+                if self.tasks[0].prunable or time.monotonic() - since > _RESULT_INTERVAL:
                     break
-        except Exception as error:
-            failure = task_failed_from_error(error)
-            if not failure.process_unusable:
-                self.messages.append(failure)
-            elif not self.messages:
-                raise
-            else:
-                self.process_error = error
-        messages, self.messages[:] = list(self.messages), []
-        return {"messages": messages, "done": any(isinstance(message, TERMINAL_MESSAGES) for message in messages)}
+        except Exception as error:  # noqa: BLE001 - every failure becomes a message, or ends the process
+            self._fail_tasks(error)
+        if self.process_error is not None and not self.messages:
+            raise self.process_error
+        messages, self.messages = self.messages, []
+        return {"messages": messages, "done": not self.live_tokens}
+
+    def _start_tasks(self) -> Steps:
+        """Start the tasks: one alone, several as one program."""
+        if len(self.tasks) == 1:
+            (task,) = self.tasks
+            return run_trial_task(task, self.environment, lambda message: self._send(task, message))
+        return _run_together(self.tasks, self.environment, self._send)
+
+    def _send(self, task: TrialTask, message: Message) -> None:
+        """Keep a message for the result of the step. After an error of the accelerator the process ends instead."""
+        if isinstance(message, TaskFailed) and message.process_unusable:
+            self.process_error = RuntimeError(message.reason)
+            return
+        if isinstance(message, TERMINAL_MESSAGES):
+            self.live_tokens.discard(task.token)
+        self.messages.append((task.token, message))
+
+    def _fail_tasks(self, error: Exception) -> None:
+        """All tasks that have not ended failed."""
+        failure = task_failed_from_error(error)
+        if failure.process_unusable:
+            self.process_error = error
+            return
+        for task in self.tasks:
+            if task.token in self.live_tokens:
+                self._send(task, failure)
 
     def get_auto_filled_metrics(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The metrics that Tune adds to a result, without the task."""

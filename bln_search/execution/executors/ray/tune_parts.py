@@ -8,7 +8,7 @@ from typing import Any
 
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.ray.environment import set_ray_environment_variables
-from bln_search.execution.executors.ray.trainable import SequentialTaskTrainable
+from bln_search.execution.executors.ray.trainable import TaskTrainable
 from bln_search.execution.messages import TrialTask
 
 set_ray_environment_variables()
@@ -34,11 +34,11 @@ class _NotSerializedByTune:
 
 
 class TaskFeedingSearcher(_NotSerializedByTune, Searcher):
-    """Passes tasks to Tune.
+    """Passes tasks to Tune. A trial of Tune has several tasks where they are trained as one program.
 
     Args:
         environment: Where trials run.
-        next_task: Returns the next task, None if there is none now.
+        next_tasks: Returns the next tasks of one process, none if there is none now.
         may_get_more: Can a task follow although there is none now?
         gpus: GPUs of one trial.
     """
@@ -46,19 +46,19 @@ class TaskFeedingSearcher(_NotSerializedByTune, Searcher):
     def __init__(
         self,
         environment: ExecutionEnvironment,
-        next_task: Callable[[], TrialTask | None],
+        next_tasks: Callable[[], tuple[TrialTask, ...]],
         may_get_more: Callable[[], bool],
         gpus: float = 0,
     ) -> None:
         super().__init__(metric="done", mode="max")
-        self.environment, self.next_task, self.may_get_more, self.gpus = environment, next_task, may_get_more, gpus
+        self.environment, self.next_tasks, self.may_get_more, self.gpus = environment, next_tasks, may_get_more, gpus
 
     def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
-        """The next task; None if there is none now, FINISHED if there is none left."""
-        task = self.next_task()
-        if task is None:
+        """The next tasks; None if there is none now, FINISHED if there is none left."""
+        tasks = self.next_tasks()
+        if not tasks:
             return None if self.may_get_more() else Searcher.FINISHED
-        return {"task": task, "environment": self.environment, "gpus": self.gpus}
+        return {"tasks": tasks, "environment": self.environment, "gpus": self.gpus}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:  # noqa: FBT001, FBT002
         """Do nothing: DriverReportingCallback reports results."""
@@ -147,7 +147,7 @@ def make_tuner(
     """A Tuner with these parts that reuses processes and writes only a few files, into `storage`."""
     numbers = itertools.count()
     return tune.Tuner(
-        tune.with_resources(SequentialTaskTrainable, resources),
+        tune.with_resources(TaskTrainable, resources),
         tune_config=TuneConfig(
             search_alg=searcher,
             scheduler=scheduler,
