@@ -74,12 +74,13 @@ def test_evaluations_equal_those_of_the_local_executor(executor, ledger, environ
     other.close()
 
 
-def test_several_tasks_of_a_process_are_trained_as_one_program(ledger, environment):
+def test_several_tasks_of_a_process_are_trained_as_one_program(executor, ledger, environment, monkeypatch):
+    monkeypatch.setattr(executor, "trials_per_process", 3)
+    monkeypatch.setattr(executor, "max_workers", 1)
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3, 4]"))
     alone, together = (ledger.studies.store_study_once(spec.model_copy(update={"name": name})) for name in ("a", "b"))
     run_study(ledger, alone, LocalExecutor(environment, 1), RecordingWatcher())
-    with RayExecutor(environment, 1, trials_per_process=3) as fused:
-        assert run_study(ledger, together, fused, RecordingWatcher()) is StudyState.COMPLETE
+    assert run_study(ledger, together, executor, RecordingWatcher()) is StudyState.COMPLETE
     epochs = [trial.checkpoint.provenance[FUSED_EPOCHS] for trial in ledger.trials.list_trials(together)]
     assert epochs == [2] * 5  # three trials, then two
     assert [figure[-1] for figure in figures(ledger, together)] == pytest.approx(
