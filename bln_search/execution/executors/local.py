@@ -157,7 +157,7 @@ class LocalExecutor:
         return False
 
     def _find_free_worker(self, live: list[_WorkerProcess]) -> _WorkerProcess | None:
-        """The process with the fewest trials; None where every process has as many as it may run."""
+        """The process with the fewest trials, of these the newest; None where all have as many as they may run."""
         free = [
             worker
             for worker in live
@@ -165,7 +165,7 @@ class LocalExecutor:
             and worker.device in self.health.usable_devices
             and worker.process.is_alive()
         ]
-        return min(free, key=lambda worker: len(worker.tasks), default=None)
+        return min(reversed(free), key=lambda worker: len(worker.tasks), default=None)
 
     def _choose_or_start_worker(self, live: list[_WorkerProcess]) -> _WorkerProcess:
         """An idle process, otherwise a new one if there may be one more. Raises as `_start_worker_process`."""
