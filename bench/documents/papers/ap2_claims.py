@@ -6,7 +6,6 @@ claim about costs after its figures.
 
 from __future__ import annotations
 
-from functools import cache
 from math import log
 
 from bench.documents.ap2.cells import BATCH_MODE, DATA, NAMES, STARTS, Cell
@@ -212,7 +211,6 @@ def mnist_claims(data: str) -> tuple[Claim, ...]:
     )
 
 
-@cache
 def claims() -> tuple[Claim, ...]:
     """Return the claims of the paper in its order."""
     return (

@@ -132,7 +132,6 @@ def fine_tuning() -> tuple[Comparison, Comparison]:
     )
 
 
-@cache
 def claims() -> tuple[Claim, ...]:
     """Return the claims of the paper in its order."""
     worse, better, better_if_higher = Expected.POSITIVE, Expected.NEGATIVE, Expected.POSITIVE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from math import log
 
 from bench.documents.convnets_page import STUDIES as CONVNET_STUDIES
@@ -174,7 +173,6 @@ def growth_against_plain() -> tuple[Comparison, ...]:
     )
 
 
-@cache
 def claims() -> tuple[Claim, ...]:
     """Return the claims of the paper in its order."""
     return (
