@@ -84,7 +84,7 @@ class InstanceNormInputAxes(InputAxes):
 
 @dataclass(frozen=True)
 class StackedInputAxes(InputAxes):
-    """Axes of the inputs of several networks side by side, (N, K, ...): axis 1 holds the networks, which stay apart.
+    """Axes of the inputs of several networks, (N, K, ...): axis 1 holds the networks, which have separate statistics.
 
     Attributes:
         single: axes of the input of one network.

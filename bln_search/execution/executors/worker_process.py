@@ -39,7 +39,7 @@ def run_worker(connection: Connection, environment: ExecutionEnvironment) -> Non
 
 
 def run_group_worker(connection: Connection, environment: ExecutionEnvironment) -> None:
-    """Receive tasks, run them side by side and send their messages, until the connection is closed."""
+    """Receive tasks, run them in parallel and send their messages, until the connection is closed."""
     _serve(connection, environment, _run_trials_together)
 
 
@@ -92,7 +92,7 @@ def _receive_decision(connection: Connection) -> PruneDecision:
 
 
 def _run_trials_together(connection: Connection, environment: ExecutionEnvironment, device: str) -> None:
-    """Run trials side by side; what the driver sends is read between their epochs."""
+    """Run trials in parallel; what the driver sends is read between their epochs."""
 
     def send(task: TrialTask, message: Message) -> None:
         named = _name_gpu(message, device) if isinstance(message, TaskFailed) else message

@@ -1,7 +1,7 @@
 """The layers of several networks of one structure as one layer.
 
-Networks stand side by side on axis 1: an activation (N, C, ...) of one network is (N, K·C, ...) for K of them, the
-channels of each network together. A layer without parameters that treats channels alike needs no change.
+Networks are on axis 1: an activation (N, C, ...) of one network is (N, K·C, ...) for K of them, first all channels of
+the first network. A layer without parameters that treats channels alike needs no change.
 """
 
 from __future__ import annotations

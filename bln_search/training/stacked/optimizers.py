@@ -54,7 +54,7 @@ class StackedOptimizer(ABC):
         """Make the optimizers of the networks ready to go on alone."""
 
     def copy_state(self) -> dict[str, Tensor]:
-        """Return copies of what is kept for the parameters, for `restore_state`."""
+        """Return copies of the state tensors, for `restore_state`."""
         return {name: tensor.clone() for name, tensor in self._state.items()}
 
     def restore_state(self, state: Mapping[str, Tensor]) -> None:
