@@ -68,28 +68,22 @@ def stack_networks(networks: Sequence[nn.Module], parameters: StackedParameters)
     """Return a network that stands for K networks of one structure: inputs (N, K·C, ...), outputs (N, K·classes).
 
     Args:
-        networks: `is_stackable`, and equal but for their parameters, schedules and histories.
-        parameters: Of the networks.
+        networks: `is_stackable`, and equal but for their parameters, schedules and histories; or one part of each.
+        parameters: Of the whole networks.
     """
-    return _stack(networks, parameters)
-
-
-def _stack(modules: Sequence[nn.Module], parameters: StackedParameters) -> nn.Module:
-    first = modules[0]
+    first = networks[0]
     if isinstance(first, nn.Linear):
         return StackedLinear(first, parameters)
     if isinstance(first, nn.Conv2d):
         return StackedConv2d(first, parameters)
     if isinstance(first, Normalization):
-        layers = [module for module in modules if isinstance(module, Normalization)]
-        return StackedNormalization(layers, parameters)
+        return StackedNormalization([part for part in networks if isinstance(part, Normalization)], parameters)
     if isinstance(first, _WITHOUT_PARAMETERS):
         return first
-    stacked = copy(first)
-    if isinstance(first, ResidualBlock):
-        stacked = StackedResidualBlock.from_block(first, len(modules))
+    count = len(networks)
+    stacked = StackedResidualBlock.from_block(first, count) if isinstance(first, ResidualBlock) else copy(first)
     stacked._modules = {
-        name: None if child is None else _stack([module.get_submodule(name) for module in modules], parameters)
+        name: None if child is None else stack_networks([part.get_submodule(name) for part in networks], parameters)
         for name, child in first._modules.items()
     }
     return stacked
