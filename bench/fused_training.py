@@ -1,14 +1,15 @@
 """Several networks trained as one program against the same networks trained one after another.
 
-An epoch of 20 steps of K networks with different seeds, BLN, Adam, mini-batches of 25 random images, one thread. In
-each turn the K epochs are trained alone, then together, on a GPU also with a recorded step; the speed-up is the ratio
-to the time alone. On a GPU the result is `fused_training_gpu`.
+An epoch of K networks with different seeds, BLN, Adam, mini-batches of 25 random images, one thread. In each turn the
+epochs of some of these networks are trained one after another, then all together, on a GPU also with a recorded step.
+The speed-up is the ratio of the times of one network. On a GPU the result is `fused_training_gpu`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,20 +24,32 @@ from bln_search.specs import ArmSpec, TrainingSpec
 from bln_search.training import TrainingRun
 from bln_search.training.stacked.training import StackedTraining
 
-BATCH, STEPS, CLASSES = 25, 20, 10
+BATCH, CLASSES = 25, 10
 NETWORKS: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
     "mlp": ("mlp", (1, 8, 8), {"widths": (128, 64)}),
     "lenet": ("lenet", (1, 28, 28), {}),
     "resnet8": ("resnet8", (3, 16, 16), {}),
 }
-COUNTS = {"cpu": (1, 2, 4, 8, 16), "cuda": (1, 8, 64, 256)}
 
 
-def make_runs(name: str, count: int, device: str) -> list[TrainingRun]:
+@dataclass(frozen=True)
+class Sizes:
+    """What is measured on a kind of device: numbers of networks, steps of an epoch, and at most how many alone."""
+
+    counts: tuple[int, ...]
+    steps: int
+    largest_count_alone: int
+
+
+CPU = Sizes((1, 2, 4, 8, 16), 20, 16)
+GPU = Sizes((1, 8, 64, 256), 50, 4)
+
+
+def make_runs(name: str, count: int, steps: int, device: str) -> list[TrainingRun]:
     """Return training runs of networks with different first weights on the same random images."""
     model, shape, options = NETWORKS[name]
     generator = torch.Generator().manual_seed(0)
-    images = torch.randn(STEPS * BATCH, *shape, generator=generator).to(device)
+    images = torch.randn(steps * BATCH, *shape, generator=generator).to(device)
     labels = torch.randint(CLASSES, (len(images),), generator=generator).to(device)
     data = PreparedData(dict.fromkeys(Split, (images, labels)), shape, CLASSES)
     norm = partial(BLN, batch_size=BATCH)
@@ -71,56 +84,61 @@ def train_together(stacked: StackedTraining) -> None:
     stacked.train_epoch()
 
 
-def measure_seconds(function: Callable[[], None], device: str) -> float:
-    """Return the duration of a call; the device is awaited at its end."""
+def measure_seconds(train: Callable[[], None], device: str) -> float:
+    """Return the duration of an epoch; the device is awaited at its end."""
     start = time.perf_counter()
-    function()
+    train()
     if device != "cpu":
         torch.cuda.synchronize(device)
     return time.perf_counter() - start
 
 
-def measure_network(name: str, count: int, device: str, turns: int) -> dict[str, Any]:
+def measure_network(name: str, count: int, sizes: Sizes, device: str, turns: int) -> dict[str, Any]:
     """Return milliseconds of a step of one network, alone and together, and the speed-up."""
-    functions = {
-        "alone": partial(train_alone, make_runs(name, count, device)),
-        "together": partial(train_together, StackedTraining(make_runs(name, count, device))),
-    }
+    counts = {"alone": min(count, sizes.largest_count_alone), "together": count}
     if device != "cpu":
-        recorded = StackedTraining(make_runs(name, count, device), records_steps=True)
-        functions["recorded"] = partial(train_together, recorded)
-    seconds: dict[str, list[float]] = {kind: [] for kind in functions}
+        counts["recorded"] = count
+    runs = {kind: make_runs(name, number, sizes.steps, device) for kind, number in counts.items()}
+    functions = {
+        kind: partial(train_alone, of_kind)
+        if kind == "alone"
+        else partial(train_together, StackedTraining(of_kind, records_steps=kind == "recorded"))
+        for kind, of_kind in runs.items()
+    }
     for function in functions.values():  # memory is allocated, kernels are chosen
         measure_seconds(function, device)
+    milliseconds: dict[str, list[float]] = {kind: [] for kind in functions}
     for _ in range(turns):
         for kind, function in functions.items():
-            seconds[kind].append(measure_seconds(function, device))
-    steps = STEPS * count
+            steps = sizes.steps * counts[kind]
+            milliseconds[kind].append(1000 * measure_seconds(function, device) / steps)
     speedups = {
-        kind: spread([alone / value for alone, value in zip(seconds["alone"], values, strict=True)])
-        for kind, values in seconds.items()
+        kind: spread([alone / value for alone, value in zip(milliseconds["alone"], values, strict=True)])
+        for kind, values in milliseconds.items()
         if kind != "alone"
     }
     return {
         "speedup": speedups["together"],
         "speedup_recorded": speedups.get("recorded"),
-        "milliseconds": {kind: spread([1000 * value / steps for value in values]) for kind, values in seconds.items()},
+        "milliseconds": {kind: spread(values) for kind, values in milliseconds.items()},
     }
 
 
 def main() -> None:
     options = make_parser(__doc__ or "").parse_args()
     torch.set_num_threads(1)
-    kind = "cpu" if options.device == "cpu" else "cuda"
-    turns = 3 if options.quick else 7
-    counts = COUNTS[kind][:3] if options.quick else COUNTS[kind]
+    is_cpu = options.device == "cpu"
+    sizes, turns = CPU if is_cpu else GPU, 3 if options.quick else 7
+    counts = sizes.counts[:3] if options.quick and is_cpu else sizes.counts
     measured: dict[str, dict[str, Any]] = {}
     for name in NETWORKS:
-        measured[name] = {str(count): measure_network(name, count, options.device, turns) for count in counts}
+        measured[name] = {str(count): measure_network(name, count, sizes, options.device, turns) for count in counts}
         for count, values in measured[name].items():
-            print(f"{name:8} {count:>4} networks: {values['speedup']['median']:6.2f} times", flush=True)
-    result = {"networks": measured, "batch_size": BATCH, "steps": STEPS, "turns": turns}
-    name = "fused_training" if kind == "cpu" else "fused_training_gpu"
+            recorded = values["speedup_recorded"]
+            note = "" if recorded is None else f", {recorded['median']:6.2f} with a recorded step"
+            print(f"{name:8} {count:>4} networks: {values['speedup']['median']:6.2f} times{note}", flush=True)
+    result = {"networks": measured, "batch_size": BATCH, "steps": sizes.steps, "turns": turns}
+    name = "fused_training" if is_cpu else "fused_training_gpu"
     finish(name, result, save=options.save, device=options.device)
 
 

@@ -35,11 +35,11 @@ class Part:
 
 def list_parts(device: str, *, save: bool) -> list[Part]:
     """Return the tests, the check of the installation and the benchmarks."""
-    python, doctor = sys.executable, str(Path(sys.executable).with_name("bln-search"))
+    python = sys.executable
     options = ("--device", device, "--quick", *(("--save",) if save else ()))
     return [
         Part("tests", (python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *TESTS), 180),
-        Part("doctor", (doctor, "doctor", "--device", device), 60),
+        Part("doctor", (python, "-m", "bln_search", "doctor", "--device", device), 60),
         *(
             Part(name, (python, "-m", f"bench.{name}", *options), seconds)
             for name, seconds in (

@@ -91,9 +91,9 @@ def compute(x, grad, weight, bias, values, layout, terms):
     return batch, output, sums, operators.input_gradient(grad, x, weight, batch, feature, sums, *numbers)
 
 
-def train_together(device, *, records_steps):
-    """The validation losses of three runs after two epochs as one program."""
-    trial = make_trial("bln", "")
+def train_together(device, method="bln", model="lenet", *, records_steps):
+    """The records of the epochs of three runs that are trained as one program."""
+    trial = make_trial(method, "", model, data="cifar10" if model == "resnet8" else "mnist")
     with reproducible_torch(0, threads=1):
         data = make_synthetic_data(trial.data, 400, device)
         runs = [TrainingRun.of_trial(build_initialized_network(trial, data).to(device), data, trial) for _ in range(3)]
@@ -105,14 +105,20 @@ def train_together(device, *, records_steps):
             stacked.train_epoch()
             for training in trainings:
                 next(training)
-        return [record.validation_loss for run in runs for record in run.result.epochs]
+        return [(record.training_loss, record.validation_loss) for run in runs for record in run.result.epochs]
 
 
-@pytest.mark.parametrize("records_steps", [False, True])
-def test_runs_trained_as_one_program_end_where_they_do_on_cpu(records_steps):
-    on_gpu = train_together("cuda", records_steps=records_steps)
-    assert on_gpu == pytest.approx(train_together("cpu", records_steps=False), rel=1e-2)
+@pytest.mark.parametrize("model", ["mlp", "lenet", "resnet8"])
+@pytest.mark.parametrize("method", ["none", *METHODS])
+def test_runs_trained_as_one_program_end_where_they_do_on_cpu(method, model):
+    on_gpu = train_together("cuda", method, model, records_steps=False)
+    for losses, expected in zip(on_gpu, train_together("cpu", method, model, records_steps=False), strict=True):
+        assert losses == pytest.approx(expected, rel=1e-2)
 
 
-def test_a_recorded_step_gives_what_the_step_gives():
-    assert train_together("cuda", records_steps=True) == train_together("cuda", records_steps=False)
+@pytest.mark.parametrize("model", ["mlp", "lenet", "resnet8"])
+@pytest.mark.parametrize("method", ["none", *METHODS])
+def test_a_recorded_step_gives_what_the_step_gives(method, model):
+    """Bit for bit; steps with a memory or running averages are not recorded."""
+    recorded = train_together("cuda", method, model, records_steps=True)
+    assert recorded == train_together("cuda", method, model, records_steps=False)
