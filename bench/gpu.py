@@ -20,7 +20,12 @@ import torch
 
 from bench.support.reporting import finish, make_parser
 
-TESTS = ("tests/evaluation/test_cuda.py", "tests/models/recurrent/test_cuda.py", "tests/training/test_cuda.py")
+TESTS = (
+    "tests/evaluation/test_cuda.py",
+    "tests/models/recurrent/test_cuda.py",
+    "tests/training/test_cuda.py",
+    "tests/worker/test_cuda.py",
+)
 _ROOT = Path(__file__).parents[1]
 
 

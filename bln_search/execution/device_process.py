@@ -38,11 +38,12 @@ def use_device_in_this_process(device: str) -> str:
     """
     if not is_gpu(device):
         return device
-    gpu = device.removeprefix("cuda").removeprefix(":")
+    gpu = device.removeprefix("cuda").removeprefix(":") or "0"
     if gpu.startswith(UUID_PREFIXES):
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-        device = "cuda:0"
-    torch.cuda.set_device(device)
+        gpu = "0"
+    device = f"cuda:{gpu}"
+    torch.cuda.set_device(device)  # which refuses a name without an index
     total = torch.arange(_NUM_TEST_VALUES, device=device).sum().item()
     if total != _NUM_TEST_VALUES * (_NUM_TEST_VALUES - 1) // 2:
         raise RuntimeError(f"{device} computes a wrong sum")

@@ -6,6 +6,7 @@ import os
 
 import pytest
 import torch
+from torch.cuda._utils import _get_device_index
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.execution.device_process import (
@@ -28,7 +29,12 @@ def environment(tmp_path):
 def current_gpu(monkeypatch):
     """The GPUs that were made the current one; values on them are on the CPU."""
     chosen, arange = [], torch.arange
-    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+
+    def set_device(device):
+        _get_device_index(device)  # as torch's: an error for a name without an index
+        chosen.append(device)
+
+    monkeypatch.setattr(torch.cuda, "set_device", set_device)
     monkeypatch.setattr(torch, "arange", lambda *sizes, device: arange(*sizes))  # noqa: PLW0108 - a GPU is named
     return chosen
 
@@ -37,6 +43,11 @@ def test_gpu_of_the_process_is_the_current_one(current_gpu):
     assert use_device_in_this_process("cuda:2") == "cuda:2"
     assert use_device_in_this_process("cpu") == "cpu"
     assert current_gpu == ["cuda:2"]
+
+
+def test_the_only_gpu_needs_no_index(current_gpu):
+    assert use_device_in_this_process("cuda") == "cuda:0"
+    assert current_gpu == ["cuda:0"]
 
 
 def test_gpu_with_a_uuid_is_the_only_visible_one(current_gpu, monkeypatch):
