@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import DataError
-from bln_search.data.inputs import Inputs, can_slice_examples
-from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
+from bln_search.data.inputs import Inputs
+from bln_search.evaluation.moment_passes import MomentPasses
+from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
     compute_populations_of_layers,
@@ -38,7 +39,7 @@ def compute_trial_populations(trial: TrialSpec, network: nn.Module, moments: Mom
 
 @torch.no_grad()
 def collect_frozen_moments(
-    network: nn.Module, inputs: Iterable[Inputs], *, kept: Container[str] = ()
+    network: nn.Module, inputs: Iterable[Inputs], *, kept: Container[str] = (), several_at_once: bool = False
 ) -> dict[str, LayerMoments]:
     """Collect the moments of each normalization layer over training mini-batches with fixed weights.
 
@@ -51,6 +52,8 @@ def collect_frozen_moments(
         network: the trained network.
         inputs: inputs (m, ...) of training mini-batches.
         kept: names of layers that use their configuration instead of mini-batch statistics.
+        several_at_once: pass several mini-batches at once where that gives the same moments up to rounding. All have
+            one shape.
 
     Returns:
         The moments of each layer by name.
@@ -59,18 +62,13 @@ def collect_frozen_moments(
         DataError: no mini-batch reached a normalization layer.
     """
     layers = find_norms(network)
+    passes = MomentPasses(network, layers)
     with (
         evaluation_mode(network),
         use_training_sources_in_evaluation(layer for name, layer in layers.items() if name not in kept),
-        collect_moments(layers.values(), in_evaluation=True) as accumulators,
     ):
-        for name, layer in layers.items():
-            accumulators[layer].name = name
-        for x in inputs:
-            for accumulator in accumulators.values():
-                accumulator.includes_all_sizes = accumulator.includes_all_sizes or not can_slice_examples(x)
-            network(x.clone())
-    reached = {name: layer for name, layer in layers.items() if not accumulators[layer].is_empty}
+        (passes.pass_several_at_once if several_at_once else passes.pass_each)(inputs)
+    reached = [name for name, accumulator in passes.accumulators.items() if not accumulator.is_empty]
     if not any(layer.method.statistics for layer in layers.values()):
         return {}
     if not reached:
@@ -78,13 +76,8 @@ def collect_frozen_moments(
             "no training mini-batch reached a normalization layer: give at least one complete mini-batch, and a "
             "network whose forward pass calls its present layers, not modules that they replaced"
         )
-    _warn_if_most_excluded(next(accumulators[layer] for layer in reached.values()))
-    return {
-        name: accumulators[layer].averaged_moments(
-            has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
-        )
-        for name, layer in reached.items()
-    }
+    _warn_if_most_excluded(passes.accumulators[reached[0]])
+    return {name: passes.compute_moments(name) for name in reached}
 
 
 def _warn_if_most_excluded(accumulator: MomentAccumulator) -> None:

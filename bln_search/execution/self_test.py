@@ -104,7 +104,7 @@ def _measure_losses(trial: TrialSpec, data: PreparedData, device: str) -> dict[s
         raise ModelError(f"the small trial on {device} diverged: {run.result.diverged}")
     images, labels = data.splits[Split.TRAIN]
     batches = iter_complete_mini_batches(images, labels, trial.training.batch_size)
-    frozen = collect_frozen_moments(network, (x for x, _ in batches))
+    frozen = collect_frozen_moments(network, (x for x, _ in batches), several_at_once=True)
     loaded = LoadedNetwork(trial, network, {**run.result.moments, PopulationEstimate.FROZEN: frozen}, data)
     return {
         f"{evaluation.key.configuration} {evaluation.key.estimate} {evaluation.key.split}": evaluation.loss

@@ -70,7 +70,7 @@ def write_weights_and_populations(
         inputs, targets = data.splits[Split.TRAIN]
         batch_size = trial.training.batch_size
         batches = iter_complete_mini_batches(inputs, targets, batch_size)
-        frozen = collect_frozen_moments(network, (x for x, _ in batches))
+        frozen = collect_frozen_moments(network, (x for x, _ in batches), several_at_once=True)
         gathered = {**gathered, PopulationEstimate.FROZEN: frozen}
     if trial.arm.from_weights:
         gathered = {**gathered, PopulationEstimate.ANALYTIC: layer_moments_from_weights(trial, network, data)}

@@ -132,7 +132,9 @@ class _FineTuningAdapter:
 
     def collect_moments(self) -> MomentsByEstimate:
         """The `frozen` estimate of the present weights, and the memory."""
-        frozen = collect_frozen_moments(self.network, (inputs for inputs, _ in self.training_batches()))
+        frozen = collect_frozen_moments(
+            self.network, (inputs for inputs, _ in self.training_batches()), several_at_once=True
+        )
         return {**self.memory, PopulationEstimate.FROZEN: frozen}
 
     def best_row(self, moments: MomentsByEstimate, only: InferenceConfiguration | None) -> Evaluation:

@@ -91,16 +91,10 @@ class MomentAccumulator:
         shapes = [value.shape for value in statistics]
         is_larger = batch_size > self.batch_size and not self.includes_all_sizes
         if self._sum is None or self._scatter is None or is_larger:
-            self.batch_size, self.values_per_batch, self._shapes = batch_size, values_per_batch, shapes
-            self._weight, self.batches_included = 0.0, 0
-            self._sum, self._scatter = torch.zeros_like(vector), torch.zeros_like(vector)
-        if shapes != self._shapes:
-            new_shape, old_shape = next((new, old) for new, old in zip(shapes, self._shapes, strict=True) if new != old)
-            raise ModelError(
-                f"the normalization layer {self.name or '(without a name)'} got a statistic of shape "
-                f"{tuple(new_shape)} after one of shape {tuple(old_shape)}: population values need inputs of one "
-                "shape; pad sequences to one length, and use a separate layer for each image size"
-            )
+            self._begin(vector, shapes, batch_size, values_per_batch)
+        assert self._sum is not None
+        assert self._scatter is not None
+        self._check_shapes(shapes)
         keep, add = (1.0, 1.0) if self.decay is None else (self.decay, 1.0 - self.decay)
         add *= weight
         old_weight = self._weight * keep
@@ -113,6 +107,56 @@ class MomentAccumulator:
         self.batches_included += 1
         self._weight = old_weight + add
         self._sum.mul_(keep).add_(vector, alpha=add)
+
+    def update_with_several(self, statistics: list[Tensor], batch_size: int, values_per_batch: int) -> None:
+        """Accumulate the statistics (G, ...) of G mini-batches in a mean: as `update` for each, up to rounding.
+
+        The scatter of two sets is that of Chan, Golub & LeVeque 1979: the sum of both and W·G/(W+G) times the squared
+        distance of their means.
+
+        Raises:
+            ModelError: the shape of a statistic differs from that of an earlier mini-batch.
+        """
+        assert self.decay is None
+        assert not self.includes_all_sizes
+        assert not self.weighs_by_size
+        count = len(statistics[0])
+        self.batches_seen += count
+        if batch_size < self.batch_size:
+            return
+        vectors = torch.cat([value.detach().flatten(1) for value in statistics], 1).double()
+        mean = vectors.mean(0)
+        shapes = [value.shape[1:] for value in statistics]
+        if self._sum is None or self._scatter is None or batch_size > self.batch_size:
+            self._begin(mean, shapes, batch_size, values_per_batch)
+        assert self._sum is not None
+        assert self._scatter is not None
+        self._check_shapes(shapes)
+        if self._weight > 0:
+            distance = mean - self._sum / self._weight
+            factor = count * self._weight / (self._weight + count)
+            self._scatter.addcmul_(distance, distance, value=factor)
+        self._scatter.add_((vectors - mean).square_().sum(0))
+        self.batches_included += count
+        self._weight += count
+        self._sum.add_(mean, alpha=count)
+
+    def _begin(self, vector: Tensor, shapes: list[torch.Size], batch_size: int, values_per_batch: int) -> None:
+        """Begin with mini-batches of this size."""
+        self.batch_size, self.values_per_batch, self._shapes = batch_size, values_per_batch, shapes
+        self._weight, self.batches_included = 0.0, 0
+        self._sum, self._scatter = torch.zeros_like(vector), torch.zeros_like(vector)
+
+    def _check_shapes(self, shapes: list[torch.Size]) -> None:
+        """Raise ModelError if the shape of a statistic differs from that of an earlier mini-batch."""
+        if shapes == self._shapes:
+            return
+        new_shape, old_shape = next((new, old) for new, old in zip(shapes, self._shapes, strict=True) if new != old)
+        raise ModelError(
+            f"the normalization layer {self.name or '(without a name)'} got a statistic of shape "
+            f"{tuple(new_shape)} after one of shape {tuple(old_shape)}: population values need inputs of one "
+            "shape; pad sequences to one length, and use a separate layer for each image size"
+        )
 
     @property
     def is_empty(self) -> bool:

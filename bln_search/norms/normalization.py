@@ -20,7 +20,7 @@ from bln_search.norms.mixture import StoredBatchMixture
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.enumeration import normalize_all_rows
-from bln_search.norms.row_batching.row_tensor import RowBatchedTensor
+from bln_search.norms.row_batching.row_tensor import RowBatchedTensor, remove_row_tag, tag_with_rows
 from bln_search.norms.statistics import mean_centred_and_variance
 
 
@@ -68,7 +68,8 @@ class Normalization(NormalizationBase):
         if x.dtype in (torch.float16, torch.bfloat16):
             return self.forward(x.float()).to(torch.promote_types(x.dtype, self.weight.dtype))
         if isinstance(x, RowBatchedTensor):
-            return normalize_all_rows(self, x)
+            accumulators = [accumulator for accumulator in self.accumulators if accumulator.in_evaluation]
+            return self._normalize_mini_batches(x, accumulators) if accumulators else normalize_all_rows(self, x)
         self.check_input(x)
         axes = self.input_axes(x.ndim)
         layout = self.find_fused_layout(x, axes)
@@ -224,3 +225,29 @@ class Normalization(NormalizationBase):
             self.population_outdated = True
             if self.has_history:
                 self.update_history(statistics[0], statistics[1], statistics[2], values_per_batch)
+
+    def _normalize_mini_batches(self, x: RowBatchedTensor, accumulators: list[MomentAccumulator]) -> RowBatchedTensor:
+        """Normalize several mini-batches with statistics of their own, and pass these to the accumulators."""
+        layout, plain = x.batch_layout, remove_row_tag(x)
+        self.check_input(plain)
+        axes = self.input_axes(plain.ndim)
+        mini_batches = plain.reshape(layout.groups, layout.size, *plain.shape[1:])
+        weights = self.branch_weights(self.batch_size or layout.size)
+        statistics: list[Tensor] = []
+        branches: list[Tensor] = []
+        for has_pair, weight, reduced in (
+            (self.has_batch_statistics, weights[0], axes.batch_reduction_axes),
+            (self.has_feature_statistics, weights[1], axes.feature_reduction_axes),
+        ):
+            if has_pair:
+                mean, centred, variance = mean_centred_and_variance(mini_batches, tuple(axis + 1 for axis in reduced))
+                count = prod(plain.shape[axis] if axis else layout.size for axis in reduced)
+                branches.append(centred.mul_(weight / self.formula_variant.compute_batch_deviation(variance, count)))
+                statistics += [mean, torch.sqrt(variance + self.formula_variant.epsilon), variance]
+        values_per_batch = axes.num_values_per_feature(mini_batches.shape[1:])
+        for accumulator in accumulators:
+            accumulator.update_with_several(statistics, layout.size, values_per_batch)
+        shape = self.broadcast_parameter_shape(plain.ndim)
+        total = branches[0] if len(branches) == 1 else branches[0].add_(branches[1])
+        output = torch.addcmul(self.bias.view(shape), total.view(plain.shape), self.weight.view(shape))
+        return tag_with_rows(output, layout, 1)

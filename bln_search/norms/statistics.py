@@ -39,6 +39,22 @@ class StatisticMoments:
         between = (self.mean - mean).square().mean(axes, keepdim=True)
         return StatisticMoments(mean, within + between, deviation, variance)
 
+    def is_close_to(self, other: StatisticMoments, tolerance: float) -> bool:
+        """Return whether all values are close to those of `other`, with the same shapes.
+
+        Args:
+            other: the expected moments.
+            tolerance: of means and deviations, relative to the largest of `other`; NaN is never close.
+        """
+        if self.mean.shape != other.mean.shape:
+            return False
+        scale = torch.maximum(other.mean.abs().max(), other.deviation.max())
+        scales = (scale, scale.square(), scale, scale.square())
+        return all(
+            bool((value - expected).abs().max() <= tolerance * limit)
+            for value, expected, limit in zip(self.as_tuple, other.as_tuple, scales, strict=True)
+        )
+
     @property
     def as_tuple(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """E[μ], Var[μ], E[σ], E[σ²]."""

@@ -10,7 +10,12 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.norms import BLN
-from bln_search.norms.moment_collection import collect_moments, flatten_moments_to_tensors, restore_moments_from_tensors
+from bln_search.norms.moment_collection import (
+    MomentAccumulator,
+    collect_moments,
+    flatten_moments_to_tensors,
+    restore_moments_from_tensors,
+)
 
 
 def moments_over(layer, batches, decay=None):
@@ -135,3 +140,41 @@ def test_sizes_that_differ_are_all_included_on_request():
     assert moments.feature.mean.item() == pytest.approx(np.mean([mean.mean() for mean in means]), rel=1e-12)
     assert moments.feature.variance_of_mean.item() == pytest.approx(total, rel=1e-12)
     assert (moments.batch_size, moments.values_per_batch) == (4, 4)  # the mean of 3, 4, 5 and 6, to the even number
+
+
+@pytest.mark.parametrize("sizes", [[12], [1, 11], [5, 1, 6], [4, 4, 4], [1] * 12])
+def test_several_mini_batches_at_once_give_the_mean_over_all(sizes):
+    """Also where means are far from zero."""
+    statistics = [torch.randn(12, *shape, dtype=torch.float64) + 1e6 for shape in [(1, 4), (3, 1), (2, 2)]]
+    accumulator, start = MomentAccumulator(in_evaluation=True), 0
+    for size in sizes:
+        several = [value[start : start + size] for value in statistics]
+        if size == 1:
+            accumulator.update([value[0] for value in several], 7, 21)
+        else:
+            accumulator.update_with_several(several, 7, 21)
+        start += size
+    moments = accumulator.averaged_moments(has_batch_statistics=True, has_feature_statistics=False)
+    expected = [value.numpy() for value in statistics]
+    np.testing.assert_allclose(moments.batch.mean, expected[0].mean(0), rtol=1e-14)
+    np.testing.assert_allclose(moments.batch.variance_of_mean, expected[0].var(0), rtol=1e-9)
+    np.testing.assert_allclose(moments.batch.deviation, expected[1].mean(0), rtol=1e-14)
+    np.testing.assert_allclose(moments.batch.variance, expected[2].mean(0), rtol=1e-14)
+    assert (accumulator.batches_seen, accumulator.batches_included) == (12, 12)
+    assert (moments.batch_size, moments.values_per_batch) == (7, 21)
+
+
+def test_smaller_mini_batches_at_once_are_excluded_and_larger_ones_begin_anew():
+    accumulator = MomentAccumulator(in_evaluation=True)
+    for value, size in ((1.0, 4), (2.0, 3), (3.0, 5)):
+        accumulator.update_with_several([torch.full((2, 1, 3), value)] * 3, size, size)
+    moments = accumulator.averaged_moments(has_batch_statistics=True, has_feature_statistics=False)
+    assert torch.equal(moments.batch.mean, torch.full((1, 3), 3.0, dtype=torch.float64))
+    assert (accumulator.batches_seen, accumulator.batches_included, accumulator.batch_size) == (6, 2, 5)
+
+
+def test_mini_batches_at_once_of_another_shape_are_an_error():
+    accumulator = MomentAccumulator(in_evaluation=True)
+    accumulator.update_with_several([torch.ones(2, 1, 3)] * 3, 4, 4)
+    with pytest.raises(ModelError, match="shape"):
+        accumulator.update_with_several([torch.ones(2, 1, 5)] * 3, 4, 4)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -27,11 +29,20 @@ class RefusingWaits(TrainingRun):
 
     def _iter_batch_indices(self):
         for index in super()._iter_batch_indices():
-            torch.cuda.set_sync_debug_mode("error")
-            try:
+            with refused_waits():
                 yield index
-            finally:
-                torch.cuda.set_sync_debug_mode("default")
+
+
+@contextmanager
+def refused_waits():
+    """An operation that waits for the GPU is an error in this context, as far as torch detects it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype", UserWarning)
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 def train(trial, device, run_type=TrainingRun):

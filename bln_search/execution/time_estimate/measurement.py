@@ -17,7 +17,6 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import BlnSearchError, ModelError
 from bln_search.data.corruptions import corrupt_images
 from bln_search.data.input_shape import require_one_tensor
-from bln_search.data.inputs import Inputs
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import iter_complete_mini_batches
 from bln_search.evaluation.populations import collect_frozen_moments
@@ -35,7 +34,7 @@ from bln_search.execution.time_estimate.inputs import MeasurementInputs
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.trial import TrialSpec
-from bln_search.training.step_timing import Stopwatch, TimedTraining
+from bln_search.training.step_timing import WARM_UP, Stopwatch, TimedTraining
 
 _SHARES = {"training": 0.5, "validation": 0.1, "population": 0.1, "evaluation": 0.3}
 """Shares of the time of each part."""
@@ -95,18 +94,19 @@ class _TrialMeasurement:
         )
 
     def _measure_population(self, network: nn.Module, data: PreparedData) -> tuple[dict[str, LayerMoments], float]:
-        laps = self.stopwatch.time_repetitions(_SHARES["population"] * self.budget)
+        """Measure the pass of one mini-batch, and then of as many as the time allows."""
         inputs, targets = data.splits[Split.TRAIN]
 
-        def batches() -> Iterator[Inputs]:
-            while True:
-                for x, _ in iter_complete_mini_batches(inputs, targets, self.trial.training.batch_size):
-                    if not laps.begin_repetition():
-                        return
-                    yield x
+        def time_passes(number: int) -> tuple[dict[str, LayerMoments], float]:
+            batches = iter_complete_mini_batches(inputs, targets, self.trial.training.batch_size)
+            start = self.stopwatch.read_seconds()
+            moments = collect_frozen_moments(network, (x for x, _ in islice(batches, number)), several_at_once=True)
+            return moments, (self.stopwatch.read_seconds() - start) / number
 
-        moments = collect_frozen_moments(network, batches())
-        return moments, median(laps.counted_seconds)
+        for _ in range(WARM_UP):
+            _, seconds = time_passes(1)
+        number = int(_SHARES["population"] * self.budget / max(seconds, 1e-9))
+        return time_passes(max(1, min(number, len(targets) // self.trial.training.batch_size)))
 
     def _measure_evaluations(
         self, loaded: LoadedNetwork, validation_example: float
