@@ -59,7 +59,7 @@ class Settings(BaseSettings):
         default="auto", description="cpu, cuda (all GPUs), GPUs by index or UUID (cuda:1, cuda:0,2), or auto"
     )
     trials_per_gpu: int = Field(default=1, ge=1, le=64, description="number of parallel trials on each GPU")
-    cuda_graphs: bool = Field(default=False, description="record steps of fused trials as CUDA graphs")
+    cuda_graphs: bool = Field(default=True, description="record steps of fused trials as CUDA graphs")
     threads: int = Field(
         default=1, ge=1, description="threads of one trial on CPU; figures depend on it in the last digits"
     )

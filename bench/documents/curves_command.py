@@ -79,7 +79,7 @@ def run_curves_command(
             for name in studies:
                 study = collect_study(ledger, name)
                 if study is not None:
-                    write_document(f"{name}_curves", {**study, "provenance": provenance()})
+                    write_document(f"{name}_curves", {**study, "provenance": _provenance_of_training(ledger, name)})
     if options.write:
         for page, block in blocks.items():
             write_block(page, BLOCK, block())
@@ -88,3 +88,14 @@ def run_curves_command(
             if saved is not None:
                 draw(name, chart(saved))
     print("\n".join(block() for block in blocks.values()))
+
+
+def _provenance_of_training(ledger: Ledger, name: str) -> dict[str, Any]:
+    """Return the provenance of this process, with device, hardware and torch of the training if that was on a GPU."""
+    present = provenance()
+    trials = ledger.trials.list_trials(ledger.studies.get_by_name_or_id(name).id)
+    trained = next((trial.checkpoint.provenance for trial in trials if trial.checkpoint), {})
+    if not str(trained.get("device")).startswith("cuda"):
+        return present
+    versions = {**present["versions"], "torch": trained["torch"]}
+    return {**present, "device": "cuda", "hardware": trained["hardware"], "versions": versions}

@@ -25,8 +25,7 @@ def block() -> str:
     saved = {kind: read_result(file) for kind, file in FILES.items()}
     measured = {kind: document["result"]["studies"] for kind, document in saved.items() if document is not None}
     lines = [
-        *(_hardware(kind, document) for kind, document in saved.items() if document is not None),
-        "",
+        *(f"{_hardware(kind, document)}\n" for kind, document in saved.items() if document is not None),
         "| study | trials | step, ms | one trial | the study, CPU | the study, GPU |",
         "| --- | --- | --- | --- | --- | --- |",
         *(_row(name, {kind: studies.get(name) for kind, studies in measured.items()}) for name in STUDIES),
@@ -37,10 +36,11 @@ def block() -> str:
 def _hardware(kind: str, document: Mapping[str, Any]) -> str:
     provenance = document["provenance"]
     workers = max(study["workers"] for study in document["result"]["studies"].values())
+    trials = "one trial after another" if workers == 1 else f"{workers} parallel trials with one thread each"
+    steps = " Steps and trials are those of the CPU, from the fastest to the slowest arm." if kind == "CPU" else ""
     return (
-        f"{kind}: {provenance['hardware']}, torch {provenance['versions']['torch']}, {workers} parallel trials with "
-        f"one thread each; `bench/results/{FILES[kind]}.json`. Steps and trials are those of the CPU, from the fastest "
-        "to the slowest arm."
+        f"{kind}: {provenance['hardware']}, torch {provenance['versions']['torch']}, {trials}; "
+        f"`bench/results/{FILES[kind]}.json`.{steps}"
     )
 
 

@@ -45,7 +45,10 @@ def make_execution_environment(
 
 
 def check_executor_options(
-    executor: ExecutorName, ray_address: str | None, gpus_per_trial: float | None, trials_per_process: int | None
+    executor: ExecutorName | None,
+    ray_address: str | None,
+    gpus_per_trial: float | None,
+    trials_per_process: int | None,
 ) -> None:
     """Raise BadParameter for an option of another executor: trials would run elsewhere, or one by one."""
     if executor is not ExecutorName.RAY and (ray_address or gpus_per_trial is not None):
@@ -54,8 +57,20 @@ def check_executor_options(
         raise typer.BadParameter("this option needs --executor fused or ray", param_hint="--fused-trials")
 
 
+def choose_executor(executor: ExecutorName | None, device: str, trials_per_gpu: int) -> ExecutorName:
+    """Return the executor that is asked for, otherwise the faster one: `fused` on a GPU, `local` on another device.
+
+    Several processes on each GPU are asked for with `trials_per_gpu`, which is then their number of trials.
+    """
+    from bln_search.execution.devices import is_gpu
+
+    if executor is not None:
+        return executor
+    return ExecutorName.FUSED if is_gpu(device) and trials_per_gpu == 1 else ExecutorName.LOCAL
+
+
 def make_executor(
-    executor: ExecutorName,
+    executor: ExecutorName | None,
     environment: ExecutionEnvironment,
     workers: int | None,
     ray_address: str | None,
@@ -66,7 +81,7 @@ def make_executor(
     """Return the executor; a Ray cluster that does not exist or is too small raises an error on entering.
 
     Args:
-        executor: Kind of executor.
+        executor: Kind of executor; None for `choose_executor`.
         environment: Folders and device of the trials.
         workers: Number of trials at the same time; by default one for each core or GPU.
         ray_address: Cluster to join, `host:port`; by default a new one is started.
@@ -76,6 +91,8 @@ def make_executor(
             `fused`, 1 with `ray`.
     """
     trials_per_gpu = trials_per_gpu or load_settings().trials_per_gpu
+    executor = choose_executor(executor, environment.device, trials_per_gpu)
+    check_executor_options(executor, ray_address, gpus_per_trial, trials_per_process)
     if executor is ExecutorName.RAY:
         from bln_search.execution.executors.ray.executor import RayExecutor
 

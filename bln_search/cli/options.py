@@ -124,7 +124,13 @@ SplitOption = Annotated[
     EvaluatedSplit | None, typer.Option("--split", help="Split that ranks the rows; by default the study's.")
 ]
 ExecutorOption = Annotated[
-    ExecutorName, typer.Option("--executor", help="Processes on this machine; the same with fused trials; or Ray Tune.")
+    ExecutorName | None,
+    typer.Option(
+        "--executor",
+        help="Processes on this machine; the same with fused trials; or Ray Tune. By default fused on a GPU, else "
+        "local.",
+        show_default=False,
+    ),
 ]
 FusedTrialsOption = Annotated[
     int | None,

@@ -89,7 +89,7 @@ def worker(
     database: DatabaseOption = None,
     device: DeviceOption = None,
     workers: WorkersOption = None,
-    executor: ExecutorOption = ExecutorName.LOCAL,
+    executor: ExecutorOption = None,
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
     trials_per_gpu: TrialsPerGpuOption = None,

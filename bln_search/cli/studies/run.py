@@ -43,7 +43,7 @@ def run(
     database: DatabaseOption = None,
     device: DeviceOption = None,
     workers: WorkersOption = None,
-    executor: ExecutorOption = ExecutorName.LOCAL,
+    executor: ExecutorOption = None,
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
     trials_per_gpu: TrialsPerGpuOption = None,

@@ -23,7 +23,7 @@ from bln_search.training.generator_states import read_global_generators, restore
 from bln_search.training.loop import PendingEpoch
 from bln_search.training.seeding import reproducible_torch
 from bln_search.training.stacked.key import make_stacking_key
-from bln_search.training.stacked.training import StackedTraining
+from bln_search.training.stacked.training import StackedTraining, can_record_steps
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ class _Trial:
         generators: States of the global random number generators, which each trial has to itself.
         run: Its training run; None before it trains.
         is_pending: The run is before an epoch.
+        key: What is equal in runs that fit together in that epoch; None for a run that fits with no other.
         asked_after: Epoch after which it waits for a decision of the pruner.
         trains_alone: Its epochs are not trained with those of other trials.
     """
@@ -52,8 +53,19 @@ class _Trial:
     generators: dict[str, Tensor] | None = None
     run: TrainingRun | None = None
     is_pending: bool = False
+    key: Hashable | None = None
     asked_after: int | None = None
     trains_alone: bool = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Has the trial taken its first step?"""
+        return self.generators is not None
+
+    @property
+    def is_training_alone(self) -> bool:
+        """Is the run one that fits with no other?"""
+        return self.run is not None and self.key is None
 
 
 @dataclass
@@ -61,7 +73,8 @@ class TrialGroup:
     """Runs trials epoch by epoch, in parallel; a context in which torch computes reproducibly.
 
     A trial gives what it gives alone, up to rounding where its epochs were trained with those of others; it ends, is
-    pruned and fails alone. Trials may be added between two epochs.
+    pruned and fails alone. Trials may be added between two epochs. While a trial trains that does not fit together with
+    others, no further one begins, so that there is one network in memory.
 
     Attributes:
         environment: Folders, checkpoint store, device and threads.
@@ -115,17 +128,19 @@ class TrialGroup:
     def advance(self) -> None:
         """Run each trial until its next epoch, a question to the pruner, or its end."""
         for trial in list(self._trials):
-            while not trial.is_pending and trial.asked_after is None and trial in self._trials:
-                self._take_step(trial)
+            if trial.has_begun or not any(other.is_training_alone for other in self._trials):
+                self._advance_trial(trial)
+
+    def _advance_trial(self, trial: _Trial) -> None:
+        while not trial.is_pending and trial.asked_after is None and trial in self._trials:
+            self._take_step(trial)
 
     def train_pending_epochs(self) -> None:
         """Train the next epoch of every trial; those that fit together as one program."""
         by_key: dict[Hashable, list[_Trial]] = {}
         for trial in self._trials:
-            if trial.run is None or not trial.is_pending:
-                continue
-            key = None if trial.trains_alone else make_stacking_key(trial.run, trial.task.trial)
-            by_key.setdefault(trial if key is None else key, []).append(trial)
+            if trial.is_pending and trial.key is not None:  # others train the epoch themselves
+                by_key.setdefault(trial.key, []).append(trial)
         programs: _Programs = {}
         for key, trials in by_key.items():
             size = self._largest_program.get(key, len(trials))
@@ -149,6 +164,7 @@ class TrialGroup:
             self._remove(trial)
         elif isinstance(step, PendingEpoch):
             trial.run, trial.is_pending = step.run, True
+            trial.key = None if trial.trains_alone else make_stacking_key(step.run, trial.task.trial)
         elif step is None:
             self._drop_programs_of(trial)  # the trial is evaluated now
         elif isinstance(step, EpochRecord) and trial.task.prunable:
@@ -173,8 +189,8 @@ class TrialGroup:
             What trained them, by their runs.
         """
         runs = tuple(trial.run for trial in trials if trial.run is not None)
-        if len(runs) < 2:
-            return {}  # the trial trains the epoch itself
+        if len(runs) == 1 and not (self.environment.cuda_graphs and can_record_steps(runs[0])):
+            return {}  # the trial trains the epoch itself, which is not slower
         program = self._take_steps_together(runs)
         if isinstance(program, TaskFailed):
             return self._train_otherwise(key, trials, program)
@@ -203,8 +219,8 @@ class TrialGroup:
         if failure.process_unusable:
             self._fail_all(trials, failure)
             return {}
-        if failure.failure is not FailureClass.OUT_OF_MEMORY:
-            _log.warning("%d trials cannot be trained as one program and train alone: %s", len(trials), failure.reason)
+        if failure.failure is not FailureClass.OUT_OF_MEMORY or len(trials) == 1:
+            _log.warning("%d trials are not trained as one program but alone: %s", len(trials), failure.reason)
             for trial in trials:
                 trial.trains_alone = True
             return {}

@@ -27,6 +27,12 @@ from bln_search.training.step_precision import use_training_precision
 _ORDER = "order of examples"
 
 
+def can_record_steps(run: TrainingRun) -> bool:
+    """Return whether a step can be recorded as a CUDA graph: on a GPU, in methods without a memory or averages."""
+    has_history = any(layer.has_history for layer in run.layers.values())
+    return run.progress.total_loss.device.type == "cuda" and not has_history
+
+
 class StackedTraining:
     """Trains epochs of several runs as one program. Each run reads its own mini-batches and has its own schedules.
 
@@ -36,7 +42,7 @@ class StackedTraining:
 
     Args:
         runs: `make_stacking_key` is the same for all of them.
-        records_steps: Record a step as a CUDA graph and run it again for the others, where that is possible.
+        records_steps: Record a step as a CUDA graph and run it again for the others, if `can_record_steps`.
     """
 
     def __init__(self, runs: Sequence[TrainingRun], *, records_steps: bool = False) -> None:
@@ -60,8 +66,7 @@ class StackedTraining:
         self._started_at = 0.0
         self._total_loss, self._num_correct = (torch.zeros(len(self.runs), device=self._device) for _ in range(2))
         self._running_loss = None if first.running_loss is None else RecencyWeightedMean(first.steps)
-        has_history = any(norm.layer.has_history for norm in self._norms)
-        is_recorded = records_steps and not has_history and self._device.type == "cuda"
+        is_recorded = records_steps and can_record_steps(first)
         self._step = RecordedStep(self._device) if is_recorded else RepeatedStep()
 
     def train_epoch(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import weakref
 from contextlib import ExitStack
@@ -72,8 +73,9 @@ def make_group(environment):
 class Group:
     """A group with the messages of each trial, by token."""
 
-    def __init__(self, environment, trials, **options):
+    def __init__(self, environment, trials, *, in_environment=None, **options):
         self.messages = {token: [] for token in range(len(trials))}
+        environment = in_environment or environment
         self.group = TrialGroup(environment, lambda task, message: self.messages[task.token].append(message))
         self.tasks = [TrialTask(token, trial, **options) for token, trial in enumerate(trials)]
 
@@ -212,6 +214,53 @@ def test_trials_that_do_not_fit_into_memory_train_in_halves(environment, make_gr
     assert limited_programs == [2, 2] * 3  # the fifth trial trains alone
     for token, trial in enumerate(trials):
         assert losses(group.messages[token]) == pytest.approx(losses(run_alone(environment, trial)), rel=TOLERANCE)
+
+
+@pytest.fixture
+def recorded_steps(environment, monkeypatch):
+    """The environment of a GPU on which steps are recorded, but they are taken one by one."""
+    monkeypatch.setattr(trial_group, "can_record_steps", lambda _run: True)
+    return dataclasses.replace(environment, cuda_graphs=True)
+
+
+def test_a_recorded_step_is_worth_a_program_of_one(environment, recorded_steps, make_group):
+    (trial,) = trials = make_trials(seeds=(0,))
+    group = make_group(trials, in_environment=recorded_steps)
+    group.add(0)
+    group.run()
+    assert losses(group.messages[0]) == pytest.approx(losses(run_alone(environment, trial)), rel=TOLERANCE)
+    assert group.fused_epochs(0) == 3
+
+
+def test_a_program_of_one_that_runs_out_of_memory_is_left(environment, recorded_steps, make_group, monkeypatch):
+    def fail(_self):
+        raise torch.OutOfMemoryError("made for the test")
+
+    monkeypatch.setattr(StackedTraining, "_begin_epoch", fail)
+    (trial,) = trials = make_trials(seeds=(0,))
+    group = make_group(trials, in_environment=recorded_steps)
+    group.add(0)
+    group.run()
+    assert losses(group.messages[0]) == losses(run_alone(environment, trial))
+    assert group.fused_epochs(0) == 0
+
+
+def test_trials_that_fit_with_no_other_run_one_after_another(make_group):
+    """So that one network is in memory; those that fit together wait for them, and then train together."""
+    group = make_group(make_trials(seeds=(0, 1), fused_norms=True) + make_trials(seeds=(0, 1)))
+    ends, send = [], group.group.send
+
+    def note_ends(task, message):
+        send(task, message)
+        if isinstance(message, EpochDone | EvaluationDone):
+            ends.append((task.token, message.record.epoch if isinstance(message, EpochDone) else "end"))
+
+    group.group.send = note_ends
+    group.add(0, 1, 2, 3)
+    group.run()
+    assert ends[:8] == [(token, end) for token in (0, 1) for end in (1, 2, 3, "end")]
+    assert ends[8:] == [(token, end) for end in (1, 2) for token in (2, 3)] + [(2, 3), (2, "end"), (3, 3), (3, "end")]
+    assert [group.fused_epochs(token) for token in range(4)] == [0, 0, 3, 3]
 
 
 def test_an_error_at_the_end_of_an_epoch_fails_its_trials(make_group, monkeypatch):
