@@ -129,7 +129,7 @@ def main() -> None:
     torch.set_num_threads(1)
     is_cpu = options.device == "cpu"
     sizes, turns = CPU if is_cpu else GPU, 3 if options.quick else 7
-    counts = sizes.counts[:3] if options.quick and is_cpu else sizes.counts
+    counts = sizes.counts[:3] if options.quick else sizes.counts
     measured: dict[str, dict[str, Any]] = {}
     for name in NETWORKS:
         measured[name] = {str(count): measure_network(name, count, sizes, options.device, turns) for count in counts}
@@ -137,9 +137,9 @@ def main() -> None:
             recorded = values["speedup_recorded"]
             note = "" if recorded is None else f", {recorded['median']:6.2f} with a recorded step"
             print(f"{name:8} {count:>4} networks: {values['speedup']['median']:6.2f} times{note}", flush=True)
-    result = {"networks": measured, "batch_size": BATCH, "steps": sizes.steps, "turns": turns}
-    name = "fused_training" if is_cpu else "fused_training_gpu"
-    finish(name, result, save=options.save, device=options.device)
+        result = {"networks": measured, "batch_size": BATCH, "steps": sizes.steps, "turns": turns}
+        file = "fused_training" if is_cpu else "fused_training_gpu"
+        finish(file, result, save=options.save, device=options.device)  # after each network, because all take minutes
 
 
 if __name__ == "__main__":

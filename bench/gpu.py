@@ -43,15 +43,15 @@ def list_parts(device: str, *, save: bool) -> list[Part]:
     python = sys.executable
     options = ("--device", device, "--quick", *(("--save",) if save else ()))
     return [
-        Part("tests", (python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *TESTS), 180),
-        Part("doctor", (python, "-m", "bln_search", "doctor", "--device", device), 60),
+        Part("tests", (python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *TESTS), 150),
+        Part("doctor", (python, "-m", "bln_search", "doctor", "--device", device), 40),
         *(
             Part(name, (python, "-m", f"bench.{name}", *options), seconds)
             for name, seconds in (
-                ("training_step", 80),
-                ("fused_training", 60),
-                ("enumerate", 100),
-                ("per_layer", 100),
+                ("training_step", 70),
+                ("fused_training", 150),
+                ("enumerate", 90),
+                ("per_layer", 90),
             )
         ),
     ]
