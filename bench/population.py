@@ -33,7 +33,8 @@ def measure_setting(name: str, device: str, turns: int) -> dict[str, Any]:
     """Return milliseconds of a mini-batch each alone and several at once, and their ratio."""
     model, shape, size, images, options = SETTINGS[name]
     network = build_model(model, shape, CLASSES, partial(BLN, batch_size=size), seed=0, options=options).to(device)
-    batches = torch.randn(images, *shape, generator=torch.Generator().manual_seed(0)).to(device).split(size)
+    inputs = torch.randn(images, *shape, generator=torch.Generator().manual_seed(0)).to(device)
+    batches = [inputs[start : start + size] for start in range(0, images, size)]
     milliseconds: dict[bool, list[float]] = {False: [], True: []}
     for turn in range(turns + 1):
         for at_once, values in milliseconds.items():

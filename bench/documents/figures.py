@@ -24,6 +24,7 @@ STUDIES = (
     "bln_cifar10_full_b25",
     "bln_cifar10_full_b25_reference",
     "bln_cifar10_20pct_b1",
+    "bln_cifar10_20pct_b1_reference",
 )
 IN_README = {
     "bln_cifar10_20pct_b25": "20 % of it",

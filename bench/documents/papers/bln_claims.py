@@ -71,8 +71,7 @@ def best_row_against(data: str, other: str) -> tuple[Comparison, ...]:
 
 def small_batch_against(data: str, other: str) -> tuple[Comparison, ...]:
     """Return the same for mini-batches of one, with the best row of any estimate."""
-    suffixes = {"cifar10": ("",), "imdb": ("_reference", "")}[data]
-    studies = [(losses_of(f"bln_{data}_20pct_b1{suffix}"), READINGS[suffix][0]) for suffix in suffixes]
+    studies = [(losses_of(f"bln_{data}_20pct_b1{suffix}"), READINGS[suffix][0]) for suffix in ("_reference", "")]
     return tuple(
         Comparison(
             study.name,
@@ -170,7 +169,7 @@ def claims() -> tuple[Claim, ...]:
         Claim(
             "§4.1",
             "BLN is better than BN and LN on CIFAR-10, m = 1",
-            "`bench/results/bln_cifar10_20pct_b1.json`",
+            "[CIFAR-10](bln_cifar10.md)",
             small_batch_against("cifar10", "bn") + small_batch_against("cifar10", "ln"),
         ),
         Claim("§4.1", "BN is better than LN on CIFAR-10, m = 25", CIFAR10_PAGE, usual_pair("cifar10", "bn", "ln")),
