@@ -72,16 +72,18 @@ def _one_pass() -> list[Row]:
         f"{result['batch_size']}, {result['examples']:,} examples, two threads (pairs: {result['pairs']})"
     )
     reading = f"LeNet, mini-batches of {result['batch_size']}, over one after another"
-    cost = _spread(by_semantics["reference"]["cost_in_single_evaluations"])
+    cost = spread_text(by_semantics["reference"]["cost_in_single_evaluations"])
     float64_difference, float32_difference = (
         result["max_relative_difference_float64"],
         result["max_relative_difference"],
     )
     precision = "Largest relative difference of the losses, LeNet, MLP and a residual network"
-    speed = {reading: f"{_spread(by_semantics[reading]['speedup'])} times faster" for reading in ("reference", "paper")}
+    speed = {
+        reading: f"{spread_text(by_semantics[reading]['speedup'])} times faster" for reading in ("reference", "paper")
+    }
     on_gpu = "not measured"
     if gpu is not None:
-        spread = _spread(gpu["result"]["by_semantics"]["reference"]["speedup"])
+        spread = spread_text(gpu["result"]["by_semantics"]["reference"]["speedup"])
         on_gpu = f"{spread} times faster ({gpu['provenance']['hardware']})"
     return [
         Row(f"{what}, reference reading", speed["reference"], file),
@@ -109,12 +111,12 @@ def _with_kernels(result: dict[str, Any], file: str) -> list[Row]:
     return [
         Row(
             "The same with the extra `fast`, paper reading",
-            f"{_spread(timing['paper']['speedup'])} times faster",
+            f"{spread_text(timing['paper']['speedup'])} times faster",
             file,
         ),
         Row(
             "The same with the extra `fast` in single evaluations (reference reading)",
-            _spread(timing["reference"]["cost_in_single_evaluations"]),
+            spread_text(timing["reference"]["cost_in_single_evaluations"]),
             file,
         ),
         Row(
@@ -154,7 +156,7 @@ def _orchestration() -> list[Row]:
                 file,
                 standalone=f"Overhead of {result['trials']} trials of a second with Ray Tune",
             ),
-            Row("against plain Ray Tune", f"{_spread(result['versus_ray_tune_spread'])} times faster", file),
+            Row("against plain Ray Tune", f"{spread_text(result['versus_ray_tune_spread'])} times faster", file),
         ]
     if (saved := read_result("versus_grid")) is not None:
         result, file = saved["result"], "versus_grid"
@@ -163,7 +165,7 @@ def _orchestration() -> list[Row]:
             f"(pairs: {result['pairs']})"
         )
         for other, name in (("Ray Tune `grid_search`", "ray_tune"), ("Optuna `GridSampler`", "optuna")):
-            figure = f"{_spread(result[f'versus_{name}_spread'])} times faster"
+            figure = f"{spread_text(result[f'versus_{name}_spread'])} times faster"
             rows.append(
                 Row(
                     f"{what}: {other}",
@@ -173,18 +175,15 @@ def _orchestration() -> list[Row]:
                 )
             )
             if (fused := result.get(f"fused_versus_{name}_spread")) is not None:
-                rows.append(Row("the same with `--executor fused`", f"{_spread(fused)} times faster", file))
+                rows.append(Row("the same with `--executor fused`", f"{spread_text(fused)} times faster", file))
     if (saved := read_result("search")) is not None:
         result = saved["result"]
         what = (
             "Best validation loss, TPE with ASHA against random search with twice the trials, "
             f"{result['repetitions']} repetitions: no worse in"
         )
-        standalone = "Lowest validation loss, TPE with ASHA: no worse than random search with twice the trials in"
         mean = f"mean difference {result['mean_difference']:+.4f}"
-        rows.append(
-            Row(what, f"{result['tpe_no_worse']} of {result['repetitions']}, {mean}", "search", standalone=standalone)
-        )
+        rows.append(Row(what, f"{result['tpe_no_worse']} of {result['repetitions']}, {mean}", "search"))
     if (saved := read_result("chaos")) is not None:
         result = saved["result"]
         kills = ", ".join(f"{kind} {count}" for kind, count in sorted(result["killed"].items()))
@@ -211,16 +210,16 @@ def _recurrent() -> list[Row]:
     return [
         Row(
             f"{what}: sixteen configurations on {result['examples']:,} reviews in one pass, in single evaluations",
-            _spread(reference["cost_in_single_evaluations"]),
+            spread_text(reference["cost_in_single_evaluations"]),
             file,
         ),
         Row(
             "the same against sixteen of them",
-            f"{_spread(reference['sixteen_singles_over_one_pass'])} times faster",
+            f"{spread_text(reference['sixteen_singles_over_one_pass'])} times faster",
             file,
         ),
-        Row(step, _spread(trained["step"]), file),
-        Row("the same as it runs, with Adam over rows", _spread(trained["step_with_row_adam"]), file),
+        Row(step, spread_text(trained["step"]), file),
+        Row("the same as it runs, with Adam over rows", spread_text(trained["step_with_row_adam"]), file),
     ]
 
 
@@ -236,7 +235,7 @@ def _resume() -> list[Row]:
     for name, cost in result["networks"].items():
         what = f"{name}: training with a save after every epoch over one without (pairs: {result['pairs']})"
         size = f"{cost['state_bytes'] / 1e6:.1f} MB"
-        rows.append(Row(what, f"{_spread(cost['ratio_every_epoch'])}, file of {size}", file))
+        rows.append(Row(what, f"{spread_text(cost['ratio_every_epoch'])}, file of {size}", file))
     return rows
 
 
@@ -247,7 +246,7 @@ def _time_estimate() -> list[Row]:
     studies = saved["result"]["studies"]
     names = ", ".join(studies)
     what = f"Estimated over actual seconds of the processor, all trials of small studies ({names})"
-    return [Row(what, _spread(saved["result"]["ratio"]), "time_estimate")]
+    return [Row(what, spread_text(saved["result"]["ratio"]), "time_estimate")]
 
 
 def _service() -> list[Row]:
@@ -262,11 +261,11 @@ def _service() -> list[Row]:
         rows += [
             Row(
                 f"{table}, {what}",
-                f"{_spread(result['leaderboard_p95_spread'])} ms",
+                f"{spread_text(result['leaderboard_p95_spread'])} ms",
                 file,
                 standalone=f"{table}, {result['rows']:,} evaluations, {result['clients']} clients, 95th percentile",
             ),
-            Row(f"{listed}, {what}", f"{_spread(result['studies_p95_spread'])} ms", file),
+            Row(f"{listed}, {what}", f"{spread_text(result['studies_p95_spread'])} ms", file),
             Row("Start of the service", f"{result['start_seconds']:.2f} s", file),
             Row(overhead, _percent(result["overhead_spread"]), file),
         ]
@@ -295,16 +294,22 @@ def _pages() -> list[Row]:
     return [
         Row(
             f"First paint of the pages, {what}",
-            f"{_spread(result['first_paint_spread'])} ms",
+            f"{spread_text(result['first_paint_spread'])} ms",
             file,
         ),
         Row(
             "Its leaderboard usable, the table made for that request",
-            f"{_spread(result['leaderboard_spread'])} ms",
+            f"{spread_text(result['leaderboard_spread'])} ms",
             file,
         ),
         *(
-            [Row(f"Two hundred of {result['studies']:,} studies listed", f"{_spread(result['list_spread'])} ms", file)]
+            [
+                Row(
+                    f"Two hundred of {result['studies']:,} studies listed",
+                    f"{spread_text(result['list_spread'])} ms",
+                    file,
+                )
+            ]
             if "list_spread" in result
             else []
         ),
@@ -322,7 +327,9 @@ def _statistics() -> list[Row]:
     if (saved := read_result("statistics")) is not None:
         result, file = saved["result"], "statistics"
         size = f"{result['seeds']} seeds, {result['examples']:,} examples, one core, {result['runs']} runs"
-        rows.append(Row(f"{result['pairs']} pairs of rows compared, {size}", f"{_spread(result['spread'])} s", file))
+        rows.append(
+            Row(f"{result['pairs']} pairs of rows compared, {size}", f"{spread_text(result['spread'])} s", file)
+        )
     if (saved := read_result("selection_bias")) is not None:
         result, file = saved["result"], "selection_bias"
         size = f"{result['rows']} equal rows, {result['examples']} examples, 1 to 10 seeds"
@@ -331,15 +338,15 @@ def _statistics() -> list[Row]:
         rows += [
             Row(
                 f"Reported over true selection bias, {size}, {simulations}",
-                _spread(result["ratio_of_equal_rows"]),
+                spread_text(result["ratio_of_equal_rows"]),
                 file,
             ),
-            Row(f"Reported less true selection bias, {unit}", _spread(result["excess_of_one_ahead"]), file),
+            Row(f"Reported less true selection bias, {unit}", spread_text(result["excess_of_one_ahead"]), file),
         ]
     return rows
 
 
-def _spread(values: dict[str, float]) -> str:
+def spread_text(values: dict[str, float]) -> str:
     """Median, smallest and largest; a single value without the others."""
     if values["min"] == values["max"]:
         return f"{values['median']:.2f}"
