@@ -185,6 +185,7 @@ class MomentAccumulator:
         self._weight = float(tensors["weight"])
         shapes = (tensors[f"shape{index}"] for index in range(len(tensors)) if f"shape{index}" in tensors)
         self._shapes = [torch.Size(shape.tolist()) for shape in shapes]
+        self._sum = self._scatter = None
         if "sum" in tensors:
             self._sum, self._scatter = (tensors[name].to(device, copy=True) for name in ("sum", "scatter"))
 

@@ -9,6 +9,7 @@ from torch import nn
 from bln_search.data.inputs import make_structured_inputs
 from bln_search.evaluation import collect_frozen_moments, moment_passes
 from bln_search.models import build_model
+from bln_search.models.recurrent.time_step_norms import TimeStepNorms
 from bln_search.norms import BLN, make_norm
 from tests.evaluation.builders import SIZE, build_network, draw_examples
 from tests.evaluation.networks import NETWORKS
@@ -46,7 +47,7 @@ def assert_same_moments(network, inputs, *, is_at_once=True):
 
 @pytest.fixture
 def few_at_once(monkeypatch):
-    monkeypatch.setattr(moment_passes, "_FEWEST_MINI_BATCHES", 3)
+    monkeypatch.setattr(moment_passes, "_CHECKED_MINI_BATCHES", 3)
     monkeypatch.setattr(moment_passes, "_MOST_MINI_BATCHES", 3)
 
 
@@ -112,8 +113,25 @@ class Reading(nn.Module):
         return self.norm(x + torch.arange(SIZE, dtype=x.dtype)[:, None])
 
 
+class Refusing(Reading):
+    def forward(self, x):
+        assert len(x) == SIZE
+        return self.norm(x)
+
+
+class Centring(nn.Module):
+    """Its means vary with the size of a mini-batch in one channel, beside one whose mean is large."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = make_norm("bn", 4)
+
+    def forward(self, x):
+        return self.norm(x - x.mean(0) + torch.tensor([1000.0, 0, 0, 0], dtype=x.dtype))
+
+
 @pytest.mark.usefixtures("few_at_once")
-@pytest.mark.parametrize("network", [Mixing(), Reading()], ids=["mixing", "reading"])
+@pytest.mark.parametrize("network", [Mixing(), Reading(), Refusing(), Centring()], ids=lambda made: type(made).__name__)
 def test_a_network_that_depends_on_the_mini_batch_passes_each_alone(network):
     torch.manual_seed(0)
     assert_same_moments(network.double(), (torch.randn(9 * SIZE, 4).double() ** 3).split(SIZE), is_at_once=False)
@@ -144,3 +162,54 @@ def test_structured_inputs_pass_each_alone():
     torch.manual_seed(0)
     inputs = [make_structured_inputs({"x": torch.randn(SIZE, 4).double()}) for _ in range(7)]
     assert_same_moments(Keyed().double(), inputs, is_at_once=False)
+
+
+class Selecting(nn.Module):
+    """Normalizes pairs of large values, of which a mini-batch of the test has none or two, and several have four."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.last = BLN(4), BLN(8)
+
+    def forward(self, x):
+        x = self.norm(x)
+        large = x[x[:, 0].abs() > 2]
+        if len(large):
+            self.last(large.reshape(1, 8))
+        return x
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_mini_batches_after_an_error_pass_one_by_one():
+    """What the failed pass of several accumulated does not count."""
+    torch.manual_seed(0)
+    inputs = torch.randn(12 * SIZE, 4).double().clamp(-1, 1)
+    inputs[8 * SIZE : 8 * SIZE + 2, 0] = 50.0
+    inputs[10 * SIZE : 10 * SIZE + 2, 0] = 50.0
+    network = Selecting().double()
+    expected = collect_frozen_moments(network, inputs.split(SIZE))
+    moments = collect_frozen_moments(network, inputs.split(SIZE), several_at_once=True)
+    for name, layer in expected.items():
+        for value, true in zip(moments[name].batch.as_tuple, layer.batch.as_tuple, strict=True):
+            torch.testing.assert_close(value, true, rtol=1e-10, atol=1e-12)
+
+
+class Padded(nn.Module):
+    """Norms at each time step, over the examples whose sequence has not ended."""
+
+    def __init__(self, method):
+        super().__init__()
+        self.norms = TimeStepNorms(lambda size: make_norm(method, size), 3, 4)
+
+    def forward(self, x):
+        present = (x != 0).any(2)
+        return torch.stack([self.norms(x[:, step], step, present[:, step]) for step in range(4)], 1)
+
+
+@pytest.mark.usefixtures("few_at_once")
+@pytest.mark.parametrize("method", ["bn", "mbn", "ln", "bln"])
+def test_statistics_over_present_examples_pass_each_alone(method):
+    torch.manual_seed(0)
+    inputs = torch.randn(9 * SIZE, 4, 3).double()
+    inputs[5:20, 2:] = 0
+    assert_same_moments(Padded(method).double(), inputs.split(SIZE), is_at_once=False)

@@ -12,7 +12,7 @@ import pytest
 from bln_search.core.records import FUSED_EPOCHS
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
-from bln_search.execution.messages import EpochDone, TaskFailed
+from bln_search.execution.messages import EpochDone, EvaluationDone, TaskFailed
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
 from tests.support.watchers import RecordingWatcher
@@ -120,3 +120,16 @@ def test_a_finished_study_runs_no_trial(ledger, environment):
     executor.run(lambda: None, None, lambda _: None, trials=0)
     assert run_study(ledger, study_id, executor, watcher) is StudyState.COMPLETE
     assert watcher.messages == []
+
+
+def test_trials_that_fit_with_no_other_are_taken_one_by_one(ledger, environment):
+    """A process with room for 64 begins the next after the end of the one before, whose result a sampler knows."""
+    study_id = ledger.studies.store_study_once(study("alone", training={"epochs": 2, "fused_norms": True}))
+    watcher = RecordingWatcher()
+    executor = LocalExecutor(environment, 1, trials_per_process=64)
+    assert run_study(ledger, study_id, executor, watcher) is StudyState.COMPLETE
+    ends = [message for _, message in watcher.messages if isinstance(message, EpochDone | EvaluationDone)]
+    assert [type(message) for message in ends] == [EpochDone, EpochDone, EvaluationDone] * 6
+    started = [event for event in ledger.events.list_events(study_id) if event.kind == "attempt_started"]
+    ended = [event for event in ledger.events.list_events(study_id) if event.kind == "trial_finished"]
+    assert all(second.number > first.number for first, second in zip(ended, started[1:], strict=False))

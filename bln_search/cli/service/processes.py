@@ -106,7 +106,7 @@ def worker(
     check_executor_options(executor, ray_address, gpus_per_trial, trials_per_process)
     settings = load_settings()
     environment = make_execution_environment(settings, data, device, elsewhere=executor is ExecutorName.RAY)
-    trial_executor_context = make_executor(
+    executor_context = make_executor(
         executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu, trials_per_process
     )
     _configure_process_logs(settings, role="worker")
@@ -116,7 +116,7 @@ def worker(
     if with_parent:
         threading.Thread(target=_stop_when_parent_ends, daemon=True, name="parent").start()
     with ExitStack() as stack:
-        trial_executor = stack.enter_context(trial_executor_context)
+        trial_executor = stack.enter_context(executor_context)
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
 
         def find_problem_of_result_folders() -> str | None:

@@ -66,13 +66,12 @@ def run(
     from bln_search.worker.analysis import AnalysisLayerSearchOptions, get_or_compute_analysis
 
     environment = make_execution_environment(settings, data, device, elsewhere=executor is ExecutorName.RAY)
+    executor_context = make_executor(
+        executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu, trials_per_process
+    )
     print_data_set_remarks(run_preflight_checks(study, environment))
     with ExitStack() as stack:
-        trial_executor = stack.enter_context(
-            make_executor(
-                executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu, trials_per_process
-            )
-        )
+        trial_executor = stack.enter_context(executor_context)
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
         study_id = ledger.studies.store_study_once(study)
         ledger.checkpoints.write_ownership_marker_of_database(environment.checkpoints)

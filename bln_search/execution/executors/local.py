@@ -19,6 +19,7 @@ from bln_search.execution.executors.lost_processes import LostProcessCounter
 from bln_search.execution.executors.process_server import CONTEXT, preload_modules
 from bln_search.execution.executors.worker_process import READY, FromWorker, run_group_worker, run_worker
 from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, Message, TaskFailed, TrialTask
+from bln_search.training.stacked.key import may_fit_with_others
 
 _FORKSERVER_LOST_EXIT_CODE = 255
 """Exit code that multiprocessing reports for a process whose forkserver ended before it."""
@@ -157,11 +158,15 @@ class LocalExecutor:
         return False
 
     def _find_free_worker(self, live: list[_WorkerProcess]) -> _WorkerProcess | None:
-        """The process with the fewest trials, of these the newest; None where all have as many as they may run."""
+        """The process with the fewest trials, of these the newest; None where all have as many as they may run.
+
+        A process takes no trial beside those that fit with no other, so that samplers know the results of earlier ones.
+        """
         free = [
             worker
             for worker in live
             if len(worker.tasks) < self._max_trials
+            and (not worker.tasks or any(may_fit_with_others(task.trial) for task in worker.tasks.values()))
             and worker.device in self.health.usable_devices
             and worker.process.is_alive()
         ]

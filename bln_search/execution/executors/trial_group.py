@@ -22,7 +22,7 @@ from bln_search.training import TrainingRun
 from bln_search.training.generator_states import read_global_generators, restore_global_generators
 from bln_search.training.loop import PendingEpoch
 from bln_search.training.seeding import reproducible_torch
-from bln_search.training.stacked.key import make_stacking_key
+from bln_search.training.stacked.key import make_stacking_key, may_fit_with_others
 from bln_search.training.stacked.training import StackedTraining, can_record_steps
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,6 @@ class _Trial:
         generators: States of the global random number generators, which each trial has to itself.
         run: Its training run; None before it trains.
         is_pending: The run is before an epoch.
-        key: What is equal in runs that fit together in that epoch; None for a run that fits with no other.
         asked_after: Epoch after which it waits for a decision of the pruner.
         trains_alone: Its epochs are not trained with those of other trials.
     """
@@ -53,7 +52,6 @@ class _Trial:
     generators: dict[str, Tensor] | None = None
     run: TrainingRun | None = None
     is_pending: bool = False
-    key: Hashable | None = None
     asked_after: int | None = None
     trains_alone: bool = False
 
@@ -63,9 +61,9 @@ class _Trial:
         return self.generators is not None
 
     @property
-    def is_training_alone(self) -> bool:
-        """Is the run one that fits with no other?"""
-        return self.run is not None and self.key is None
+    def may_fit(self) -> bool:
+        """May the trial be trained with others?"""
+        return may_fit_with_others(self.task.trial)
 
 
 @dataclass
@@ -73,8 +71,8 @@ class TrialGroup:
     """Runs trials epoch by epoch, in parallel; a context in which torch computes reproducibly.
 
     A trial gives what it gives alone, up to rounding where its epochs were trained with those of others; it ends, is
-    pruned and fails alone. Trials may be added between two epochs. While a trial trains that does not fit together with
-    others, no further one begins, so that there is one network in memory.
+    pruned and fails alone. Trials may be added between two epochs. Of those that fit with no other, by their
+    specification, the next begins when the one before has ended: one of their networks is in memory at a time.
 
     Attributes:
         environment: Folders, checkpoint store, device and threads.
@@ -128,7 +126,7 @@ class TrialGroup:
     def advance(self) -> None:
         """Run each trial until its next epoch, a question to the pruner, or its end."""
         for trial in list(self._trials):
-            if trial.has_begun or not any(other.is_training_alone for other in self._trials):
+            if trial.has_begun or trial.may_fit or not any(of.has_begun and not of.may_fit for of in self._trials):
                 self._advance_trial(trial)
 
     def _advance_trial(self, trial: _Trial) -> None:
@@ -139,8 +137,11 @@ class TrialGroup:
         """Train the next epoch of every trial; those that fit together as one program."""
         by_key: dict[Hashable, list[_Trial]] = {}
         for trial in self._trials:
-            if trial.is_pending and trial.key is not None:  # others train the epoch themselves
-                by_key.setdefault(trial.key, []).append(trial)
+            if trial.run is None or not trial.is_pending or trial.trains_alone:
+                continue
+            key = make_stacking_key(trial.run, trial.task.trial)
+            if key is not None:  # others train the epoch themselves
+                by_key.setdefault(key, []).append(trial)
         programs: _Programs = {}
         for key, trials in by_key.items():
             size = self._largest_program.get(key, len(trials))
@@ -164,7 +165,6 @@ class TrialGroup:
             self._remove(trial)
         elif isinstance(step, PendingEpoch):
             trial.run, trial.is_pending = step.run, True
-            trial.key = None if trial.trains_alone else make_stacking_key(step.run, trial.task.trial)
         elif step is None:
             self._drop_programs_of(trial)  # the trial is evaluated now
         elif isinstance(step, EpochRecord) and trial.task.prunable:

@@ -8,6 +8,10 @@ from typing import Any
 import torch
 
 from bln_search.core.enums import Split
+from bln_search.core.method import Method
+from bln_search.core.registry import LAZY_DATA_SETS
+from bln_search.core.tasks import TaskName
+from bln_search.specs import TrainingSpec
 from bln_search.specs.sections.precision import TrainingPrecision
 from bln_search.specs.trial import TrialSpec
 from bln_search.tasks.task import CLASSIFICATION
@@ -37,6 +41,27 @@ _MAY_DIFFER: dict[str, Any] = {
 """Keys of a trial in which trials of one program may differ, and those that do not enter training."""
 
 
+_MODELS = frozenset({"allconv", "lenet", "mlp", "resnet8", "resnet20", "resnet56", "vgg16"})
+"""Built-in models whose networks `is_stackable`."""
+
+_METHODS = frozenset({Method.NONE, Method.BN, Method.LN, Method.BLN, Method.MBN, Method.BRN})
+
+
+def may_fit_with_others(trial: TrialSpec) -> bool:
+    """Return whether the specification of a trial leaves it open that others are trained with it as one program."""
+    return (
+        trial.model.name in _MODELS
+        and trial.arm.method in _METHODS
+        and trial.data.name not in LAZY_DATA_SETS
+        and trial.resolved_task.name == TaskName.CLASSIFICATION
+        and not _has_options_of_single_training(trial.training)
+    )
+
+
+def _has_options_of_single_training(spec: TrainingSpec) -> bool:
+    return spec.compile or spec.fused_norms or spec.augmentation is not None or spec.precision is TrainingPrecision.BF16
+
+
 def make_stacking_key(run: TrainingRun, trial: TrialSpec) -> Hashable | None:
     """Return what must be equal in runs that `StackedTraining` trains together; None for a run that trains alone.
 
@@ -49,10 +74,7 @@ def make_stacking_key(run: TrainingRun, trial: TrialSpec) -> Hashable | None:
     spec = run.spec
     inputs = run.data.splits[Split.TRAIN][0]
     trains_alone = (
-        spec.compile
-        or spec.fused_norms
-        or spec.augmentation is not None
-        or spec.precision is TrainingPrecision.BF16
+        _has_options_of_single_training(spec)
         or run.progress.first_step > 0
         or run.task is not CLASSIFICATION
         or not isinstance(inputs, torch.Tensor)
