@@ -107,8 +107,10 @@ def make_executor(
         )
     from bln_search.execution.executors.local import LocalExecutor, choose_num_fused_trials
 
-    if executor is ExecutorName.FUSED:
-        trials_per_process = trials_per_process or choose_num_fused_trials(environment.device)
-    return nullcontext(
-        LocalExecutor(environment, workers, trials_per_gpu=trials_per_gpu, trials_per_process=trials_per_process or 1)
-    )
+    if trials_per_process is not None:
+        fused = {"trials_per_process": trials_per_process, "informing_trials_per_process": trials_per_process}
+    elif executor is ExecutorName.FUSED:
+        fused = {"trials_per_process": choose_num_fused_trials(environment.device)}
+    else:
+        fused = {}
+    return nullcontext(LocalExecutor(environment, workers, trials_per_gpu=trials_per_gpu, **fused))

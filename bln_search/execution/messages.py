@@ -35,6 +35,7 @@ class TrialTask:
         measured: Objectives to measure besides losses.
         alone: The trial ran out of memory in training, so no other trial runs beside it now.
         state_file: File in the checkpoint store for the state of the unfinished training; None to save none.
+        informs_sampler: Its result informs the sampler that suggests the next points.
     """
 
     token: int
@@ -45,6 +46,7 @@ class TrialTask:
     measured: tuple[Objective, ...] = ()
     alone: bool = False
     state_file: str | None = None
+    informs_sampler: bool = False
 
 
 class PruneDecision(StrEnum):

@@ -99,6 +99,11 @@ class StudyPointSampler:
         search = self.spec.search
         return key in self.arm_by_key and search is not None and search.pruner is not Pruner.NONE
 
+    def informs_sampler(self, key: str) -> bool:
+        """Whether the sampler learns from the result of the trial of that key."""
+        search = self.spec.search
+        return key in self.arm_by_key and search is not None and search.sampler is not Sampler.RANDOM
+
     @property
     def objectives(self) -> tuple[Objective, ...]:
         """Objectives that trials measure for the search."""

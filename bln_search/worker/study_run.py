@@ -249,6 +249,7 @@ class _StudyRun:
             measured=self.points.objectives,
             alone=alone,
             state_file=self.states.name_file(trial.key),
+            informs_sampler=self.points.informs_sampler(trial.key),
         )
 
     def _claim_trials(self, trial_ids: Sequence[int]) -> Sequence[int]:

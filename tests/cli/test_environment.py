@@ -52,3 +52,10 @@ def test_fused_trials_get_no_additional_process(tmp_path, monkeypatch):
     with make_executor(ExecutorName.FUSED, environment, None, None, None, None, 4) as executor:
         assert executor.num_parallel_trials(3) == 8
         assert executor.num_parallel_trials(1) == 4
+
+
+@pytest.mark.parametrize(("trials_per_process", "expected"), [(None, 8), (40, 40)])
+def test_the_option_also_sets_the_trials_that_inform_a_sampler(tmp_path, trials_per_process, expected):
+    environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), device="cuda:0")
+    with make_executor(None, environment, None, None, None, None, trials_per_process) as executor:
+        assert executor.informing_trials_per_process == expected

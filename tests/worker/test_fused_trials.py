@@ -133,3 +133,31 @@ def test_trials_that_fit_with_no_other_are_taken_one_by_one(ledger, environment)
     started = [event for event in ledger.events.list_events(study_id) if event.kind == "attempt_started"]
     ended = [event for event in ledger.events.list_events(study_id) if event.kind == "trial_finished"]
     assert all(second.number > first.number for first, second in zip(ended, started[1:], strict=False))
+
+
+def find_largest_number_running(ledger, study_id):
+    running = largest = 0
+    for event in ledger.events.list_events(study_id):
+        running += {"attempt_started": 1, "trial_finished": -1}.get(event.kind, 0)
+        largest = max(largest, running)
+    return largest
+
+
+@pytest.mark.parametrize(
+    ("sampler", "options", "expected"),
+    [("tpe", {}, 8), ("tpe", {"informing_trials_per_process": 12}, 12), ("random", {}, 12)],
+)
+def test_few_trials_that_inform_a_sampler_run_at_the_same_time(ledger, environment, sampler, options, expected):
+    """Of twelve points, in a process with room for 64 trials."""
+    spec = study(
+        "sampled",
+        arms=[{"method": "bn"}],
+        seeds=[0],
+        training={"epochs": 2},
+        space={"training.learning_rate": {"kind": "float", "low": 1e-3, "high": 1e-2, "log": True}},
+        search={"sampler": sampler, "trials": 12, "startup": 2},
+    )
+    study_id = ledger.studies.store_study_once(spec)
+    executor = LocalExecutor(environment, 1, trials_per_process=64, **options)
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
+    assert find_largest_number_running(ledger, study_id) == expected

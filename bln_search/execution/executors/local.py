@@ -27,6 +27,9 @@ _FORKSERVER_LOST_EXIT_CODE = 255
 _FUSED_TRIALS_ON_CPU, _FUSED_TRIALS_ON_GPU = 8, 64
 """Trials of a process that are trained as one program. More are hardly faster: 1.2 times on an H100 with 256."""
 
+_INFORMING_TRIALS = 8
+"""Trials of a process at the same time whose results inform a sampler, unless the user says otherwise."""
+
 _TICK_SECONDS = 0.5
 """Largest interval between two calls of `on_tick`."""
 
@@ -63,6 +66,7 @@ class LocalExecutor:
         workers: Number of processes; by default as many as the cores allow, or `trials_per_gpu` for each GPU.
         trials_per_gpu: Number of processes on each GPU.
         trials_per_process: Largest number of trials in each process.
+        informing_trials_per_process: Largest number of those whose results inform a sampler.
     """
 
     def __init__(
@@ -72,8 +76,10 @@ class LocalExecutor:
         *,
         trials_per_gpu: int = 1,
         trials_per_process: int = 1,
+        informing_trials_per_process: int = _INFORMING_TRIALS,
     ) -> None:
         self.environment = environment
+        self.informing_trials_per_process = informing_trials_per_process
         self.trials_per_process = trials_per_process
         self._max_trials = trials_per_process
         self.requested_workers, self.trials_per_gpu = workers, trials_per_gpu
@@ -158,19 +164,24 @@ class LocalExecutor:
         return False
 
     def _find_free_worker(self, live: list[_WorkerProcess]) -> _WorkerProcess | None:
-        """The process with the fewest trials, of these the newest; None where all have as many as they may run.
-
-        A process takes no trial beside those that fit with no other, so that samplers know the results of earlier ones.
-        """
+        """The process with the fewest trials, of these the newest; None where all have as many as they may run."""
         free = [
             worker
             for worker in live
-            if len(worker.tasks) < self._max_trials
-            and (not worker.tasks or any(may_fit_with_others(task.trial) for task in worker.tasks.values()))
+            if self._takes_another_trial(worker)
             and worker.device in self.health.usable_devices
             and worker.process.is_alive()
         ]
         return min(reversed(free), key=lambda worker: len(worker.tasks), default=None)
+
+    def _takes_another_trial(self, worker: _WorkerProcess) -> bool:
+        """May a process run one more trial? None beside those that fit with no other, and few that inform a sampler."""
+        tasks = worker.tasks.values()
+        return not tasks or (
+            len(tasks) < self._max_trials
+            and sum(task.informs_sampler for task in tasks) < self.informing_trials_per_process
+            and any(may_fit_with_others(task.trial) for task in tasks)
+        )
 
     def _choose_or_start_worker(self, live: list[_WorkerProcess]) -> _WorkerProcess:
         """An idle process, otherwise a new one if there may be one more. Raises as `_start_worker_process`."""
