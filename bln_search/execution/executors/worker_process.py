@@ -60,7 +60,7 @@ def _serve(
         return
     with suppress(OSError):  # the driver has just ended; recv() raises EOFError
         connection.send(READY)
-    with suppress(EOFError):
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the driver has ended
         run_trials(connection, environment, device)
 
 
