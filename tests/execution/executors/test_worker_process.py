@@ -12,7 +12,6 @@ from bln_search.execution.executors import worker_process
 from bln_search.execution.messages import TrialTask
 from bln_search.specs import list_planned_trial_specs, parse_study
 
-
 STUDY = """
 name: x
 data: {name: mnist}
