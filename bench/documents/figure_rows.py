@@ -2,49 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from bench.documents.figure_row import Row, percent_text, spread_text
+from bench.documents.gpu_rows import gpu_rows
 from bench.support.reporting import read_result
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the table of benchmarks.
-
-    Attributes:
-        description: Description of the measured value.
-        figure: The value.
-        file: Name of the result file without `.json`; empty if nothing was measured.
-        standalone: Description for the README, which lacks the surrounding rows; None if the README lacks the row.
-    """
-
-    description: str
-    figure: str
-    file: str
-    standalone: str | None = None
-
-    def line(self, description: str) -> str:
-        """Return the row as Markdown, with the hardware if it is not that of the heading."""
-        figure = f"{self.figure}{_name_other_hardware(self.file, self.figure)}"
-        return f"| {description} | {figure} | {f'`bench/results/{self.file}.json` |' if self.file else '|'}"
-
-
-def heading_provenance() -> dict[str, Any]:
-    """Return the provenance of most benchmarks, which the heading of their table names."""
-    saved = read_result("training")
-    assert saved is not None
-    provenance: dict[str, Any] = saved["provenance"]
-    return provenance
-
-
-def _name_other_hardware(file: str, figure: str) -> str:
-    """Return the hardware of a benchmark in brackets; empty where it is that of the heading or in the figure."""
-    saved = read_result(file) if file else None
-    if saved is None or "benchmark" not in saved:
-        return ""
-    hardware = saved["provenance"]["hardware"]
-    return "" if hardware == heading_provenance()["hardware"] or hardware in figure else f" ({hardware})"
 
 
 def benchmark_rows() -> list[Row]:
@@ -59,6 +21,7 @@ def benchmark_rows() -> list[Row]:
         *_recurrent(),
         *_time_estimate(),
         *_resume(),
+        *gpu_rows(),
     ]
 
 
@@ -137,8 +100,10 @@ def _training() -> list[Row]:
     assert saved is not None
     spread, what = saved["result"]["spread"], f"Training over a bare PyTorch loop (pairs: {saved['result']['pairs']})"
     return [
-        Row(what, _percent(spread["frozen"]), "training", standalone="Overhead of training over a bare PyTorch loop"),
-        Row("with the `epoch` estimate folded along the way", _percent(spread["epoch"]), "training"),
+        Row(
+            what, percent_text(spread["frozen"]), "training", standalone="Overhead of training over a bare PyTorch loop"
+        ),
+        Row("with the `epoch` estimate folded along the way", percent_text(spread["epoch"]), "training"),
     ]
 
 
@@ -149,10 +114,10 @@ def _orchestration() -> list[Row]:
         result, file = saved["result"], "orchestration"
         what = f"{result['trials']} trials of a second, Ray Tune underneath, two cores (pairs: {result['pairs']})"
         rows += [
-            Row(f"{what}: over the bare training, workers up", _percent(result["overhead_spread"]), file),
+            Row(f"{what}: over the bare training, workers up", percent_text(result["overhead_spread"]), file),
             Row(
                 "the same, every start and stop in it",
-                _percent(result["overhead_whole_spread"]),
+                percent_text(result["overhead_whole_spread"]),
                 file,
                 standalone=f"Overhead of {result['trials']} trials of a second with Ray Tune",
             ),
@@ -182,8 +147,11 @@ def _orchestration() -> list[Row]:
             "Best validation loss, TPE with ASHA against random search with twice the trials, "
             f"{result['repetitions']} repetitions: no worse in"
         )
+        standalone = "Lowest validation loss, TPE with ASHA: no worse than random search with twice the trials in"
         mean = f"mean difference {result['mean_difference']:+.4f}"
-        rows.append(Row(what, f"{result['tpe_no_worse']} of {result['repetitions']}, {mean}", "search"))
+        rows.append(
+            Row(what, f"{result['tpe_no_worse']} of {result['repetitions']}, {mean}", "search", standalone=standalone)
+        )
     if (saved := read_result("chaos")) is not None:
         result = saved["result"]
         kills = ", ".join(f"{kind} {count}" for kind, count in sorted(result["killed"].items()))
@@ -267,7 +235,7 @@ def _service() -> list[Row]:
             ),
             Row(f"{listed}, {what}", f"{spread_text(result['studies_p95_spread'])} ms", file),
             Row("Start of the service", f"{result['start_seconds']:.2f} s", file),
-            Row(overhead, _percent(result["overhead_spread"]), file),
+            Row(overhead, percent_text(result["overhead_spread"]), file),
         ]
     if (saved := read_result("service_chaos")) is not None:
         databases = [saved["result"][kind] for kind in ("sqlite", "postgres")]
@@ -344,14 +312,3 @@ def _statistics() -> list[Row]:
             Row(f"Reported less true selection bias, {unit}", spread_text(result["excess_of_one_ahead"]), file),
         ]
     return rows
-
-
-def spread_text(values: dict[str, float]) -> str:
-    """Median, smallest and largest; a single value without the others."""
-    if values["min"] == values["max"]:
-        return f"{values['median']:.2f}"
-    return f"{values['median']:.2f} [{values['min']:.2f}, {values['max']:.2f}]"
-
-
-def _percent(values: dict[str, float]) -> str:
-    return f"{values['median']:+.1%} [{values['min']:+.1%}, {values['max']:+.1%}]"

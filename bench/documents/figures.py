@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.documents.figure_rows import Row, benchmark_rows, heading_provenance
-from bench.documents.gpu_rows import gpu_rows
+from bench.documents.figure_row import Row, heading_provenance
+from bench.documents.figure_rows import benchmark_rows
 from bench.documents.marked_block import write_block
 from bench.support.reporting import read_result
 from bln_search.specs.sections.space import format_point
@@ -45,13 +45,13 @@ INFERENCE_RULES = (("MM--", None), ("TT--", "moving"))
 
 def block() -> str:
     """Return the text between the markers of docs/figures.md."""
-    lines = [*_header(), *(row.line(row.description) for row in [*benchmark_rows(), *gpu_rows()]), ""]
+    lines = [*_header(), *(row.line(row.description) for row in benchmark_rows()), ""]
     return "\n".join([*lines, _studies(), _memorized()])
 
 
 def headlines() -> str:
     """Return the text between the markers of the README."""
-    benchmarks = [row.line(row.standalone) for row in [*benchmark_rows(), *gpu_rows()] if row.standalone is not None]
+    benchmarks = [row.line(row.standalone) for row in benchmark_rows() if row.standalone is not None]
     return "\n".join([*_header("; ± over seeds"), *benchmarks, *_first_rows(), ""])
 
 

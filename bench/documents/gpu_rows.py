@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.documents.figure_rows import Row, spread_text
+from bench.documents.figure_row import Row, spread_text
 from bench.support.reporting import read_result
 
 _NETWORKS = {"lenet": "LeNet", "mlp": "MLP 64-128-64-10"}
@@ -10,7 +10,7 @@ _OPTIONS = ("fused_norms", "tf32", "bf16", "compile")
 
 
 def gpu_rows() -> list[Row]:
-    """Return the rows of trials that are trained as one program, of the population pass and of training options."""
+    """Return the rows of trials that are trained as one program, and of options of training."""
     return [*_fused_training(), *_training_options()]
 
 

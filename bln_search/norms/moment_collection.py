@@ -89,24 +89,19 @@ class MomentAccumulator:
             return
         vector = _flatten_to_double(statistics)
         shapes = [value.shape for value in statistics]
-        is_larger = batch_size > self.batch_size and not self.includes_all_sizes
-        if self._sum is None or self._scatter is None or is_larger:
-            self._begin(vector, shapes, batch_size, values_per_batch)
-        assert self._sum is not None
-        assert self._scatter is not None
-        self._check_shapes(shapes)
+        total, scatter = self._prepare_sums(vector, shapes, batch_size, values_per_batch)
         keep, add = (1.0, 1.0) if self.decay is None else (self.decay, 1.0 - self.decay)
         add *= weight
         old_weight = self._weight * keep
         if old_weight > 0:
-            distance = vector - self._sum / self._weight
-            self._scatter.mul_(keep).addcmul_(distance, distance, value=add * old_weight / (old_weight + add))
+            distance = vector - total / self._weight
+            scatter.mul_(keep).addcmul_(distance, distance, value=add * old_weight / (old_weight + add))
         if self.includes_all_sizes:
             self.batch_size, self.values_per_batch = batch_size, values_per_batch
-            self._scatter.add_(_flatten_to_double(variances_inside), alpha=add)
+            scatter.add_(_flatten_to_double(variances_inside), alpha=add)
         self.batches_included += 1
         self._weight = old_weight + add
-        self._sum.mul_(keep).add_(vector, alpha=add)
+        total.mul_(keep).add_(vector, alpha=add)
 
     def update_with_several(self, statistics: list[Tensor], batch_size: int, values_per_batch: int) -> None:
         """Accumulate the statistics (G, ...) of G mini-batches in a mean: as `update` for each, up to rounding.
@@ -127,36 +122,37 @@ class MomentAccumulator:
         vectors = torch.cat([value.detach().flatten(1) for value in statistics], 1).double()
         mean = vectors.mean(0)
         shapes = [value.shape[1:] for value in statistics]
-        if self._sum is None or self._scatter is None or batch_size > self.batch_size:
-            self._begin(mean, shapes, batch_size, values_per_batch)
-        assert self._sum is not None
-        assert self._scatter is not None
-        self._check_shapes(shapes)
+        total, scatter = self._prepare_sums(mean, shapes, batch_size, values_per_batch)
         if self._weight > 0:
-            distance = mean - self._sum / self._weight
+            distance = mean - total / self._weight
             factor = count * self._weight / (self._weight + count)
-            self._scatter.addcmul_(distance, distance, value=factor)
-        self._scatter.add_((vectors - mean).square_().sum(0))
+            scatter.addcmul_(distance, distance, value=factor)
+        scatter.add_((vectors - mean).square_().sum(0))
         self.batches_included += count
         self._weight += count
-        self._sum.add_(mean, alpha=count)
+        total.add_(mean, alpha=count)
 
-    def _begin(self, vector: Tensor, shapes: list[torch.Size], batch_size: int, values_per_batch: int) -> None:
-        """Begin with mini-batches of this size."""
-        self.batch_size, self.values_per_batch, self._shapes = batch_size, values_per_batch, shapes
-        self._weight, self.batches_included = 0.0, 0
-        self._sum, self._scatter = torch.zeros_like(vector), torch.zeros_like(vector)
+    def _prepare_sums(
+        self, vector: Tensor, shapes: list[torch.Size], batch_size: int, values_per_batch: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return sum and scatter of the mini-batches so far, empty ones for the first and for a larger mini-batch.
 
-    def _check_shapes(self, shapes: list[torch.Size]) -> None:
-        """Raise ModelError if the shape of a statistic differs from that of an earlier mini-batch."""
-        if shapes == self._shapes:
-            return
-        new_shape, old_shape = next((new, old) for new, old in zip(shapes, self._shapes, strict=True) if new != old)
-        raise ModelError(
-            f"the normalization layer {self.name or '(without a name)'} got a statistic of shape "
-            f"{tuple(new_shape)} after one of shape {tuple(old_shape)}: population values need inputs of one "
-            "shape; pad sequences to one length, and use a separate layer for each image size"
-        )
+        Raises:
+            ModelError: the shape of a statistic differs from that of an earlier mini-batch.
+        """
+        is_larger = batch_size > self.batch_size and not self.includes_all_sizes
+        if self._sum is None or self._scatter is None or is_larger:
+            self.batch_size, self.values_per_batch, self._shapes = batch_size, values_per_batch, shapes
+            self._weight, self.batches_included = 0.0, 0
+            self._sum, self._scatter = torch.zeros_like(vector), torch.zeros_like(vector)
+        if shapes != self._shapes:
+            new_shape, old_shape = next((new, old) for new, old in zip(shapes, self._shapes, strict=True) if new != old)
+            raise ModelError(
+                f"the normalization layer {self.name or '(without a name)'} got a statistic of shape "
+                f"{tuple(new_shape)} after one of shape {tuple(old_shape)}: population values need inputs of one "
+                "shape; pad sequences to one length, and use a separate layer for each image size"
+            )
+        return self._sum, self._scatter
 
     @property
     def is_empty(self) -> bool:

@@ -40,7 +40,7 @@ def find_losses(ledger, environment, name, **options):
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
 @pytest.mark.parametrize("options", [{}, {"trials_per_process": 6}])
 def test_a_study_ends_where_it_does_on_cpu(ledger, environment, device, options):
-    """One trial after another, as one program, and as one program with recorded steps."""
+    """One trial after another, and as programs, of which that of BLN has recorded steps and that of MBN has not."""
     expected, _ = find_losses(ledger, environment, "on-cpu")
     on_gpu = replace(environment, device=device, cuda_graphs=bool(options))
     losses, devices = find_losses(ledger, on_gpu, "on-gpu", **options)
