@@ -23,7 +23,9 @@ MEMORY_LIMIT = 256 * 2**20
 _FASTEST_BYTES = {"cpu": 16 * 2**20, "cuda": 512 * 2**20}
 """Bytes of the largest activation at which a pass is fastest: on CPU what caches and the allocator reuse well."""
 
-_MALLOC_THRESHOLD = 31 * 2**20
+_MALLOC_OPTIONS = {-3: 32 * 2**20, -1: 2**30, -2: 32 * 2**20}
+"""Of glibc, in bytes: blocks from M_MMAP_THRESHOLD (-3) on are returned to the system when they are freed, the end of the
+heap from M_TRIM_THRESHOLD (-1) on; the heap grows by M_TOP_PAD (-2)."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,12 @@ def choose_chunk_sizes(
 def retain_freed_memory() -> None:
     """Make glibc keep freed buffers for reuse, which avoids page faults; effective once for the process.
 
-    Its threshold follows the largest block freed so far, up to 32 MiB, so this function allocates and frees one block.
+    `release_freed_memory` returns them to the system. Other C libraries are left as they are.
     """
-    torch.empty(_MALLOC_THRESHOLD, dtype=torch.uint8).fill_(0)
+    with suppress(AttributeError, OSError):
+        set_option = ctypes.CDLL(None).mallopt
+        for option, value in _MALLOC_OPTIONS.items():
+            set_option(option, value)
 
 
 def release_freed_memory() -> None:

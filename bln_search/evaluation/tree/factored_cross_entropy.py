@@ -5,7 +5,8 @@ u. With the target's logit subtracted from both terms, the loss of an example is
 
     log(1 + Σ_{k ≠ target} exp(A_vk)·exp(C_uk))
 
-so exponentials are computed of the terms, not of their sums. The answer is correct where every product is below one.
+so exponentials are computed of the terms, not of their sums. The answer is correct where every product is below one. Where
+the largest is one, two classes are equal, and the answer is the first of them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from bln_search.norms.row_batching.row_sum import ClassMajorRowSum
 def try_factored_cross_entropy(logits: ClassMajorRowSum, targets: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return losses and correctness (rows, N, G) for classes `targets` (G, N); None where this form is not applicable.
 
-    It is not applicable in less than single precision, where exponentials overflow, where a target is not among the
-    classes, and where two classes tie, because the order of the classes then decides.
+    It is not applicable in less than single precision, where exponentials overflow, and where a target is not among the
+    classes.
     """
     if logits.feature.dtype not in (torch.float32, torch.float64):
         return None
@@ -34,12 +35,32 @@ def try_factored_cross_entropy(logits: ClassMajorRowSum, targets: Tensor) -> tup
     terms.exp_()
     terms[:num_batch].scatter_(1, target_index.expand(num_batch, 1, -1, -1), 0.0)
     sums, largest = _sum_and_max_of_products(terms[:num_batch], terms[num_batch:])
-    if not torch.isfinite(sums.sum()) or (largest == 1).any():
+    if not torch.isfinite(sums.sum()):
         return None
+    correct = largest < 1
+    _decide_ties(correct, largest == 1, terms[:num_batch], terms[num_batch:], targets.t())
     rows = [batch * len(feature) + feature_variant for batch, feature_variant in logits.rows]
     if rows != list(range(len(sums))):
-        sums, largest = sums[rows], largest[rows]
-    return sums.log1p_(), largest < 1
+        sums, correct = sums[rows], correct[rows]
+    return sums.log1p_(), correct
+
+
+def _decide_ties(correct: Tensor, is_tied: Tensor, batch: Tensor, feature: Tensor, targets: Tensor) -> None:
+    """Write whether the answer is correct where the largest product is one: it is if no class before the target has it.
+
+    Args:
+        correct: of each pair of variants, (pairs, N, G).
+        is_tied: where to write.
+        batch: exponentials of the batch variants, (variants, K, N, G).
+        feature: exponentials of the feature variants, likewise.
+        targets: classes, (N, G).
+    """
+    if not is_tied.any():
+        return
+    pairs, examples, groups = is_tied.nonzero(as_tuple=True)
+    products = batch[pairs // len(feature), :, examples, groups] * feature[pairs % len(feature), :, examples, groups]
+    is_before = torch.arange(products.shape[1], device=products.device) < targets[examples, groups, None]
+    correct[pairs, examples, groups] = ~((products == 1) & is_before).any(1)
 
 
 def _sum_and_max_of_products(batch: Tensor, feature: Tensor) -> tuple[Tensor, Tensor]:

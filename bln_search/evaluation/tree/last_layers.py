@@ -53,7 +53,7 @@ class LastLayers:
         """Return sums of losses and numbers of correct answers of each mini-batch.
 
         Both are (options of the last layer, options of the one before, paths, G). They are None where the kernel is not
-        applicable, where classes tie, and where an exponential is not finite.
+        applicable, and where an exponential is not finite.
 
         Args:
             x: input of the first of the two layers, (paths·G·N, D).
@@ -199,7 +199,7 @@ class _LastNormConstants:
     def sum_scores(
         self, batch: Tensor, feature: Tensor, rows: NDArray[np.int64], targets: Tensor
     ) -> tuple[Tensor, Tensor] | None:
-        """Run the kernel; None where classes tie or an exponential is not finite."""
+        """Run the kernel; None where an exponential is not finite."""
         from bln_search.norms.row_batching.compiled.dense_tail import (  # noqa: PLC0415 - loads the compiler
             sum_scores_of_last_layers,
         )
@@ -212,11 +212,8 @@ class _LastNormConstants:
         options = self.scalars, self.around_selected_mean, self.rows
         arguments = (*terms, *constants, *options, (tiles, size, units, self.classes, self.weights.shape[2]))
         sums = flat_array(losses), flat_array(correct)
-        ties: list[float] = []
-        run_in_threads(
-            lambda start, stop: ties.append(sum_scores_of_last_layers(*arguments, start, stop, *sums)), tiles
-        )
-        return None if any(ties) or not bool(losses.isfinite().all()) else (losses, correct)
+        run_in_threads(lambda start, stop: sum_scores_of_last_layers(*arguments, start, stop, *sums), tiles)
+        return (losses, correct) if bool(losses.isfinite().all()) else None
 
 
 def _single_population(pair: PairSourcesByRow) -> PopulationPair | None:

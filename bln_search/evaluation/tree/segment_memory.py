@@ -14,7 +14,7 @@ from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import use_training_sources_in_evaluation
 
-_FASTEST_BYTES = {"cpu": 8 * 2**20, "cuda": 256 * 2**20}
+_FASTEST_BYTES = {"cpu": 28 * 2**20, "cuda": 256 * 2**20}
 """Bytes of a chunk at which a traversal is fastest: on CPU what caches and the allocator reuse well."""
 
 

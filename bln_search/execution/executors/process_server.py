@@ -8,8 +8,11 @@ from __future__ import annotations
 import multiprocessing
 from multiprocessing.forkserver import ensure_running
 
-_PRELOADED = ["bln_search.execution.trial", "torch._dynamo"]
-"""Modules that every trial needs: the optimizers of torch load its compiler, which takes about as long as torch."""
+_PRELOADED = ["bln_search.execution.trial", "torch._dynamo", "sklearn.model_selection"]
+"""Modules that every trial needs and that take long to load.
+
+The optimizers of torch load its compiler; the validation split is drawn by scikit-learn.
+"""
 
 HAS_SERVER = "forkserver" in multiprocessing.get_all_start_methods()
 CONTEXT = multiprocessing.get_context("forkserver" if HAS_SERVER else "spawn")

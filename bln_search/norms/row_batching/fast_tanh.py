@@ -14,7 +14,7 @@ PIECE = 2**17
 """Values that are computed together, so that intermediate results stay in the cache."""
 
 _SAMPLED_EXAMPLES = 32
-"""Examples, evenly spaced, from which the size of channels is estimated."""
+"""Examples from which the size of channels is estimated."""
 
 _SMALLEST_CHANNEL = 0.01
 """Root mean square of a channel below which torch's function is used."""
@@ -24,11 +24,7 @@ _MINUS_ONE = torch.tensor(-1.0)
 
 def tanh_of_rows(x: Tensor) -> Tensor:
     """Return tanh(x) of activations (examples, channels, ...)."""
-    if (
-        not x.is_contiguous()
-        or not has_fast_tanh(x)
-        or not is_fast_tanh_accurate(x[:: max(1, len(x) // _SAMPLED_EXAMPLES)])
-    ):
+    if not x.is_contiguous() or not has_fast_tanh(x) or not is_fast_tanh_accurate(x[sample_positions(len(x))]):
         return torch.tanh(x)
     out = torch.empty_like(x)
     values, results = x.view(-1), out.view(-1)
@@ -36,6 +32,15 @@ def tanh_of_rows(x: Tensor) -> Tensor:
         piece = results[start : start + PIECE]
         replace_by_tanh_of_half(torch.mul(values[start : start + PIECE], 2, out=piece))
     return out
+
+
+def sample_positions(examples: int) -> list[int]:
+    """Return positions of a sample of examples, spread over all of them.
+
+    Their distances differ, so that a sample of several mini-batches does not take the same example of each.
+    """
+    step = max(1, examples // _SAMPLED_EXAMPLES)
+    return [start + index * index % step for index, start in enumerate(range(0, examples - step + 1, step))]
 
 
 def replace_by_tanh_of_half(x: Tensor) -> None:

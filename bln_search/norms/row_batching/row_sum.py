@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bln_search.norms.row_batching.fast_tanh import PIECE, has_fast_tanh, is_fast_tanh_accurate, replace_by_tanh_of_half
+from bln_search.norms.row_batching.fast_tanh import (
+    PIECE,
+    has_fast_tanh,
+    is_fast_tanh_accurate,
+    replace_by_tanh_of_half,
+    sample_positions,
+)
 
 
 @dataclass(frozen=True)
@@ -65,14 +71,16 @@ class RowSum:
         return out.view(len(self.rows) * self.groups * self.size, *self.feature_shape)
 
     def _sample_of_rows(self, feature: Tensor) -> Tensor:
-        """Return the first and the last example of each row, (2·rows, *features)."""
+        """Return some examples of each row, (rows·examples, *features)."""
+        groups, examples = zip(
+            *(divmod(at, self.size) for at in sample_positions(self.groups * self.size)), strict=True
+        )
+        shape = (self.groups, self.size, *self.feature_shape)
+        batch = torch.stack([term.expand(shape)[groups, examples] for term in self.batch])
+        features = feature[:, groups, examples]
         batch_variants, feature_variants = (list(variants) for variants in zip(*self.rows, strict=True))
-        ends = ((0, 0), (-1, -1))
-        batch = torch.stack([term[end] for term in self.batch for end in ends])
-        batch = batch.view(len(self.batch), len(ends), *batch.shape[1:])
-        features = torch.stack([feature[:, group, example] for group, example in ends], 1)
-        ends_of_rows: Tensor = batch[batch_variants] + features[feature_variants]
-        return ends_of_rows.flatten(0, 1)
+        sample: Tensor = batch[batch_variants] + features[feature_variants]
+        return sample.flatten(0, 1)
 
 
 @dataclass(frozen=True)

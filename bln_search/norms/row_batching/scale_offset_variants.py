@@ -173,7 +173,7 @@ class ScaleOffsetVariants:
                 return deviation
         variance = self._moments.variance
         if key.around is not None:
-            variance = self.centred_by_source(key.around).square().mean(self._moments.axes, keepdim=True)
+            variance = variance + (self._moments.mean - self.mean_from_source(key.around)).square()
         batch_deviation = self._formula_variant.compute_batch_deviation(
             variance, self._moments.num_values_per_statistic
         )

@@ -128,13 +128,15 @@ def test_other_networks_and_data_are_computed_by_torch(calls, network, options):
     assert len(filled) == (options.get("n") == 25)  # the group without fillers
 
 
-def test_ties_are_decided_by_torch(calls):
+def test_of_equal_classes_the_first_is_the_answer(calls):
     network = make_network()
     evaluator = make_evaluator(network)
     with torch.no_grad():
         network[-1].weight[1], network[-1].bias[:2] = network[-1].weight[0], 9.0  # the two most probable classes
     assert_kernel_equals_torch(evaluator)
-    assert None in calls
+    assert None not in calls
+    targets = torch.cat([targets for _, targets in evaluator.batches])
+    assert (evaluator.sum_scores_of_all_configurations().correct == int((targets == 0).sum())).all()
 
 
 def test_losses_that_overflow_are_computed_by_torch(calls):

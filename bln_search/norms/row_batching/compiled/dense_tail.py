@@ -24,6 +24,7 @@ from bln_search.norms.row_batching.compiled.tile_scores import (
     CLASS_BLOCK,
     TILE_LANES,
     add_scores,
+    add_tied_answers,
     centre_tile,
     fill_exponentials,
     fill_scaled_weights,
@@ -50,8 +51,8 @@ def sum_scores_of_last_layers(
     stop: int,
     losses: Any,
     correct: Any,
-) -> float:
-    """Add losses and correct answers of mini-batches `start` to before `stop`; return the number of ties.
+) -> None:
+    """Add losses and correct answers of mini-batches `start` to before `stop`. Of equal classes the first is the answer.
 
     Args:
         batch_terms: (variants, P·G, N, D), flat as all arrays of numbers; P paths, G mini-batches.
@@ -92,7 +93,6 @@ def sum_scores_of_last_layers(
     valid[:size] = np.float32(1.0)
     blocks = 4 if around_selected_mean else 3
     groups = len(targets) // size
-    ties = 0.0
     for position in range(start, stop):
         for variant in range(batch_variants):
             origin = (variant * tiles + position) * size * units
@@ -142,15 +142,7 @@ def sum_scores_of_last_layers(
                     batch_exponentials,
                     feature_exponentials,
                 )
-                ties += add_scores(
-                    batch_exponentials,
-                    feature_exponentials,
-                    last_rows,
-                    classes,
-                    load(valid, lane),
-                    losses,
-                    correct,
-                    row * tiles + position,
-                    len(rows) * tiles,
-                )
-    return ties
+                place, stride, is_example = row * tiles + position, len(rows) * tiles, load(valid, lane)
+                exponentials = batch_exponentials, feature_exponentials, last_rows, classes
+                if add_scores(*exponentials, is_example, losses, correct, place, stride) > 0.0:
+                    add_tied_answers(*exponentials, one_hot, lane, lanes, is_example, correct, place, stride)

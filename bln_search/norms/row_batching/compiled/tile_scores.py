@@ -233,7 +233,7 @@ def fill_exponentials(
 def add_scores(
     batch: Any, feature: Any, rows: Any, classes: int, valid: Any, losses: Any, correct: Any, place: int, stride: int
 ) -> float:
-    """Add sums of losses and numbers of correct answers of all rows; return the number of ties."""
+    """Add sums of losses and numbers of answers above all other classes, of all rows; return the number of ties."""
     ties = splat(0.0)
     for row in range(len(rows)):
         b, f = rows[row, 0] * classes * LANES, rows[row, 1] * classes * LANES
@@ -248,3 +248,30 @@ def add_scores(
         ties = ties + select_if_equal(largest, 1.0, valid, 0.0)
     number: float = sum_of_lanes(ties)
     return number
+
+
+@njit(nogil=True, error_model="numpy")
+def add_tied_answers(
+    batch: Any,
+    feature: Any,
+    rows: Any,
+    classes: int,
+    one_hot: Any,
+    lane: int,
+    lanes: int,
+    valid: Any,
+    correct: Any,
+    place: int,
+    stride: int,
+) -> None:
+    """Add the numbers of answers that no class exceeds and no earlier class equals, of all rows."""
+    for row in range(len(rows)):
+        b, f = rows[row, 0] * classes * LANES, rows[row, 1] * classes * LANES
+        largest = tied_before = is_target_seen = splat(0.0)
+        for k in range(classes):
+            product = load(batch, b + k * LANES) * load(feature, f + k * LANES)
+            largest = select_if_less(largest, product, product, largest)
+            is_target_seen = is_target_seen + load(one_hot, k * lanes + lane)
+            tied_before = tied_before + select_if_equal(product, 1.0, 1.0 - is_target_seen, 0.0)
+        is_tied = select_if_equal(largest, 1.0, valid, 0.0)
+        correct[place + row * stride] += np.int64(sum_of_lanes(select_if_equal(tied_before, 0.0, is_tied, 0.0)))

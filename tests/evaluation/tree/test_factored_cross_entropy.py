@@ -1,0 +1,53 @@
+"""Cross-entropy from the terms of logits: equal to torch's of their sums, and the first of equal classes is the answer."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from bln_search.evaluation.tree.factored_cross_entropy import try_factored_cross_entropy
+from bln_search.norms.row_batching.row_sum import ClassMajorRowSum
+
+CLASSES, SIZE, GROUPS = 4, 6, 3
+ROWS = tuple((b, f) for f in (1, 0) for b in (0, 1, 2))
+
+
+def make_terms(levels=None, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    shape = CLASSES, SIZE, GROUPS
+    batch, feature = (torch.randn(count, *shape, dtype=dtype, generator=generator) for count in (3, 2))
+    if levels:
+        batch, feature = (torch.round(term * levels) for term in (batch, feature))
+    return ClassMajorRowSum(tuple(batch), feature, ROWS), torch.randint(0, CLASSES, (GROUPS, SIZE), generator=generator)
+
+
+def sums_of_rows(terms):
+    return torch.stack([terms.batch[b] + terms.feature[f] for b, f in terms.rows])
+
+
+def test_losses_and_correctness_equal_those_of_the_sums():
+    terms, targets = make_terms()
+    losses, correct = try_factored_cross_entropy(terms, targets)
+    logits = sums_of_rows(terms).movedim(1, -1)
+    for row, expected in enumerate(logits):
+        expected_loss = F.cross_entropy(expected.flatten(0, 1), targets.t().flatten(), reduction="none")
+        torch.testing.assert_close(losses[row].flatten(), expected_loss, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(correct[row], expected.argmax(-1) == targets.t())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_first_of_equal_classes_is_the_answer(dtype):
+    terms, targets = make_terms(levels=1, dtype=dtype)
+    logits = sums_of_rows(terms)
+    assert ((logits == logits.amax(1, keepdim=True)).sum(1) > 1).any()
+    _, correct = try_factored_cross_entropy(terms, targets)
+    first = (logits == logits.amax(1, keepdim=True)).double().argmax(1)
+    torch.testing.assert_close(correct, first == targets.t())
+
+
+def test_overflowing_exponentials_and_unknown_classes_are_not_computed():
+    terms, targets = make_terms()
+    assert try_factored_cross_entropy(terms, targets + CLASSES) is None
+    overflowing = ClassMajorRowSum(tuple(term * 1e4 for term in terms.batch), terms.feature, terms.rows)
+    assert try_factored_cross_entropy(overflowing, targets) is None
