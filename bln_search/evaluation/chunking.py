@@ -20,12 +20,12 @@ from bln_search.norms.network.layers import find_norms, use_training_sources_in_
 MEMORY_LIMIT = 256 * 2**20
 """Default limit on one activation tensor of all rows, in bytes. A few such tensors are alive at once."""
 
-_FASTEST_BYTES = {"cpu": 16 * 2**20, "cuda": 512 * 2**20}
+_FASTEST_BYTES = {"cpu": 31 * 2**20, "cuda": 512 * 2**20}
 """Bytes of the largest activation at which a pass is fastest: on CPU what caches and the allocator reuse well."""
 
 _MALLOC_OPTIONS = {-3: 32 * 2**20, -1: 2**30, -2: 32 * 2**20}
-"""Of glibc, in bytes: blocks from M_MMAP_THRESHOLD (-3) on are returned to the system when they are freed, the end of the
-heap from M_TRIM_THRESHOLD (-1) on; the heap grows by M_TOP_PAD (-2)."""
+"""Of glibc, in bytes: from M_MMAP_THRESHOLD (-3) on freed blocks are returned to the system, from M_TRIM_THRESHOLD (-1)
+on the end of the heap, which grows by M_TOP_PAD (-2)."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import StructuredInputs
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
+from bln_search.evaluation.checks.checked_networks import is_network_checked, remember_checked_network
 from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRowDetector
 from bln_search.evaluation.checks.independence import BatchPair, check_fused_passes, check_one_pass_inputs
 from bln_search.evaluation.checks.spot_checks import SpotChecks
@@ -125,9 +126,11 @@ def _make_checked_evaluator(
         chunking = choose_chunk_sizes(evaluator.network, inputs, rows, memory_limit, expand_inputs=expand_inputs)
         checked = evaluator.with_chunk_sizes(chunking, expand_inputs=expand_inputs)
         double = checked.try_copy_in_double_precision(inputs)
-        check_fused_passes(
-            checked if double is None else double, pair if double is None else pair.in_double_precision()
-        )
+        if not is_network_checked(checked, inputs):
+            check_fused_passes(
+                checked if double is None else double, pair if double is None else pair.in_double_precision()
+            )
+            remember_checked_network(checked, inputs)
         return checked, double
 
     if isinstance(inputs, StructuredInputs) and inputs.device.type != "cpu":

@@ -5,8 +5,8 @@ u. With the target's logit subtracted from both terms, the loss of an example is
 
     log(1 + Σ_{k ≠ target} exp(A_vk)·exp(C_uk))
 
-so exponentials are computed of the terms, not of their sums. The answer is correct where every product is below one. Where
-the largest is one, two classes are equal, and the answer is the first of them.
+so exponentials are computed of the terms, not of their sums. The answer is correct where every product is below one.
+Where the largest is one, two classes are equal, and the answer is the first of them.
 """
 
 from __future__ import annotations

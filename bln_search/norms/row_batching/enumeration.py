@@ -46,8 +46,10 @@ def normalize_all_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatc
             _normalize_shared_input(layer, remove_row_tag(x), x.batch_layout, sources), x.batch_layout
         )
     copies = len(x.batch_layout.plan.rows)
-    repeated = remove_row_tag(x).repeat(copies // x.copies, *[1] * (x.ndim - 1))
-    return tag_with_rows(_normalize_separate_inputs(layer, repeated, x.batch_layout, sources), x.batch_layout, copies)
+    inputs = remove_row_tag(x)
+    if x.copies < copies:
+        inputs = inputs.repeat(copies // x.copies, *[1] * (x.ndim - 1))
+    return tag_with_rows(_normalize_separate_inputs(layer, inputs, x.batch_layout, sources), x.batch_layout, copies)
 
 
 def _check_first_axis_length(x: RowBatchedTensor) -> None:

@@ -145,16 +145,18 @@ class FactoredSum:
         without_features: Callable[[Tensor], Tensor],
         bias: Tensor | None,
     ) -> FactoredSum:
-        """Apply the operation to all terms: one call for those with a feature axis, one for the term without."""
+        """Apply the operation to all terms: one without the feature axis, the others with it."""
         shape = self.unflattened or self.feature_shape
-        terms = [term for term in (self.scaled_batch, self.scaled_feature) if term is not None]
-        terms.append(self.offset_batch.expand(*self.offset_batch.shape[:3], *shape))
-        flat = [term.reshape(-1, *shape) for term in terms]
-        outputs = list(torch.split(with_features(torch.cat(flat)), [len(term) for term in flat]))
-        outputs = [out.view(*term.shape[:3], *out.shape[1:]) for out, term in zip(outputs, terms, strict=True)]
-        offset_batch = outputs.pop() if bias is None else outputs.pop() + bias
-        scaled_batch = outputs.pop(0) if self.scaled_batch is not None else None
-        scaled_feature = outputs.pop(0) if self.scaled_feature is not None else None
+
+        def apply_to_term(term: Tensor) -> Tensor:
+            out = with_features(term.reshape(-1, *shape))
+            return out.view(*term.shape[:3], *out.shape[1:])
+
+        scaled_batch, scaled_feature = (
+            None if term is None else apply_to_term(term) for term in (self.scaled_batch, self.scaled_feature)
+        )
+        offset_batch = apply_to_term(self.offset_batch.expand(*self.offset_batch.shape[:3], *shape))
+        offset_batch = offset_batch if bias is None else offset_batch + bias
         offset_feature = self.offset_feature
         if offset_feature is not None:
             out = without_features(offset_feature.flatten(0, 2))

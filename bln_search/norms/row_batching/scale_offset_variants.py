@@ -173,7 +173,7 @@ class ScaleOffsetVariants:
                 return deviation
         variance = self._moments.variance
         if key.around is not None:
-            variance = variance + (self._moments.mean - self.mean_from_source(key.around)).square()
+            variance = self._compute_variance_around(key.around)
         batch_deviation = self._formula_variant.compute_batch_deviation(
             variance, self._moments.num_values_per_statistic
         )
@@ -185,6 +185,18 @@ class ScaleOffsetVariants:
             shift = self._moments.mean - self._moments.shape_population_value(self._prior_mean)
             mixed = mixed + share * (1 - share) * shift.square()
         return torch.sqrt(mixed)
+
+    def _compute_variance_around(self, source: EstimateOrBatch) -> Tensor:
+        """Return the mean of (x − E)², E the mean from a source: Var + (μ − E)², where that is finite.
+
+        An infinite example makes Var undefined, but not the mean of (x − E)². A GPU is not asked whether it is finite.
+        """
+        moments = self._moments
+        if moments.x.device.type == "cpu":
+            variance = moments.variance + (moments.mean - self.mean_from_source(source)).square()
+            if bool(variance.isfinite().all()):
+                return variance
+        return self.centred_by_source(source).square().mean(moments.axes, keepdim=True)
 
 
 class _DeviationKey(NamedTuple):

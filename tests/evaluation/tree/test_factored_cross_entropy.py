@@ -1,4 +1,4 @@
-"""Cross-entropy from the terms of logits: equal to torch's of their sums, and the first of equal classes is the answer."""
+"""Cross-entropy from the terms of logits equals that of their sums; the first of equal classes is the answer."""
 
 from __future__ import annotations
 

@@ -24,7 +24,6 @@ from bln_search.norms.row_batching.compiled.tile_scores import (
     CLASS_BLOCK,
     TILE_LANES,
     add_scores,
-    add_tied_answers,
     centre_tile,
     fill_exponentials,
     fill_scaled_weights,
@@ -52,7 +51,7 @@ def sum_scores_of_last_layers(
     losses: Any,
     correct: Any,
 ) -> None:
-    """Add losses and correct answers of mini-batches `start` to before `stop`. Of equal classes the first is the answer.
+    """Add losses and correct answers of mini-batches from `start` to `stop`; of equal classes the first is the answer.
 
     Args:
         batch_terms: (variants, P·G, N, D), flat as all arrays of numbers; P paths, G mini-batches.
@@ -142,7 +141,16 @@ def sum_scores_of_last_layers(
                     batch_exponentials,
                     feature_exponentials,
                 )
-                place, stride, is_example = row * tiles + position, len(rows) * tiles, load(valid, lane)
-                exponentials = batch_exponentials, feature_exponentials, last_rows, classes
-                if add_scores(*exponentials, is_example, losses, correct, place, stride) > 0.0:
-                    add_tied_answers(*exponentials, one_hot, lane, lanes, is_example, correct, place, stride)
+                add_scores(
+                    batch_exponentials,
+                    feature_exponentials,
+                    last_rows,
+                    classes,
+                    one_hot,
+                    (lane, lanes),
+                    load(valid, lane),
+                    losses,
+                    correct,
+                    row * tiles + position,
+                    len(rows) * tiles,
+                )

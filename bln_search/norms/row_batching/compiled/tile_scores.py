@@ -231,9 +231,33 @@ def fill_exponentials(
 
 @njit(nogil=True, error_model="numpy")
 def add_scores(
-    batch: Any, feature: Any, rows: Any, classes: int, valid: Any, losses: Any, correct: Any, place: int, stride: int
-) -> float:
-    """Add sums of losses and numbers of answers above all other classes, of all rows; return the number of ties."""
+    batch: Any,
+    feature: Any,
+    rows: Any,
+    classes: int,
+    one_hot: Any,
+    lanes: tuple[int, int],
+    valid: Any,
+    losses: Any,
+    correct: Any,
+    place: int,
+    stride: int,
+) -> None:
+    """Add sums of losses and numbers of correct answers of all rows.
+
+    Args:
+        batch: exponentials, (4, classes, LANES).
+        feature: likewise.
+        rows: for each row, its variants of both pairs.
+        classes: their number.
+        one_hot: targets, (classes, lanes).
+        lanes: the first of this vector, and the number of all.
+        valid: one for examples, zero for fillers.
+        losses: to which is added, flat.
+        correct: likewise.
+        place: of the first row.
+        stride: between two rows.
+    """
     ties = splat(0.0)
     for row in range(len(rows)):
         b, f = rows[row, 0] * classes * LANES, rows[row, 1] * classes * LANES
@@ -246,19 +270,18 @@ def add_scores(
         is_correct = select_if_less(largest, 1.0, 1.0, 0.0)
         correct[place + row * stride] += np.int64(sum_of_lanes(is_correct * valid))
         ties = ties + select_if_equal(largest, 1.0, valid, 0.0)
-    number: float = sum_of_lanes(ties)
-    return number
+    if sum_of_lanes(ties) > 0.0:
+        _add_tied_answers(batch, feature, rows, classes, one_hot, lanes, valid, correct, place, stride)
 
 
 @njit(nogil=True, error_model="numpy")
-def add_tied_answers(
+def _add_tied_answers(
     batch: Any,
     feature: Any,
     rows: Any,
     classes: int,
     one_hot: Any,
-    lane: int,
-    lanes: int,
+    lanes: tuple[int, int],
     valid: Any,
     correct: Any,
     place: int,
@@ -271,7 +294,7 @@ def add_tied_answers(
         for k in range(classes):
             product = load(batch, b + k * LANES) * load(feature, f + k * LANES)
             largest = select_if_less(largest, product, product, largest)
-            is_target_seen = is_target_seen + load(one_hot, k * lanes + lane)
+            is_target_seen = is_target_seen + load(one_hot, k * lanes[1] + lanes[0])
             tied_before = tied_before + select_if_equal(product, 1.0, 1.0 - is_target_seen, 0.0)
         is_tied = select_if_equal(largest, 1.0, valid, 0.0)
         correct[place + row * stride] += np.int64(sum_of_lanes(select_if_equal(tied_before, 0.0, is_tied, 0.0)))
