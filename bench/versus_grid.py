@@ -96,10 +96,21 @@ def run_ours(epochs: int, folder: Path, executor: str = "local") -> dict[str, fl
     """Run the command as a user does."""
     path = folder / "versus_grid.yaml"
     path.write_text(STUDY.format(epochs=epochs))
-    code = "import sys; from bln_search.cli.main import main; main()"
     environment = {**os.environ, "BLN_SEARCH_HOME": str(folder / "home"), "BLN_SEARCH_CACHE": str(folder / "cache")}
     process = subprocess.run(
-        [sys.executable, "-c", code, "run", str(path), "--format", "csv", "--device", "cpu", "--executor", executor],
+        [
+            sys.executable,
+            "-m",
+            "bln_search",
+            "run",
+            str(path),
+            "--format",
+            "csv",
+            "--device",
+            "cpu",
+            "--executor",
+            executor,
+        ],
         env=environment,
         capture_output=True,
         text=True,

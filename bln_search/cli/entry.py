@@ -1,8 +1,10 @@
-"""Entry point of the command `bln-search`: it prints the version without loading the verbs, which takes seconds."""
+"""Entry point of the command `bln-search`: it begins what takes seconds before it loads the verbs, which takes one."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from bln_search.core.version import VERSION
 
@@ -12,6 +14,17 @@ def main() -> None:
     if sys.argv[1:] in (["--version"], ["-V"]):
         print(f"bln-search {VERSION}")
         return
+    if _may_run_local_trials(sys.argv[1:]):
+        from bln_search.execution.executors.process_server import start_process_server
+
+        with suppress(OSError):  # the first trial reports it
+            start_process_server()  # it loads torch while this process loads the verbs
     from bln_search.cli.main import main as run_command
 
     run_command()
+
+
+def _may_run_local_trials(arguments: list[str]) -> bool:
+    """Return whether these arguments run a file that exists, and do not name the executor `ray` or ask for help."""
+    is_elsewhere = any(argument in ("ray", "--executor=ray", "--help") for argument in arguments)
+    return arguments[:1] == ["run"] and not is_elsewhere and any(Path(name).is_file() for name in arguments[1:])

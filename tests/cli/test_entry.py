@@ -1,4 +1,4 @@
-"""The entry point prints the version without loading the verbs."""
+"""The entry point prints the version without loading the verbs, and starts the process server before it loads them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import tomllib
 import pytest
 
 from bln_search.cli import entry
+from bln_search.cli import main as cli_main
 from bln_search.core.version import VERSION
+from bln_search.execution.executors import process_server
 from tests.conftest import ROOT
 
 HEAVY = ("typer", "rich", "pydantic", "sqlalchemy", "numpy", "torch")
@@ -39,6 +41,30 @@ def test_everything_else_runs_the_command(monkeypatch, capsys):
         entry.main()
     assert end.value.code == 3
     assert capsys.readouterr().err.startswith("error: none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "starts"),
+    [
+        (["run", "study.yaml"], True),
+        (["run", "--quiet", "study.yaml"], True),
+        (["run", "study.yaml", "--executor", "ray"], False),
+        (["run", "study.yaml", "--help"], False),
+        (["run", "none.yaml"], False),
+        (["validate", "study.yaml"], False),
+    ],
+)
+def test_the_process_server_starts_for_a_local_run_before_the_verbs_are_loaded(
+    monkeypatch, tmp_path, arguments, starts
+):
+    (tmp_path / "study.yaml").write_text("name: s")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["bln-search", *arguments])
+    calls = []
+    monkeypatch.setattr(process_server, "start_process_server", lambda: calls.append("server"))
+    monkeypatch.setattr(cli_main, "main", lambda: calls.append("verbs"))
+    entry.main()
+    assert calls == (["server", "verbs"] if starts else ["verbs"])
 
 
 def test_the_installed_command_is_the_entry_point():
