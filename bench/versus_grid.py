@@ -224,29 +224,33 @@ def main() -> None:
         for kind in KINDS:
             wall_seconds, tables[kind] = run_in_process("bench.versus_grid", kind, epochs=epochs)
             seconds[kind].append(wall_seconds)
-            print(f"{kind:7} {wall_seconds:7.1f} s")
+            print(f"{kind:7} {wall_seconds:7.1f} s", flush=True)
         for kind in difference:
             for code, ours in tables["ours"].items():
                 difference[kind] = max(difference[kind], abs(tables[kind][code] - ours) / ours)
+        finish("versus_grid", summarize(seconds, difference, epochs), save=options.save)  # a pair takes 13 minutes
+
+
+def summarize(seconds: dict[str, list[float]], difference: dict[str, float], epochs: int) -> dict[str, Any]:
+    """Return the result of all pairs so far: ratios of wall times, and the largest differences of mean losses."""
     speedups = {
-        (own, kind): [theirs / ours for theirs, ours in zip(seconds[kind], seconds[own], strict=True)]
+        (own, kind): spread([theirs / ours for theirs, ours in zip(seconds[kind], seconds[own], strict=True)])
         for own in ("ours", "fused")
         for kind in ("tune", "optuna")
     }
-    result = {
-        "versus_ray_tune": spread(speedups["ours", "tune"])["median"],
-        "versus_ray_tune_spread": spread(speedups["ours", "tune"]),
-        "versus_optuna": spread(speedups["ours", "optuna"])["median"],
-        "versus_optuna_spread": spread(speedups["ours", "optuna"]),
-        "fused_versus_ray_tune_spread": spread(speedups["fused", "tune"]),
-        "fused_versus_optuna_spread": spread(speedups["fused", "optuna"]),
+    return {
+        "versus_ray_tune": speedups["ours", "tune"]["median"],
+        "versus_ray_tune_spread": speedups["ours", "tune"],
+        "versus_optuna": speedups["ours", "optuna"]["median"],
+        "versus_optuna_spread": speedups["ours", "optuna"],
+        "fused_versus_ray_tune_spread": speedups["fused", "tune"],
+        "fused_versus_optuna_spread": speedups["fused", "optuna"],
         "max_relative_difference": max(difference["tune"], difference["optuna"]),
         "max_relative_difference_fused": difference["fused"],
         "epochs": epochs,
         "pairs": len(seconds["ours"]),
         "seconds": {kind: spread(values) for kind, values in seconds.items()},
     }
-    finish("versus_grid", result, save=options.save)
 
 
 if __name__ == "__main__":
